@@ -1,0 +1,2 @@
+//! The refloat program.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Refloat: the run room.

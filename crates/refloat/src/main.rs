@@ -1,2 +1,14 @@
-//! The refloat program.
-fn main() {}
+//! The refloat program: flags in, exit code out. Everything that touches data lives in the rooms below.
+
+mod cli;
+mod commands;
+mod connect;
+mod context;
+mod exit;
+mod sizes;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

@@ -1,0 +1,124 @@
+//! The top of the command line: which commands there are, and the way from arguments to an exit code.
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::commands::{completions, load, man, sandbox, settings};
+use crate::context::Context;
+use crate::exit::{self, Exit};
+
+/// Text under every top-level help page.
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  See what a load would do, touching nothing:
+      refloat load shop.sql.gz --to mysql://root@db1/ --plan
+
+  Load it, and relax the durability of a server that holds nothing else:
+      refloat load shop.sql.gz --to mysql://root@db1/ --durability relaxed
+
+  Try it first on a throw-away server on this machine:
+      refloat sandbox start --server mariadb-11.8 --name try
+      refloat load shop.sql.gz --to \"$(refloat sandbox env --name try --url)\"
+
+  Put back settings after a run that was killed:
+      refloat settings list
+      refloat settings revert
+
+EXIT CODES:
+  0  done and proven
+  1  failed
+  2  usage: the command line was not understood
+  3  refused by preflight: nothing was touched
+  4  proof failed: the work was done but does not check out
+  5  interrupted: can be resumed
+  6  settings still to be put back: see `refloat settings list`
+
+Passwords never go on the command line: use ~/.my.cnf, MYSQL_PWD or --ask-password.";
+
+/// Gets a MySQL, MariaDB or Galera database afloat again.
+///
+/// Refloat loads logical dumps into real servers as fast as the server can take them, never loses a row in doing so,
+/// proves that at the end, and puts every server setting back that it changed.
+///
+/// Run `refloat COMMAND --help` for the manual page of one command.
+#[derive(Debug, Parser)]
+#[command(
+    name = "refloat",
+    version,
+    max_term_width = 100,
+    after_long_help = AFTER_HELP,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    propagate_version = true,
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The commands, in the order in which help lists them.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Load(Box<load::LoadArgs>),
+    Settings(settings::SettingsArgs),
+    Sandbox(sandbox::SandboxArgs),
+    Completions(completions::CompletionsArgs),
+    #[command(hide = true)]
+    Man(man::ManArgs),
+}
+
+/// Parses the command line, runs the command and turns its outcome into an exit code.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return report_parse_error(&error),
+    };
+    let context = Context::from_environment();
+    match cli.run(&context) {
+        Ok(exit) => exit.into(),
+        Err(error) => exit::report(&error, &context).into(),
+    }
+}
+
+impl Cli {
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        match self.command {
+            Command::Load(args) => load::run(*args, context),
+            Command::Settings(args) => settings::run(args, context),
+            Command::Sandbox(args) => sandbox::run(args, context),
+            Command::Completions(args) => completions::run(&args),
+            Command::Man(args) => man::run(&args),
+        }
+    }
+}
+
+/// The command tree, for completions and manual pages.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Prints help to stdout, and errors to stderr in the program's own form. A password in an argument is not repeated.
+fn report_parse_error(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // A reader that goes away (`| head`) is no failure.
+            let _ = error.print();
+            Exit::Done.into()
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            Exit::Usage.into()
+        }
+        _ => {
+            let text = exit::redact(&error.render().to_string());
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            let text = text.replace("\n  tip: ", "\nhint: ");
+            let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            exit::print_line("error", text.trim_end(), colour);
+            Exit::Usage.into()
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The flags of `refloat load`. Their comments are the manual page.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::connect::TargetArgs;
+use crate::sizes::{parse_bytes, parse_count};
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  See the plan first; nothing is touched:
+      refloat load shop.sql.gz --to mysql://root@db1/ --plan
+
+  Load a dump that creates its databases itself (mysqldump --databases or --all-databases):
+      refloat load all.sql.zst --to mysql://root@db1/
+
+  Load a dump of one database into a database of another name:
+      refloat load shop.sql --to mysql://root@db1/ --database shop_copy
+
+  Only two tables of it, and everything that starts with log_:
+      refloat load shop.sql --to mysql://root@db1/ --tables 'shop.orders,shop.items,shop.log_*'
+
+  Straight from another server, with no file between:
+      mariadb-dump --single-transaction -h old shop | refloat load - --to mysql://root@db1/ --database shop
+
+  A new, empty server that can be thrown away if the power fails:
+      refloat load shop.sql.gz --to 'mysql://root@localhost/?socket=/run/mysqld/mysqld.sock' --durability disposable
+
+  A MySQL 8 dump into MariaDB:
+      refloat load shop.sql --to mariadb://root@db1/ --map-collation utf8mb4_0900_ai_ci=utf8mb4_general_ci
+
+  For a script: events as JSON lines, the outcome as the last one:
+      refloat load shop.sql --to mysql://root@db1/ --json | tail -n 1 | jq .outcome
+
+The exit code is 0 only when every row of the dump was found on the server afterwards, with no warning and no
+row skipped. See `refloat --help` for the others.";
+
+/// Load a logical dump into a server, in parallel, and prove it
+///
+/// Loads what mysqldump and mariadb-dump write. The result is what the stock client would have produced, byte for byte:
+/// same rows, same schema. Rows go in by the fastest path that the server has, over several connections; secondary indexes
+/// and foreign keys are built after the rows. A statement that refloat does not know waits until everything before
+/// it is done, runs alone, and the load goes on.
+///
+/// Nothing on the server is changed for good but the data: settings that are changed to be faster are written to a
+/// journal first and put back at the end, on Ctrl-C, or later by `refloat settings revert`.
+#[derive(Debug, Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub struct LoadArgs {
+    /// The dump: a file, or - for standard input
+    ///
+    /// .sql, .sql.gz, .sql.zst, .sql.xz or .sql.bz2. The kind is found from the first bytes, not from the name.
+    #[arg(value_name = "SOURCE")]
+    pub source: PathBuf,
+
+    #[command(flatten)]
+    pub target: TargetArgs,
+
+    #[command(flatten)]
+    pub what: WhatArgs,
+
+    #[command(flatten)]
+    pub how: HowArgs,
+
+    #[command(flatten)]
+    pub trouble: TroubleArgs,
+
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What is loaded, and where.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What to load")]
+pub struct WhatArgs {
+    /// Load into this database
+    ///
+    /// For a dump that names no database. It is made when it is missing. A dump of exactly one database is loaded
+    /// under this name; for a dump of several it is an error.
+    #[arg(long, short = 'D', value_name = "NAME")]
+    pub database: Option<String>,
+
+    /// Load only these tables
+    ///
+    /// A list with commas: `table` or `database.table`; * and ? stand for any text and any one character.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub tables: Vec<String>,
+
+    /// What to do with the servers' own databases (mysql, sys) in a dump of everything
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = SystemSchema::Skip)]
+    pub system_schema: SystemSchema,
+
+    /// Drop tables of the same name that are on the server already
+    ///
+    /// Without --replace or --append a target that holds one of the dump's tables is refused.
+    #[arg(long, conflicts_with = "append")]
+    pub replace: bool,
+
+    /// Add the rows to tables that are on the server already
+    #[arg(long)]
+    pub append: bool,
+
+    /// Print what would be done, and stop
+    #[arg(long)]
+    pub plan: bool,
+}
+
+/// How it is loaded.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Speed and safety")]
+pub struct HowArgs {
+    /// Connections that write rows
+    ///
+    /// Without it: as many as this machine and the server have use for.
+    #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub threads: Option<u16>,
+
+    /// How much the server may risk while the load runs
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Durability::Keep)]
+    pub durability: Durability,
+
+    /// How rows are sent
+    #[arg(long, value_name = "PATH", value_enum, default_value_t = WritePath::Auto)]
+    pub write_path: WritePath,
+
+    /// When secondary indexes are built
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Indexes::Deferred)]
+    pub indexes: Indexes,
+
+    /// How far foreign keys are checked
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = ForeignKeys::AsDump)]
+    pub foreign_keys: ForeignKeys,
+
+    /// Rows in one transaction
+    ///
+    /// Without it the size is found while loading, and the summary says what was found.
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub chunk_rows: Option<u64>,
+
+    /// Most bytes in one transaction, as in 16M
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub chunk_bytes: Option<u64>,
+
+    /// Most memory that refloat takes for rows on their way
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value = "192M")]
+    pub max_memory: u64,
+
+    /// Whether the load is written to the server's binary log
+    ///
+    /// `off` needs the right to change `sql_log_bin`, and replicas of this server will not get the rows.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Binlog::Keep)]
+    pub binlog: Binlog,
+}
+
+/// What happens when something does not fit.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "When something does not fit")]
+pub struct TroubleArgs {
+    /// What to do with a statement that the server refuses
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnError::Stop)]
+    pub on_error: OnError,
+
+    /// Write collation TO where the dump says FROM; may be given several times
+    #[arg(long, value_name = "FROM=TO", value_parser = parse_mapping)]
+    pub map_collation: Vec<(String, String)>,
+
+    /// Write SQL mode NEW where the dump says MODE; an empty NEW leaves it out; may be given several times
+    #[arg(long, value_name = "MODE=NEW", value_parser = parse_mapping_maybe_empty)]
+    pub map_sql_mode: Vec<(String, String)>,
+
+    /// Allow a class of statements that is refused otherwise; may be given several times
+    ///
+    /// A refusal names its class in the hint.
+    #[arg(long, value_name = "CLASS")]
+    pub allow: Vec<String>,
+}
+
+/// What is shown.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// Draw no progress, even on a terminal
+    #[arg(long)]
+    pub no_progress: bool,
+
+    /// Print events as JSON lines on stdout, the outcome as the last one
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `--durability`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Durability {
+    /// Change nothing but the session's own settings
+    Keep,
+    /// Flush the log less often while the load runs: a power cut costs the last seconds, of everybody's data
+    Relaxed,
+    /// The server can be thrown away: after a crash it has to be built again from nothing
+    Disposable,
+}
+
+/// `--write-path`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WritePath {
+    /// The fastest that was measured for this server and that it allows
+    Auto,
+    /// Array-bound prepared inserts (MariaDB)
+    Bulk,
+    /// LOAD DATA LOCAL INFILE, audited
+    LoadData,
+    /// Multi-row INSERT statements
+    Insert,
+}
+
+/// `--indexes`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Indexes {
+    /// After the rows, in parallel
+    Deferred,
+    /// With the table, as the dump says
+    Inline,
+}
+
+/// `--foreign-keys`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ForeignKeys {
+    /// As the stock client would: trust the dump
+    AsDump,
+    /// Check every row, and list those that point at nothing
+    Checked,
+}
+
+/// `--system-schema`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SystemSchema {
+    /// Leave them out, and say so
+    Skip,
+    /// Load them like everything else: accounts and grants are replaced
+    Load,
+}
+
+/// `--on-error`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnError {
+    /// Stop at the first one
+    Stop,
+    /// Go on, list them all at the end, and exit with 1
+    Continue,
+}
+
+/// `--binlog`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Binlog {
+    /// As the server is set
+    Keep,
+    /// Not for the sessions of this load
+    Off,
+}
+
+fn parse_mapping(text: &str) -> Result<(String, String), String> {
+    let (from, to) = parse_mapping_maybe_empty(text)?;
+    if to.is_empty() {
+        return Err("the part after = is missing".to_owned());
+    }
+    Ok((from, to))
+}
+
+fn parse_mapping_maybe_empty(text: &str) -> Result<(String, String), String> {
+    let (from, to) = text.split_once('=').ok_or("write it as FROM=TO")?;
+    let name = |part: &str| part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if from.is_empty() || !name(from) || !name(to) {
+        return Err("names are made of letters, digits and _".to_owned());
+    }
+    Ok((from.to_owned(), to.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings() {
+        assert_eq!(parse_mapping("a_b=c1"), Ok(("a_b".into(), "c1".into())));
+        assert!(parse_mapping("a=").is_err());
+        assert!(parse_mapping("=b").is_err());
+        assert!(parse_mapping("ab").is_err());
+        assert!(parse_mapping("a=b; drop").is_err());
+        assert_eq!(
+            parse_mapping_maybe_empty("NO_AUTO_CREATE_USER="),
+            Ok(("NO_AUTO_CREATE_USER".into(), String::new()))
+        );
+    }
+}

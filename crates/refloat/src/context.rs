@@ -1,0 +1,129 @@
+//! What the program knows about where it runs. The environment, the home directory and the terminal are read here, once;
+//! the rooms below get values and never look for themselves.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+/// State directory of runs started by root.
+const ROOT_STATE_DIR: &str = "/var/lib/refloat";
+
+/// The surroundings of one invocation.
+#[derive(Debug, Clone)]
+pub struct Context {
+    state_dir: PathBuf,
+    home: Option<PathBuf>,
+    mysql_pwd: Option<OsString>,
+    stderr_is_terminal: bool,
+    stdout_is_terminal: bool,
+    no_color: bool,
+}
+
+impl Context {
+    /// Reads the environment.
+    pub fn from_environment() -> Self {
+        let var = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+        let home = var("HOME").map(PathBuf::from);
+        let is_root = rustix::process::geteuid().is_root();
+        Self {
+            state_dir: state_dir(
+                var("REFLOAT_STATE_DIR").map(PathBuf::from),
+                var("XDG_STATE_HOME").map(PathBuf::from),
+                home.as_deref(),
+                is_root,
+            ),
+            home,
+            // An empty MYSQL_PWD is a password too: an empty one.
+            mysql_pwd: env::var_os("MYSQL_PWD"),
+            stderr_is_terminal: std::io::stderr().is_terminal()
+                && var("TERM").is_none_or(|term| term != "dumb"),
+            stdout_is_terminal: std::io::stdout().is_terminal(),
+            no_color: var("NO_COLOR").is_some(),
+        }
+    }
+
+    /// The folder for runs, journals and sandboxes.
+    pub fn state_dir(&self) -> &Path {
+        &self.state_dir
+    }
+
+    /// The home directory, for `~/.my.cnf`.
+    pub fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    /// The password that `MYSQL_PWD` gives.
+    pub fn mysql_pwd(&self) -> Option<&OsString> {
+        self.mysql_pwd.as_ref()
+    }
+
+    /// May lines on stderr be drawn again and again?
+    pub fn stderr_is_terminal(&self) -> bool {
+        self.stderr_is_terminal
+    }
+
+    /// Does a person read stdout?
+    pub fn stdout_is_terminal(&self) -> bool {
+        self.stdout_is_terminal
+    }
+
+    /// May stderr have colour?
+    pub fn colour(&self) -> bool {
+        self.stderr_is_terminal && !self.no_color
+    }
+}
+
+/// The order: what was asked for by name; root's fixed place; XDG; the home directory; and the current folder where
+/// there is no home at all. Relative XDG paths are ignored, as the XDG base directory specification asks.
+fn state_dir(
+    asked: Option<PathBuf>,
+    xdg: Option<PathBuf>,
+    home: Option<&Path>,
+    is_root: bool,
+) -> PathBuf {
+    if let Some(dir) = asked {
+        return dir;
+    }
+    if is_root {
+        return PathBuf::from(ROOT_STATE_DIR);
+    }
+    if let Some(xdg) = xdg.filter(|path| path.is_absolute()) {
+        return xdg.join("refloat");
+    }
+    match home {
+        Some(home) => home.join(".local/state/refloat"),
+        None => PathBuf::from(".refloat"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_directory_order() {
+        let home = Some(Path::new("/home/a"));
+        let path = |s: &str| Some(PathBuf::from(s));
+        assert_eq!(
+            state_dir(path("/x"), path("/y"), home, true),
+            PathBuf::from("/x")
+        );
+        assert_eq!(
+            state_dir(None, path("/y"), home, true),
+            PathBuf::from("/var/lib/refloat")
+        );
+        assert_eq!(
+            state_dir(None, path("/y"), home, false),
+            PathBuf::from("/y/refloat")
+        );
+        assert_eq!(
+            state_dir(None, path("y"), home, false),
+            PathBuf::from("/home/a/.local/state/refloat")
+        );
+        assert_eq!(
+            state_dir(None, None, None, false),
+            PathBuf::from(".refloat")
+        );
+    }
+}

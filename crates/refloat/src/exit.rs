@@ -1,0 +1,188 @@
+//! The one place where kinds of errors become exit codes and hints.
+//!
+//! Commands return `anyhow::Result<Exit>`. An error that a room below returned is found again in the chain by its type,
+//! and gets its code and its hints here and nowhere else. Everything that is not known is [`Exit::Failed`].
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use crate::context::Context;
+
+/// How a command ended. The numbers are stable and documented in `docs/exit-codes.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done, and proven to be done.
+    Done = 0,
+    /// Failed for a reason that the message gives.
+    Failed = 1,
+    /// The command line was not understood, or asks for something that is refused by rule.
+    Usage = 2,
+    /// Refused before anything was touched.
+    Refused = 3,
+    /// The work was done, but the result does not check out.
+    ProofFailed = 4,
+    /// Stopped on request; the same command with `--resume` or a new run can go on.
+    Interrupted = 5,
+    /// A server setting that was changed could not be put back yet.
+    SettingsPending = 6,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// A refusal that comes from the program itself rather than from a room below.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ProgramError {
+    exit: Exit,
+    message: String,
+    hints: Vec<String>,
+}
+
+impl ProgramError {
+    /// An error with the exit code `exit`; the message is a lowercase fragment without a full stop.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            message: message.into(),
+            hints: Vec::new(),
+        }
+    }
+
+    /// A usage error: exit code 2.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// Adds a hint: one or two whole sentences that say what to do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+}
+
+/// The exit code and the hints for `error`.
+fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
+    for cause in error.chain() {
+        if let Some(own) = cause.downcast_ref::<ProgramError>() {
+            return (own.exit, own.hints.clone());
+        }
+        if let Some(io) = cause.downcast_ref::<std::io::Error>()
+            && io.kind() == std::io::ErrorKind::BrokenPipe
+        {
+            return (Exit::Done, Vec::new());
+        }
+    }
+    (Exit::Failed, Vec::new())
+}
+
+/// Prints `error` with its causes and hints on stderr, and returns the exit code.
+///
+/// A broken pipe on stdout (`| head`) is not an error: nothing is printed.
+pub fn report(error: &anyhow::Error, context: &Context) -> Exit {
+    let (exit, hints) = classify(error);
+    if exit == Exit::Done {
+        return exit;
+    }
+    print_line("error", &redact(&chain_text(error)), context.colour());
+    for hint in hints {
+        print_line("hint", &hint, context.colour());
+    }
+    exit
+}
+
+/// The messages of an error and its causes, outermost first. A cause that the message before already ends with is
+/// left out: some libraries print their source themselves.
+fn chain_text(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    let mut last = String::new();
+    for cause in error.chain() {
+        let message = cause.to_string();
+        if last.ends_with(&message) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        let _ = write!(text, "{message}");
+        last = message;
+    }
+    text
+}
+
+/// Prints `refloat: error: …`, or `hint: …` on a line of its own, on stderr.
+pub fn print_line(kind: &str, text: &str, colour: bool) {
+    let (start, end) = match (colour, kind) {
+        (false, _) => ("", ""),
+        (true, "error") => ("\x1b[1;31m", "\x1b[0m"),
+        (true, "warning") => ("\x1b[1;33m", "\x1b[0m"),
+        (true, _) => ("\x1b[1;36m", "\x1b[0m"),
+    };
+    if kind == "hint" {
+        eprintln!("{start}hint:{end} {text}");
+    } else {
+        eprintln!("refloat: {start}{kind}:{end} {text}");
+    }
+}
+
+/// Replaces the password of every URL in `text` by `***`: what a person typed may come back in a message.
+pub fn redact(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (head, tail) = rest.split_at(at + 3);
+        out.push_str(head);
+        let end = tail
+            .find(|c: char| c.is_whitespace() || c == '/' || c == '\'')
+            .unwrap_or(tail.len());
+        let authority = &tail[..end];
+        match (authority.rfind('@'), authority.find(':')) {
+            (Some(host), Some(colon)) if colon < host => {
+                out.push_str(&authority[..=colon]);
+                out.push_str("***");
+                out.push_str(&authority[host..]);
+            }
+            _ => out.push_str(authority),
+        }
+        rest = &tail[end..];
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_in_a_url_is_never_repeated() {
+        assert_eq!(
+            redact("bad 'mysql://u:s3cret@h:3306/db' here"),
+            "bad 'mysql://u:***@h:3306/db' here"
+        );
+        assert_eq!(redact("mysql://u:a@b@h"), "mysql://u:***@h");
+        assert_eq!(redact("mysql://h:3306/x@y"), "mysql://h:3306/x@y");
+        assert_eq!(redact("no url"), "no url");
+    }
+
+    #[test]
+    fn causes_follow_the_message_once() {
+        let inner = anyhow::anyhow!("connection refused");
+        let outer = inner.context("cannot reach db1:3306");
+        assert_eq!(
+            chain_text(&outer),
+            "cannot reach db1:3306: connection refused"
+        );
+    }
+
+    #[test]
+    fn own_errors_carry_their_code_through_context() {
+        let error = anyhow::Error::new(ProgramError::usage("no")).context("while reading flags");
+        assert_eq!(classify(&error).0, Exit::Usage);
+    }
+}

@@ -1,0 +1,358 @@
+//! A source being read.
+
+use std::fs::File;
+use std::io::Seek;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::decode::{Compression, DecodeFailure, Decoder};
+use crate::pump::{Block, Next, Pump};
+use crate::raw::RawReader;
+use crate::{InputError, LooksLike, looks_like};
+
+/// Bytes looked at to find out the compression and the content.
+const HEAD: usize = 4096;
+/// Bytes that are enough to find out the compression. A slow pipe is not kept waiting for more.
+const MAGIC: usize = 6;
+
+/// How a source may be read.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// Memory that a compressed stream may ask for as window or dictionary, in bytes. 128 MiB covers
+    /// `zstd --long` (27) and `xz -9`; `zstd --long=31` needs 2 GiB and has to be allowed.
+    pub memory_limit: u64,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            memory_limit: 128 << 20,
+        }
+    }
+}
+
+/// A dump source being read: decompressed blocks in order, and a proven end.
+///
+/// Plain regular files are read directly. Everything else (compressed, pipes, standard input) is read by a thread
+/// ahead of the reader; dropping the `Input` never waits for that thread.
+pub struct Input {
+    name: String,
+    path: Option<PathBuf>,
+    compression: Compression,
+    total: Option<u64>,
+    position: Arc<AtomicU64>,
+    cancel: Option<Arc<AtomicBool>>,
+    memory_limit: u64,
+    source: Source,
+    /// Bytes read for a look and not handed out yet.
+    peeked: Vec<u8>,
+    /// How far the raw source had been read when `peeked` was filled.
+    peeked_raw: u64,
+    /// Set once the end or a fault was reported: both stay.
+    ended: bool,
+}
+
+enum Source {
+    Direct(RawReader),
+    Pumped {
+        pump: Pump,
+        block: Vec<u8>,
+        at: usize,
+    },
+}
+
+impl Input {
+    /// Opens a file, or standard input when the path is `-`, with the default limits.
+    pub fn open(path: &Path) -> Result<Self, InputError> {
+        Self::open_with(path, &OpenOptions::default())
+    }
+
+    /// Opens a file, or standard input when the path is `-`.
+    pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Self, InputError> {
+        if path.as_os_str() == "-" {
+            return Self::stdin_with(options);
+        }
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|e| InputError::from_io(&name, 0, e))?;
+        Self::from_file(name, Some(path), file, options)
+    }
+
+    /// Reads standard input.
+    pub fn stdin() -> Result<Self, InputError> {
+        Self::stdin_with(&OpenOptions::default())
+    }
+
+    fn stdin_with(options: &OpenOptions) -> Result<Self, InputError> {
+        let name = "standard input".to_owned();
+        let fd = std::io::stdin()
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|e| InputError::from_io(&name, 0, e))?;
+        Self::from_file(name, None, File::from(fd), options)
+    }
+
+    fn from_file(
+        name: String,
+        path: Option<&Path>,
+        file: File,
+        options: &OpenOptions,
+    ) -> Result<Self, InputError> {
+        let sort = |e| InputError::from_io(&name, 0, e);
+        let meta = file.metadata().map_err(sort)?;
+        if meta.is_dir() {
+            return Err(InputError::IsDirectory { name });
+        }
+        let regular = meta.is_file();
+        // Standard input redirected from a file may already stand somewhere inside it.
+        let start = if regular {
+            (&file).stream_position().map_err(sort)?
+        } else {
+            0
+        };
+        let mut raw = RawReader::new(file);
+        let head = raw.peek(if regular { HEAD } else { MAGIC }).map_err(sort)?;
+        if head.is_empty() {
+            return Err(InputError::Empty { name });
+        }
+        let compression = Compression::detect(head);
+        let expected = Compression::from_name(&name);
+        if compression == Compression::None
+            && expected != Compression::None
+            && !looks_like(head).is_text()
+        {
+            return Err(InputError::NotWhatItsNameSays { name, expected });
+        }
+        let total = regular.then(|| meta.len().saturating_sub(start));
+        let source = if regular && compression == Compression::None {
+            Source::Direct(raw)
+        } else {
+            let decoder = Decoder::new(raw, compression, options.memory_limit)
+                .map_err(|f| sorted(&name, compression, options.memory_limit, f, 0))?;
+            let pump = Pump::start(decoder).map_err(sort)?;
+            Source::Pumped {
+                pump,
+                block: Vec::new(),
+                at: 0,
+            }
+        };
+        Ok(Self {
+            name,
+            path: path.filter(|_| regular).map(Path::to_owned),
+            compression,
+            total,
+            position: Arc::default(),
+            cancel: None,
+            memory_limit: options.memory_limit,
+            source,
+            peeked: Vec::new(),
+            peeked_raw: 0,
+            ended: false,
+        })
+    }
+
+    /// The path as it was given, or `standard input`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How the source is compressed, by its first bytes.
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// The compression that the name promises, when the content is something else. No error, but worth saying.
+    pub fn name_mismatch(&self) -> Option<Compression> {
+        let expected = Compression::from_name(&self.name);
+        (expected != Compression::None && expected != self.compression).then_some(expected)
+    }
+
+    /// Size of the raw source in bytes, when it is a regular file.
+    pub fn total_bytes(&self) -> Option<u64> {
+        self.total
+    }
+
+    /// Raw bytes behind what was handed out so far: compare with [`Input::total_bytes`]. May be read by any thread.
+    pub fn raw_position(&self) -> &Arc<AtomicU64> {
+        &self.position
+    }
+
+    /// Whether the source can be opened again from its start.
+    pub fn rewindable(&self) -> bool {
+        self.path.is_some()
+    }
+
+    /// Opens the same source again from its start; `None` where that is impossible.
+    pub fn reopen(&self) -> Result<Option<Self>, InputError> {
+        let options = OpenOptions {
+            memory_limit: self.memory_limit,
+        };
+        let again = self.path.as_deref().map(|p| Self::open_with(p, &options));
+        let mut again = again.transpose()?;
+        if let Some(input) = again.as_mut() {
+            input.cancel.clone_from(&self.cancel);
+        }
+        Ok(again)
+    }
+
+    /// When this flag is set, a waiting [`Input::read_block`] returns [`InputError::Cancelled`] within a tenth of a
+    /// second, also while standard input brings nothing.
+    pub fn cancel_flag(&mut self, flag: Arc<AtomicBool>) {
+        self.cancel = Some(flag);
+    }
+
+    /// Shows the first `want` decompressed bytes (fewer when the source is shorter) without consuming them.
+    pub fn peek(&mut self, want: usize) -> Result<&[u8], InputError> {
+        let mut ahead = std::mem::take(&mut self.peeked);
+        while ahead.len() < want {
+            let missing = want - ahead.len();
+            match self.fetch(&mut ahead, missing) {
+                Ok((0, _)) => break,
+                Ok((_, raw)) => self.peeked_raw = raw,
+                Err(e) => {
+                    self.peeked = ahead;
+                    return Err(e);
+                }
+            }
+        }
+        self.peeked = ahead;
+        Ok(&self.peeked[..want.min(self.peeked.len())])
+    }
+
+    /// What the content seems to be, by its first decompressed bytes.
+    pub fn content(&mut self) -> Result<LooksLike, InputError> {
+        Ok(looks_like(self.peek(HEAD)?))
+    }
+
+    /// Appends up to `want` decompressed bytes to `buf` and returns how many.
+    ///
+    /// Fewer than `want` is no sign of anything. 0 (for `want` > 0) means the end, and that it is proven: a compressed
+    /// stream came to its trailer, its checksum fits, nothing follows; a plain file was as long as it was at opening.
+    pub fn read_block(&mut self, buf: &mut Vec<u8>, want: usize) -> Result<usize, InputError> {
+        if want == 0 {
+            return Ok(0);
+        }
+        if !self.peeked.is_empty() {
+            let n = want.min(self.peeked.len());
+            buf.extend_from_slice(&self.peeked[..n]);
+            self.peeked.drain(..n);
+            if self.peeked.is_empty() {
+                self.position.store(self.peeked_raw, Ordering::Relaxed);
+            }
+            return Ok(n);
+        }
+        let (n, raw) = self.fetch(buf, want)?;
+        self.position.store(raw, Ordering::Relaxed);
+        Ok(n)
+    }
+
+    /// Reads on; returns the bytes appended and the raw position behind them.
+    fn fetch(&mut self, buf: &mut Vec<u8>, want: usize) -> Result<(usize, u64), InputError> {
+        if self
+            .cancel
+            .as_ref()
+            .is_some_and(|c| c.load(Ordering::Relaxed))
+        {
+            return Err(InputError::Cancelled {
+                name: self.name.clone(),
+            });
+        }
+        let position = self.position.load(Ordering::Relaxed).max(self.peeked_raw);
+        if self.ended {
+            return Ok((0, position));
+        }
+        match &mut self.source {
+            Source::Direct(raw) => {
+                let old = buf.len();
+                buf.resize(old + want, 0);
+                let result = raw.read_direct(&mut buf[old..]);
+                buf.truncate(old + *result.as_ref().unwrap_or(&0));
+                let at = raw.consumed();
+                let n = result.map_err(|e| InputError::from_io(&self.name, at, e))?;
+                if n == 0 {
+                    if self.total.is_some_and(|total| at < total) {
+                        return Err(InputError::Truncated {
+                            name: self.name.clone(),
+                            compression: self.compression,
+                            at,
+                        });
+                    }
+                    self.ended = true;
+                }
+                Ok((n, at))
+            }
+            Source::Pumped { pump, block, at } => {
+                let mut raw_end = position;
+                if *at == block.len() {
+                    pump.recycle(std::mem::take(block));
+                    *at = 0;
+                    match pump.next(self.cancel.as_ref()) {
+                        Next::Block(Block { bytes, raw_end: r }) => {
+                            *block = bytes;
+                            raw_end = r;
+                        }
+                        Next::End => {
+                            self.ended = true;
+                            return Ok((0, self.total.unwrap_or(position)));
+                        }
+                        Next::Cancelled => {
+                            return Err(InputError::Cancelled {
+                                name: self.name.clone(),
+                            });
+                        }
+                        Next::Failed(stopped) => {
+                            return Err(sorted(
+                                &self.name,
+                                self.compression,
+                                self.memory_limit,
+                                stopped.failure,
+                                stopped.at,
+                            ));
+                        }
+                    }
+                }
+                let n = want.min(block.len() - *at);
+                buf.extend_from_slice(&block[*at..*at + n]);
+                *at += n;
+                Ok((n, raw_end))
+            }
+        }
+    }
+}
+
+/// Puts name and place to a decoder's failure.
+fn sorted(
+    name: &str,
+    compression: Compression,
+    limit: u64,
+    failure: DecodeFailure,
+    at: u64,
+) -> InputError {
+    let name = name.to_owned();
+    match failure {
+        DecodeFailure::Truncated => InputError::Truncated {
+            name,
+            compression,
+            at,
+        },
+        DecodeFailure::Corrupt(detail) => InputError::Corrupt {
+            name,
+            compression,
+            at,
+            detail,
+        },
+        DecodeFailure::Garbage => InputError::TrailingGarbage {
+            name,
+            compression,
+            at,
+        },
+        DecodeFailure::Memory => InputError::TooMuchMemory {
+            name,
+            compression,
+            limit,
+        },
+        DecodeFailure::Read(e) => InputError::from_io(&name, at, e),
+    }
+}

@@ -1,0 +1,68 @@
+# Everything that a person or a machine does with this tree. `make` alone lists it.
+#
+# On a fresh Debian 12 with Rust nothing else has to be there: what is missing is installed (as root, with apt).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+REFLOAT := $(TARGET)/release/refloat
+# The servers that demo and tests use; see scripts/install-servers.
+SERVERS ?= mariadb-10.11 mariadb-11.8 mysql-9.7
+
+.PHONY: help
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: toolchain
+toolchain:
+	@command -v $(CARGO) >/dev/null || { echo "make: cargo is missing: install Rust from https://rustup.rs first" >&2; exit 1; }
+	@command -v cc >/dev/null || { apt-get update -q && apt-get install -y -q --no-install-recommends gcc libc6-dev; }
+
+.PHONY: servers
+servers: ## Install the servers and tools that demo and tests need
+	scripts/install-servers $(SERVERS) tools
+
+.PHONY: build
+build: toolchain ## Build the program, optimised
+	$(CARGO) build --release --locked -p refloat
+
+.PHONY: demo
+demo: build ## See a dump loaded by the stock client and by refloat, side by side
+	scripts/install-servers mariadb-10.11 tools
+	REFLOAT=$(abspath $(REFLOAT)) scripts/demo
+
+.PHONY: test
+test: toolchain servers ## Run every test but the slow ones, on real servers
+	$(CARGO) build --locked -p refloat
+	$(CARGO) test --locked --workspace
+
+.PHONY: test-slow
+test-slow: toolchain servers ## Run the slow tests too: big volumes, long faults
+	$(CARGO) test --locked --workspace -- --include-ignored
+
+.PHONY: bench
+bench: build servers ## Compare with what people use today (takes a while)
+	@for script in bench/*/run; do \
+	    [ -x "$$script" ] || continue; \
+	    echo "== $$script" >&2; REFLOAT=$(abspath $(REFLOAT)) "$$script"; \
+	done
+
+.PHONY: lint
+lint: toolchain ## Check formatting, lints, docs, licences and the tree
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --quiet
+	.ci/check-licences
+	.ci/check-tree
+
+.PHONY: man
+man: build ## Write the manual pages to target/man and the completions to target/completions
+	$(REFLOAT) man $(TARGET)/man
+	@mkdir -p $(TARGET)/completions
+	$(REFLOAT) completions bash > $(TARGET)/completions/refloat.bash
+	$(REFLOAT) completions zsh > $(TARGET)/completions/_refloat
+	$(REFLOAT) completions fish > $(TARGET)/completions/refloat.fish
+	@echo "read one with: man -l $(TARGET)/man/refloat-load.1"

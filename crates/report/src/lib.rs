@@ -1,1 +1,11 @@
-//! Refloat: the report room.
+//! Faces of a run: the progress that a person watches, the JSON lines that a program reads, and the summary at the end.
+//!
+//! This room only looks. It consumes what a run emits and the snapshot that a run keeps, and turns both into text; it
+//! starts nothing, changes nothing and decides nothing, and a face that fails (a closed terminal) never fails the run.
+//!
+//! Read first: [`progress::View`] (what one frame shows), [`terminal::Block`] (lines that are drawn again and again)
+//! and [`human`] (the only place where numbers become text).
+
+pub mod human;
+pub mod progress;
+pub mod terminal;

@@ -1,0 +1,319 @@
+//! Progress as lines of text: one total line with a bar, and a line for each table that is worked on now.
+//!
+//! [`View`] is what a frame shows; [`lines`] lays it out for a width. Nothing here knows about terminals or runs.
+
+use std::time::Duration;
+
+use crate::human;
+use crate::terminal::{bar, fit, shorten_left, visible_width};
+
+/// Most lines for tables below the total line.
+pub const TABLE_LINES_MAX: usize = 8;
+/// Widest useful bar.
+const BAR_MAX: usize = 40;
+/// Narrowest bar that still says something.
+const BAR_MIN: usize = 8;
+/// Bar of one table.
+const TABLE_BAR: usize = 12;
+/// Widest column of table names.
+const NAME_MAX: usize = 36;
+
+/// What one frame shows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct View {
+    /// What is being done now, in one or two words: `data`, `indexes`.
+    pub phase: String,
+    /// Part of the work of all phases that is done, from 0 to 1; `None` where the size of the input is not known.
+    pub fraction: Option<f64>,
+    /// Bytes of input taken so far.
+    pub bytes: u64,
+    /// Bytes of input altogether.
+    pub bytes_total: Option<u64>,
+    /// Rows committed.
+    pub rows: u64,
+    /// Bytes per second now, averaged over the last seconds.
+    pub byte_rate: f64,
+    /// Time since the start.
+    pub elapsed: Duration,
+    /// Time to go over all phases.
+    pub eta: Option<Duration>,
+    /// What is worked on now.
+    pub tables: Vec<TableView>,
+    /// Things worked on now that `tables` leaves out.
+    pub more_tables: usize,
+    /// Warnings so far.
+    pub warnings: u64,
+}
+
+/// One table that is worked on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TableView {
+    /// `database.table`.
+    pub name: String,
+    /// What is done with it: `rows`, `index k_1`.
+    pub what: String,
+    /// Part that is done, where known.
+    pub fraction: Option<f64>,
+    /// Rows so far.
+    pub rows: u64,
+    /// Bytes so far.
+    pub bytes: u64,
+    /// Since when.
+    pub elapsed: Duration,
+}
+
+/// The characters that may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Style {
+    /// Only ASCII: for terminals whose locale is not UTF-8.
+    pub ascii: bool,
+    /// Colour codes.
+    pub colour: bool,
+}
+
+/// The frame for a terminal of `columns` and `rows`. No line is wider than `columns - 1`, so that none wraps.
+pub fn lines(view: &View, columns: u16, rows: u16, style: Style) -> Vec<String> {
+    let width = usize::from(columns).saturating_sub(1);
+    let room = usize::from(rows).saturating_sub(2).min(TABLE_LINES_MAX);
+    let mut out = vec![total_line(view, width, style)];
+    let shown = if view.tables.len() + usize::from(view.more_tables > 0) > room {
+        room.saturating_sub(1)
+    } else {
+        view.tables.len()
+    };
+    let name_width = view.tables[..shown]
+        .iter()
+        .map(|table| visible_width(&table.name))
+        .max()
+        .unwrap_or(0)
+        .min(NAME_MAX)
+        .min(width / 2);
+    out.extend(
+        view.tables[..shown]
+            .iter()
+            .map(|table| table_line(table, name_width, width, style)),
+    );
+    let hidden = view.tables.len() - shown + view.more_tables;
+    if hidden > 0 && room > 0 {
+        out.push(fit(&format!("  and {hidden} more"), width));
+    }
+    out
+}
+
+/// `data  [████░░░░]  43%  248/576 MiB  1.29M rows  142 MiB/s  ETA 0:04  0:03`, with less of it where it is narrow.
+fn total_line(view: &View, width: usize, style: Style) -> String {
+    let phase = fit(&view.phase, 14);
+    // Room for two digits from the start, so that nothing jumps.
+    let percent = view
+        .fraction
+        .map(|fraction| format!("{:>3}", human::percent(fraction)));
+    let amount = match view.bytes_total {
+        Some(total) => {
+            let widest = human::bytes_of(total, total).len();
+            format!("{:>widest$}", human::bytes_of(view.bytes, total))
+        }
+        None => human::bytes(view.bytes),
+    };
+    let eta = match view.eta {
+        Some(eta) => format!("ETA {}", human::clock(eta)),
+        None => "ETA -:--".to_owned(),
+    };
+    let warnings = (view.warnings > 0).then(|| human::counted(view.warnings, "warning"));
+    // The most important first: what does not fit any more is left out from the end.
+    let wanted = [
+        percent,
+        Some(eta),
+        warnings,
+        Some(format!("{:>10}", human::byte_rate(view.byte_rate))),
+        Some(human::clock(view.elapsed)),
+        Some(amount),
+        Some(format!("{:>5} rows", human::short_count(view.rows))),
+    ];
+    let with_bar = view.fraction.is_some();
+    let reserved = visible_width(&phase) + if with_bar { BAR_MIN + 4 } else { 0 };
+    let mut kept = [false; 7];
+    let mut used = reserved;
+    for (index, part) in wanted.iter().enumerate() {
+        let Some(part) = part else { continue };
+        let cost = visible_width(part) + 2;
+        if used + cost <= width {
+            kept[index] = true;
+            used += cost;
+        }
+    }
+    let mut line = phase;
+    if let Some(fraction) = view.fraction
+        && width >= reserved
+    {
+        let cells = (BAR_MIN + width - used).min(BAR_MAX);
+        line.push_str("  ");
+        line.push_str(&paint(
+            &format!("[{}]", bar(fraction, cells, style.ascii)),
+            "\x1b[32m",
+            style,
+        ));
+    }
+    // On the screen in the order in which people read it.
+    for index in [0, 5, 6, 3, 1, 4, 2] {
+        if let (true, Some(part)) = (kept[index], &wanted[index]) {
+            line.push_str("  ");
+            line.push_str(&if index == 2 {
+                paint(part, "\x1b[33m", style)
+            } else {
+                part.clone()
+            });
+        }
+    }
+    if visible_width(&line) > width {
+        fit(&view.phase, width)
+    } else {
+        line
+    }
+}
+
+/// `  shop.orders  rows  [████░░]  43%  640k rows  82.1 MiB  0:02`
+fn table_line(table: &TableView, name_width: usize, width: usize, style: Style) -> String {
+    let name = shorten_left(&table.name, name_width);
+    let padding = " ".repeat(name_width.saturating_sub(visible_width(&name)));
+    let mut line = fit(&format!("  {name}{padding}"), width);
+    let mut parts = vec![format!("{:<10}", fit(&table.what, 24))];
+    if let Some(fraction) = table.fraction {
+        parts.push(format!(
+            "[{}] {:>4}",
+            bar(fraction, TABLE_BAR, style.ascii),
+            human::percent(fraction)
+        ));
+    }
+    if table.rows > 0 {
+        parts.push(format!("{:>6} rows", human::short_count(table.rows)));
+    }
+    if table.bytes > 0 {
+        parts.push(format!("{:>8}", human::bytes(table.bytes)));
+    }
+    parts.push(human::clock(table.elapsed));
+    for part in parts {
+        if visible_width(&line) + 2 + visible_width(&part) > width {
+            break;
+        }
+        line.push_str("  ");
+        line.push_str(&part);
+    }
+    line
+}
+
+fn paint(text: &str, code: &str, style: Style) -> String {
+    if style.colour {
+        format!("{code}{text}\x1b[0m")
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view() -> View {
+        View {
+            phase: "data".into(),
+            fraction: Some(0.43),
+            bytes: 248 << 20,
+            bytes_total: Some(576 << 20),
+            rows: 1_290_000,
+            byte_rate: 142.0 * 1024.0 * 1024.0,
+            elapsed: Duration::from_secs(3),
+            eta: Some(Duration::from_secs(4)),
+            tables: (1..=12)
+                .map(|n| TableView {
+                    name: format!("shop.sbtest{n}"),
+                    what: "rows".into(),
+                    fraction: Some(0.5),
+                    rows: 640_000,
+                    bytes: 82 << 20,
+                    elapsed: Duration::from_secs(2),
+                })
+                .collect(),
+            more_tables: 0,
+            warnings: 0,
+        }
+    }
+
+    #[test]
+    fn a_frame_at_80_columns() {
+        let lines = lines(&view(), 80, 24, Style::default());
+        assert_eq!(
+            lines[0],
+            "data  [█████▌░░░░░░░]  43%  248/576 MiB  1.29M rows   142 MiB/s  ETA 0:04  0:03"
+        );
+        assert_eq!(
+            lines[1],
+            "  shop.sbtest1  rows        [██████░░░░░░]  50%    640k rows  82.0 MiB  0:02"
+        );
+        assert_eq!(lines.len(), 1 + TABLE_LINES_MAX);
+        assert_eq!(lines[8], "  and 5 more");
+    }
+
+    #[test]
+    fn no_line_is_ever_wider_than_the_terminal() {
+        let mut odd = view();
+        odd.tables[0].name = "a very long database name.表名".repeat(9);
+        odd.warnings = 1_234_567;
+        for columns in 1..200 {
+            for style in [
+                Style::default(),
+                Style {
+                    ascii: true,
+                    colour: true,
+                },
+            ] {
+                for line in lines(&odd, columns, 24, style) {
+                    assert!(
+                        visible_width(&line) < usize::from(columns).max(1),
+                        "{columns}: {line}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn never_more_lines_than_the_terminal_has() {
+        for rows in 1..30 {
+            assert!(
+                lines(&view(), 80, rows, Style::default()).len()
+                    <= usize::from(rows).saturating_sub(1).max(1),
+                "{rows}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_input_of_unknown_size_has_no_bar() {
+        let view = View {
+            fraction: None,
+            bytes_total: None,
+            eta: None,
+            ..view()
+        };
+        let line = &lines(&view, 80, 24, Style::default())[0];
+        assert!(
+            !line.contains('[') && line.contains("248 MiB") && line.contains("ETA -:--"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn ascii_style_is_ascii() {
+        for line in lines(
+            &view(),
+            100,
+            24,
+            Style {
+                ascii: true,
+                colour: false,
+            },
+        ) {
+            assert!(line.is_ascii(), "{line}");
+        }
+    }
+}

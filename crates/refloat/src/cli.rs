@@ -52,7 +52,6 @@ Passwords never go on the command line: use ~/.my.cnf, MYSQL_PWD or --ask-passwo
     after_long_help = AFTER_HELP,
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    propagate_version = true,
 )]
 pub struct Cli {
     #[command(subcommand)]

@@ -15,7 +15,7 @@ EXAMPLES:
   Load a dump that creates its databases itself (mysqldump --databases or --all-databases):
       refloat load all.sql.zst --to mysql://root@db1/
 
-  Load a dump of one database into a database of another name:
+  Load a dump of one database, made without --databases, into a database of any name:
       refloat load shop.sql --to mysql://root@db1/ --database shop_copy
 
   Only two tables of it, and everything that starts with log_:
@@ -76,8 +76,7 @@ pub struct LoadArgs {
 pub struct WhatArgs {
     /// Load into this database
     ///
-    /// For a dump that names no database. It is made when it is missing. A dump of exactly one database is loaded
-    /// under this name; for a dump of several it is an error.
+    /// For a dump that names no database itself (mysqldump NAME, without --databases). It is made when it is missing.
     #[arg(long, short = 'D', value_name = "NAME")]
     pub database: Option<String>,
 
@@ -87,8 +86,8 @@ pub struct WhatArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub tables: Vec<String>,
 
-    /// What to do with the servers' own databases (mysql, sys) in a dump of everything
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = SystemSchema::Skip)]
+    /// What to do with the server's own schema (mysql) in a dump of everything
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = SystemSchema::Refuse)]
     pub system_schema: SystemSchema,
 
     /// Drop tables of the same name that are on the server already
@@ -117,8 +116,10 @@ pub struct HowArgs {
     pub threads: Option<u16>,
 
     /// How much the server may risk while the load runs
-    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Durability::Keep)]
-    pub durability: Durability,
+    ///
+    /// Without it: `relaxed` on a server that holds nothing else, `keep` on every other.
+    #[arg(long, value_name = "LEVEL", value_enum)]
+    pub durability: Option<Durability>,
 
     /// How rows are sent
     #[arg(long, value_name = "PATH", value_enum, default_value_t = WritePath::Auto)]
@@ -138,18 +139,20 @@ pub struct HowArgs {
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub chunk_rows: Option<u64>,
 
-    /// Most bytes in one transaction, as in 16M
+    /// Bytes of dump text in one transaction, as in 16M
+    ///
+    /// Without it the size is found while loading, from 16M up and down.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub chunk_bytes: Option<u64>,
 
-    /// Most memory that refloat takes for rows on their way
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value = "192M")]
-    pub max_memory: u64,
+    /// Most memory that refloat takes, as in 224M
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub max_memory: Option<u64>,
 
     /// Whether the load is written to the server's binary log
     ///
     /// `off` needs the right to change `sql_log_bin`, and replicas of this server will not get the rows.
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Binlog::Keep)]
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Binlog::Auto)]
     pub binlog: Binlog,
 }
 
@@ -172,8 +175,14 @@ pub struct TroubleArgs {
     /// Allow a class of statements that is refused otherwise; may be given several times
     ///
     /// A refusal names its class in the hint.
-    #[arg(long, value_name = "CLASS")]
-    pub allow: Vec<String>,
+    #[arg(long, value_name = "CLASS", value_enum)]
+    pub allow: Vec<StatementClass>,
+
+    /// Take a dump that does not end with `-- Dump completed`
+    ///
+    /// Such a dump may be cut, and is refused otherwise. Dumps that were made with --skip-comments or --compact end so too.
+    #[arg(long)]
+    pub accept_missing_trailer: bool,
 }
 
 /// What is shown.
@@ -234,10 +243,25 @@ pub enum ForeignKeys {
 /// `--system-schema`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SystemSchema {
+    /// Stop at the first statement about them
+    Refuse,
     /// Leave them out, and say so
     Skip,
-    /// Load them like everything else: accounts and grants are replaced
+    /// Run their statements as the stock client would: accounts and grants are replaced
     Load,
+}
+
+/// `--allow`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StatementClass {
+    /// CREATE USER, GRANT, SET PASSWORD and their like
+    Accounts,
+    /// CHANGE MASTER, RESET, PURGE BINARY LOGS and their like
+    Replication,
+    /// SET GLOBAL, SET PERSIST
+    Global,
+    /// SET `@@GLOBAL.GTID_PURGED`
+    GtidPurged,
 }
 
 /// `--on-error`.
@@ -252,7 +276,9 @@ pub enum OnError {
 /// `--binlog`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Binlog {
-    /// As the server is set
+    /// Off with --durability disposable on a server without replicas, else as the server and the dump have it
+    Auto,
+    /// As the server and the dump have it
     Keep,
     /// Not for the sessions of this load
     Off,

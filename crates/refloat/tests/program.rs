@@ -1,0 +1,11 @@
+//! The program as people and scripts meet it: help, exit codes, messages, files that it generates.
+
+#[path = "program/support.rs"]
+mod support;
+
+#[path = "program/errors.rs"]
+mod errors;
+#[path = "program/generated.rs"]
+mod generated;
+#[path = "program/help.rs"]
+mod help;

@@ -1,0 +1,121 @@
+//! Help is the manual: every command that can be seen has a long page with examples, and the pages fit 100 columns.
+
+use crate::support::refloat;
+
+/// Every visible command. The test below fails when one is missing here.
+const COMMANDS: &[&[&str]] = &[
+    &["load"],
+    &["settings"],
+    &["settings", "list"],
+    &["settings", "show"],
+    &["settings", "revert"],
+    &["sandbox"],
+    &["completions"],
+];
+
+#[test]
+fn every_page_has_examples_and_fits() {
+    for command in std::iter::once(&[][..]).chain(COMMANDS.iter().copied()) {
+        let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
+        let run = refloat(&args).exits(0);
+        assert!(run.stderr.is_empty(), "{args:?}: {}", run.stderr);
+        assert!(
+            run.stdout.contains("EXAMPLES:"),
+            "{args:?} has no examples:\n{}",
+            run.stdout
+        );
+        assert!(run.stdout.contains("refloat "), "{args:?}");
+        assert!(
+            !run.stdout.contains('\x1b'),
+            "{args:?}: colour without a terminal"
+        );
+        for line in run.stdout.lines() {
+            assert!(
+                line.chars().count() <= 110,
+                "{args:?}: a line of {} columns: {line}",
+                line.chars().count()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_list_of_commands_above_is_complete() {
+    for command in [&[][..], &["settings"][..]] {
+        let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
+        let page = refloat(&args).exits(0).stdout;
+        let listed = page
+            .lines()
+            .skip_while(|line| *line != "Commands:")
+            .skip(1)
+            .take_while(|line| !line.is_empty())
+            .filter_map(|line| {
+                line.strip_prefix("  ")
+                    .filter(|line| !line.starts_with(' '))
+            })
+            .filter_map(|line| line.split_whitespace().next());
+        let mut count = 0;
+        for name in listed {
+            let path: Vec<&str> = command.iter().copied().chain([name]).collect();
+            assert!(
+                COMMANDS.contains(&path.as_slice()),
+                "{path:?} is not in the list of this test"
+            );
+            count += 1;
+        }
+        assert!(count > 0, "no commands were found on the page:\n{page}");
+    }
+}
+
+#[test]
+fn the_short_page_is_short() {
+    let short = refloat(&["load", "-h"]).exits(0).stdout;
+    let long = refloat(&["load", "--help"]).exits(0).stdout;
+    assert!(
+        short.lines().count() * 2 < long.lines().count(),
+        "short {}, long {}",
+        short.lines().count(),
+        long.lines().count()
+    );
+}
+
+#[test]
+fn options_stand_in_groups() {
+    let page = refloat(&["load", "--help"]).exits(0).stdout;
+    for heading in [
+        "Connection:",
+        "What to load:",
+        "Speed and safety:",
+        "When something does not fit:",
+        "Output:",
+    ] {
+        assert!(page.contains(heading), "{heading} is missing");
+    }
+}
+
+#[test]
+fn exit_codes_of_the_help_are_those_of_the_page() {
+    let help = refloat(&["--help"]).exits(0).stdout;
+    let page = include_str!("../../../../docs/exit-codes.md");
+    for code in 0..=6 {
+        assert!(
+            help.lines()
+                .any(|line| line.trim_start().starts_with(&format!("{code}  "))),
+            "help does not name {code}"
+        );
+        assert!(
+            page.lines()
+                .any(|line| line.starts_with(&format!("| {code} |"))),
+            "the page does not name {code}"
+        );
+    }
+}
+
+#[test]
+fn the_version_is_the_packages() {
+    let run = refloat(&["--version"]).exits(0);
+    assert_eq!(
+        run.stdout,
+        format!("refloat {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}

@@ -1,0 +1,53 @@
+//! Runs the program in surroundings that are the same on every machine.
+
+use std::process::{Command, Output, Stdio};
+
+/// The program, with an empty environment, a state directory of its own and no terminal.
+pub fn refloat(args: &[&str]) -> Run {
+    let state = tempfile::tempdir().expect("a temporary folder can be made");
+    let output = Command::new(env!("CARGO_BIN_EXE_refloat"))
+        .args(args)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", state.path())
+        .env("REFLOAT_STATE_DIR", state.path())
+        .env("COLUMNS", "100")
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program can be started");
+    Run::new(output)
+}
+
+/// What a run of the program left behind.
+pub struct Run {
+    /// The exit code.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Run {
+    fn new(output: Output) -> Self {
+        Self {
+            code: output
+                .status
+                .code()
+                .expect("the program was not killed by a signal"),
+            stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("stderr is UTF-8"),
+        }
+    }
+
+    /// Asserts the exit code, and shows everything when it is another.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(
+            self.code, code,
+            "stdout:\n{}\nstderr:\n{}",
+            self.stdout, self.stderr
+        );
+        self
+    }
+}

@@ -1,1 +1,24 @@
-//! Refloat: the run room.
+//! Everything that changes something is a run.
+//!
+//! A run has an id, a folder of its own under the state directory, typed events, one progress value, a way to be
+//! stopped, and a journal of the server settings that it changed and puts back. This room must not print, must not
+//! read the environment or the home directory, and must not install signal handlers unless it is asked to: the program
+//! does these things. It must not know what a run does with rows.
+//!
+//! Read first: [`RunDir`], [`events::Events`] with [`progress::Progress`], [`settings::Durability`].
+
+pub mod cancel;
+pub mod dir;
+pub mod events;
+mod id;
+mod process;
+pub mod progress;
+pub mod settings;
+pub mod signals;
+
+pub use cancel::{Cancel, CancelReason};
+pub use dir::{RunDir, RunDirError};
+pub use events::{Event, EventSink, Events};
+pub use id::RunId;
+pub use process::Owner;
+pub use progress::{Progress, Snapshot};

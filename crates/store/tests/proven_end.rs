@@ -187,7 +187,7 @@ fn every_cut_is_found() {
                 Err(InputError::Truncated { at, .. }) => assert_eq!(at, cut as u64, "{how}"),
                 // Cut inside the magic: a handful of bytes that nobody can name.
                 Ok(_) if cut < 6 => {
-                    assert_eq!(Input::open(&path).unwrap().compression(), Compression::None)
+                    assert_eq!(Input::open(&path).unwrap().compression(), Compression::None);
                 }
                 other => panic!("{how} cut at {cut} of {}: {other:?}", bytes.len()),
             }

@@ -1,0 +1,223 @@
+//! Stopping a run.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Why a run is stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CancelReason {
+    /// A person or the system asked: the signal's number.
+    Signal(i32),
+    /// Another worker failed, with these words.
+    Failed(String),
+}
+
+impl fmt::Display for CancelReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Signal(2) => f.write_str("interrupted"),
+            Self::Signal(n) => write!(f, "stopped by signal {n}"),
+            Self::Failed(message) => f.write_str(message),
+        }
+    }
+}
+
+type Hook = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct State {
+    reason: Option<CancelReason>,
+    hooks: Vec<(u64, Hook)>,
+    hard_hooks: Vec<(u64, Hook)>,
+    next: u64,
+}
+
+#[derive(Default)]
+struct Inner {
+    soft: Arc<AtomicBool>,
+    hard: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// A token that all workers of a run share: they look at it between chunks, and hooks wake those that wait.
+///
+/// There are two steps. *Cancelled*: stop taking new work, roll back what is open, put everything back. *Hard*: a
+/// person asked twice, do not even wait for a server's answer.
+#[derive(Clone, Default)]
+pub struct Cancel(Arc<Inner>);
+
+impl fmt::Debug for Cancel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cancel")
+            .field("reason", &self.reason())
+            .field("hard", &self.is_hard())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Takes a hook out again when it is dropped.
+#[must_use = "a hook is taken out when its guard is dropped"]
+pub struct HookGuard {
+    cancel: Cancel,
+    id: u64,
+}
+
+impl Drop for HookGuard {
+    fn drop(&mut self) {
+        let mut state = self.cancel.state();
+        state.hooks.retain(|(id, _)| *id != self.id);
+        state.hard_hooks.retain(|(id, _)| *id != self.id);
+    }
+}
+
+impl Cancel {
+    /// A token that nobody has used yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the run is to stop. Cheap enough to ask per chunk or block.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.soft.load(Ordering::Relaxed)
+    }
+
+    /// Whether a person asked twice.
+    pub fn is_hard(&self) -> bool {
+        self.0.hard.load(Ordering::Relaxed)
+    }
+
+    /// Why, once it is cancelled: the first reason stays.
+    pub fn reason(&self) -> Option<CancelReason> {
+        self.state().reason.clone()
+    }
+
+    /// The flag itself, for code that knows nothing of runs.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        self.0.soft.clone()
+    }
+
+    /// Cancels and calls the hooks, in this thread. A second call changes nothing.
+    pub fn cancel(&self, reason: CancelReason) {
+        let hooks = {
+            let mut state = self.state();
+            state.reason.get_or_insert(reason);
+            self.0.soft.store(true, Ordering::SeqCst);
+            self.0.changed.notify_all();
+            std::mem::take(&mut state.hooks)
+        };
+        for (_, hook) in hooks {
+            hook();
+        }
+    }
+
+    /// Cancels (if that has not been done) and asks for the harder stop.
+    pub fn cancel_hard(&self, reason: CancelReason) {
+        self.cancel(reason);
+        let hooks = {
+            let mut state = self.state();
+            self.0.hard.store(true, Ordering::SeqCst);
+            std::mem::take(&mut state.hard_hooks)
+        };
+        for (_, hook) in hooks {
+            hook();
+        }
+    }
+
+    /// Calls `hook` when the run is cancelled, at once if it is already. Hooks must be short and must not wait for
+    /// workers: they kill queries and shut sockets.
+    pub fn on_cancel(&self, hook: impl FnOnce() + Send + 'static) -> HookGuard {
+        self.register(hook, false)
+    }
+
+    /// Calls `hook` when the harder stop is asked for, at once if it is already.
+    pub fn on_hard(&self, hook: impl FnOnce() + Send + 'static) -> HookGuard {
+        self.register(hook, true)
+    }
+
+    fn register(&self, hook: impl FnOnce() + Send + 'static, hard: bool) -> HookGuard {
+        let mut state = self.state();
+        let id = state.next;
+        state.next += 1;
+        // Under the lock, so that no cancel falls between the question and the list.
+        let now = if hard {
+            self.is_hard()
+        } else {
+            self.is_cancelled()
+        };
+        if now {
+            drop(state);
+            hook();
+        } else if hard {
+            state.hard_hooks.push((id, Box::new(hook)));
+        } else {
+            state.hooks.push((id, Box::new(hook)));
+        }
+        HookGuard {
+            cancel: self.clone(),
+            id,
+        }
+    }
+
+    /// Sleeps, but not longer than until the run is cancelled; says whether it is.
+    pub fn sleep(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        let mut state = self.state();
+        while !self.is_cancelled() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = self
+                .0
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[test]
+    fn hooks_run_once_and_the_first_reason_stays() {
+        let cancel = Cancel::new();
+        let count = Arc::new(AtomicUsize::new(0));
+        let add = |n: usize| {
+            let count = count.clone();
+            move || {
+                count.fetch_add(n, Ordering::SeqCst);
+            }
+        };
+        let _kept = cancel.on_cancel(add(1));
+        drop(cancel.on_cancel(add(100)));
+        let _hard = cancel.on_hard(add(10));
+        let waiter = std::thread::spawn({
+            let cancel = cancel.clone();
+            move || cancel.sleep(Duration::from_secs(60))
+        });
+        cancel.cancel(CancelReason::Signal(2));
+        cancel.cancel(CancelReason::Failed("later".into()));
+        assert!(waiter.join().unwrap());
+        assert_eq!(count.load(Ordering::SeqCst), 1);
+        assert_eq!(cancel.reason(), Some(CancelReason::Signal(2)));
+        let _late = cancel.on_cancel(add(1));
+        assert_eq!(count.load(Ordering::SeqCst), 2);
+        assert!(!cancel.is_hard());
+        cancel.cancel_hard(CancelReason::Signal(2));
+        assert_eq!(count.load(Ordering::SeqCst), 12);
+        assert!(!Cancel::new().sleep(Duration::from_millis(5)));
+    }
+}

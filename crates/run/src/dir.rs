@@ -1,0 +1,250 @@
+//! The folder of a run.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::{Owner, RunId};
+
+/// Folder of all runs under the state directory.
+const RUNS: &str = "runs";
+/// Who runs it: written first.
+const RUN: &str = "run.json";
+
+/// What went wrong with a run's folder.
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirError {
+    /// A file or folder could not be made, read or written.
+    #[error("{what} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// A file of a run does not hold what it should.
+    #[error("{} is no file of a run: {source}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+}
+
+/// What stands in `run.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunInfo {
+    /// The run.
+    pub id: RunId,
+    /// The command, such as `load`.
+    pub command: String,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// The process that runs it.
+    pub owner: Owner,
+}
+
+/// The folder of one run: `STATE/runs/ID`, mode 0700, its files 0600.
+///
+/// `run.json` who runs it · `plan.json` · `settings.json` the journal of changed settings · `events.jsonl` ·
+/// `outcome.json`, written last. Every file but `events.jsonl` appears whole or not at all.
+#[derive(Debug, Clone)]
+pub struct RunDir {
+    path: PathBuf,
+    info: RunInfo,
+}
+
+impl RunDir {
+    /// The journal of plans.
+    pub const PLAN: &'static str = "plan.json";
+    /// The journal of settings.
+    pub const SETTINGS: &'static str = "settings.json";
+    /// The recorded events.
+    pub const EVENTS: &'static str = "events.jsonl";
+    /// How the run ended.
+    pub const OUTCOME: &'static str = "outcome.json";
+
+    /// Makes a new run's folder under the state directory, which is made when it is missing.
+    pub fn create(state_dir: &Path, command: &str) -> Result<Self, RunDirError> {
+        let runs = state_dir.join(RUNS);
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder
+            .create(&runs)
+            .map_err(|e| io_error("making", &runs, e))?;
+        let info = RunInfo {
+            id: RunId::new(),
+            command: command.to_owned(),
+            started: jiff::Timestamp::now().to_string(),
+            owner: Owner::this(),
+        };
+        // Whole or not at all: nobody sees a run's folder without its run.json.
+        let temporary = runs.join(format!(".new-{}", info.id));
+        let path = runs.join(info.id.as_str());
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&temporary)
+            .map_err(|e| io_error("making", &temporary, e))?;
+        write_json(&temporary, RUN, &info)?;
+        fs::rename(&temporary, &path).map_err(|e| io_error("naming", &path, e))?;
+        sync_dir(&runs)?;
+        Ok(Self { path, info })
+    }
+
+    /// Opens the folder of an earlier run.
+    pub fn open(state_dir: &Path, id: &RunId) -> Result<Self, RunDirError> {
+        let path = state_dir.join(RUNS).join(id.as_str());
+        let info = read_json(&path.join(RUN))?;
+        Ok(Self { path, info })
+    }
+
+    /// All runs under a state directory, oldest first. Folders that cannot be read are left out. A missing state
+    /// directory holds no runs.
+    pub fn list(state_dir: &Path) -> Result<Vec<Self>, RunDirError> {
+        let runs = state_dir.join(RUNS);
+        let entries = match fs::read_dir(&runs) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(io_error("reading", &runs, e)),
+        };
+        let mut ids: Vec<RunId> = entries
+            .filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
+        ids.sort();
+        Ok(ids
+            .iter()
+            .filter_map(|id| Self::open(state_dir, id).ok())
+            .collect())
+    }
+
+    /// The run.
+    pub fn id(&self) -> &RunId {
+        &self.info.id
+    }
+
+    /// What is known about the run.
+    pub fn info(&self) -> &RunInfo {
+        &self.info
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a file of the run, whole and on disk when this returns.
+    pub fn write<T: Serialize>(&self, name: &str, value: &T) -> Result<(), RunDirError> {
+        write_json(&self.path, name, value)
+    }
+
+    /// Reads a file of the run.
+    pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<T, RunDirError> {
+        read_json(&self.path.join(name))
+    }
+
+    /// Whether the run has a file of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.path.join(name).exists()
+    }
+
+    /// A file that is written line by line.
+    pub fn append(&self, name: &str) -> Result<File, RunDirError> {
+        let path = self.path.join(name);
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|e| io_error("opening", &path, e))
+    }
+}
+
+fn io_error(what: &'static str, path: &Path, source: io::Error) -> RunDirError {
+    RunDirError::Io {
+        what,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RunDirError> {
+    let bytes = fs::read(path).map_err(|e| io_error("reading", path, e))?;
+    serde_json::from_slice(&bytes).map_err(|source| RunDirError::Json {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Temporary name in the same folder, fsync, rename, fsync the folder.
+fn write_json<T: Serialize>(dir: &Path, name: &str, value: &T) -> Result<(), RunDirError> {
+    let path = dir.join(name);
+    let mut bytes = serde_json::to_vec_pretty(value).map_err(|source| RunDirError::Json {
+        path: path.clone(),
+        source,
+    })?;
+    bytes.push(b'\n');
+    let temporary = dir.join(format!(".{name}.new"));
+    let written = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)
+        .and_then(|mut file| {
+            file.write_all(&bytes)?;
+            file.sync_all()
+        });
+    written.map_err(|e| io_error("writing", &temporary, e))?;
+    fs::rename(&temporary, &path).map_err(|e| io_error("naming", &path, e))?;
+    sync_dir(dir)
+}
+
+fn sync_dir(dir: &Path) -> Result<(), RunDirError> {
+    File::open(dir)
+        .and_then(|d| d.sync_all())
+        .map_err(|e| io_error("syncing", dir, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_private_and_found_again() {
+        let state = tempfile::tempdir().unwrap();
+        let base = state.path().join("deep/state");
+        assert!(RunDir::list(&base).unwrap().is_empty());
+        let run = RunDir::create(&base, "load").unwrap();
+        run.write("plan.json", &["a", "b"]).unwrap();
+        run.write("plan.json", &["c"]).unwrap();
+        run.append("events.jsonl")
+            .unwrap()
+            .write_all(b"{}\n")
+            .unwrap();
+        let mode = |p: &Path| fs::metadata(p).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(run.path()), 0o700);
+        for name in ["run.json", "plan.json", "events.jsonl"] {
+            assert_eq!(mode(&run.path().join(name)), 0o600, "{name}");
+        }
+        fs::create_dir(base.join("runs/.new-half")).unwrap();
+        let runs = RunDir::list(&base).unwrap();
+        assert_eq!(runs.len(), 1);
+        assert_eq!(runs[0].id(), run.id());
+        assert_eq!(runs[0].read::<Vec<String>>("plan.json").unwrap(), ["c"]);
+        assert_eq!(runs[0].info().owner.alive(), Some(true));
+        let names: Vec<_> = fs::read_dir(run.path())
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
+        assert_eq!(names.len(), 3, "no temporary file stays: {names:?}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Who runs a run, and does that process still live?
+
+use serde::{Deserialize, Serialize};
+
+/// A process of one host and boot, so that a process id that was given out again is not taken for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Process id.
+    pub pid: u32,
+    /// Start of the process in clock ticks since boot (field 22 of `/proc/PID/stat`); 0 where that is not known.
+    pub pid_start: u64,
+    /// The boot that the two belong to (`/proc/sys/kernel/random/boot_id`).
+    pub boot_id: String,
+    /// The host's name, for people.
+    pub host: String,
+}
+
+impl Owner {
+    /// This process.
+    pub fn this() -> Self {
+        let pid = std::process::id();
+        Self {
+            pid,
+            pid_start: start_of(pid).unwrap_or(0),
+            boot_id: boot_id(),
+            host: rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned(),
+        }
+    }
+
+    /// Whether the process still runs. `None` when it ran on another host or in another container, where this cannot
+    /// be seen.
+    pub fn alive(&self) -> Option<bool> {
+        let here = rustix::system::uname().nodename().to_string_lossy() == self.host.as_str();
+        if self.boot_id != boot_id() {
+            // The same host after a reboot: nothing of before lives. Another host: unknown.
+            return here.then_some(false);
+        }
+        if !here {
+            return None;
+        }
+        Some(start_of(self.pid).is_some_and(|start| self.pid_start == 0 || start == self.pid_start))
+    }
+}
+
+fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|t| t.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// Start time of a process that is no zombie.
+pub(crate) fn start_of(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields = after_name(&stat)?;
+    let mut fields = fields.split_ascii_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    // Field 22; the state is field 3.
+    fields.nth(18)?.parse().ok()
+}
+
+/// What follows the name in parentheses, which may itself hold spaces and parentheses.
+pub(crate) fn after_name(stat: &str) -> Option<&str> {
+    stat.rsplit_once(')').map(|(_, rest)| rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_lives_and_others_do_not() {
+        let mut owner = Owner::this();
+        assert_eq!(owner.alive(), Some(true));
+        owner.pid_start += 1;
+        assert_eq!(
+            owner.alive(),
+            Some(false),
+            "the same number, another process"
+        );
+        owner.pid_start -= 1;
+        owner.boot_id = "another".into();
+        assert_eq!(owner.alive(), Some(false));
+        owner.host = "elsewhere".into();
+        assert_eq!(owner.alive(), None);
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let mut owner = Owner::this();
+        owner.pid = child.id();
+        owner.pid_start = start_of(child.id()).unwrap();
+        assert_eq!(owner.alive(), Some(true));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(owner.alive(), Some(false));
+    }
+}

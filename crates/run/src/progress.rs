@@ -1,0 +1,584 @@
+//! Where a run stands: workers bump atomics, faces take snapshots.
+
+mod eta;
+mod rates;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+pub use eta::{EtaInput, estimate};
+use rates::Rates;
+
+/// Tables listed in a snapshot; the rest is a number. Memory of a snapshot stays bounded with any number of threads.
+const ACTIVE_TABLES: usize = 64;
+
+/// The phases of a load, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Phase {
+    /// Looking at source and server; nothing is touched yet.
+    Preflight = 0,
+    /// Changing settings of the server.
+    Settings = 1,
+    /// Tables and rows.
+    Data = 2,
+    /// Secondary indexes.
+    Indexes = 3,
+    /// Foreign keys.
+    ForeignKeys = 4,
+    /// Views, routines, triggers, events.
+    Programs = 5,
+    /// Counting and comparing.
+    Proof = 6,
+    /// Putting settings back.
+    Revert = 7,
+    /// Nothing is left to do.
+    Done = 8,
+}
+
+impl Phase {
+    const ALL: [Self; 9] = [
+        Self::Preflight,
+        Self::Settings,
+        Self::Data,
+        Self::Indexes,
+        Self::ForeignKeys,
+        Self::Programs,
+        Self::Proof,
+        Self::Revert,
+        Self::Done,
+    ];
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Preflight => "preflight",
+            Self::Settings => "settings",
+            Self::Data => "data",
+            Self::Indexes => "indexes",
+            Self::ForeignKeys => "foreign keys",
+            Self::Programs => "views, routines, triggers",
+            Self::Proof => "proof",
+            Self::Revert => "putting settings back",
+            Self::Done => "done",
+        })
+    }
+}
+
+/// What happens with a table right now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum TableState {
+    /// Rows are coming in.
+    Loading = 0,
+    /// Indexes are being built.
+    Indexing = 1,
+    /// Foreign keys are being added.
+    ForeignKeys = 2,
+    /// It is being counted or compared.
+    Checking = 3,
+}
+
+/// Where a run stands, as plain values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The phase that the run is in.
+    pub phase: Phase,
+    /// Seconds since the run began.
+    pub elapsed: f64,
+    /// Size of the raw source in bytes, when it is known.
+    pub source_total: Option<u64>,
+    /// Raw bytes of the source read so far.
+    pub source_done: u64,
+    /// Bytes of dump text that are in the server.
+    pub bytes_done: u64,
+    /// Rows that are in the server.
+    pub rows_done: u64,
+    /// Raw source bytes per second, over the last seconds.
+    pub source_rate: f64,
+    /// Dump text bytes per second, over the last seconds.
+    pub bytes_rate: f64,
+    /// Rows per second, over the last seconds.
+    pub rows_rate: f64,
+    /// Tables begun so far.
+    pub tables_started: u64,
+    /// Tables whose rows are all in.
+    pub tables_done: u64,
+    /// Tables expected, when that is known.
+    pub tables_total: Option<u64>,
+    /// Tables at work now, at most 64 of them, by name.
+    pub active: Vec<ActiveTable>,
+    /// Tables at work beyond those listed.
+    pub active_more: u64,
+    /// Indexes and foreign keys to be built, as far as is known yet.
+    pub builds_total: u64,
+    /// Built.
+    pub builds_done: u64,
+    /// Bytes of table text that the builds go through, as far as is known yet.
+    pub build_bytes_total: u64,
+    /// Of these, done.
+    pub build_bytes_done: u64,
+    /// Warnings so far.
+    pub warnings: u64,
+    /// Seconds left over all phases, when that can be said.
+    pub eta: Option<f64>,
+    /// Part of the whole run that is behind us, 0 to 1, when that can be said.
+    pub fraction: Option<f64>,
+}
+
+/// A table at work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ActiveTable {
+    /// `database.table`.
+    pub table: String,
+    /// What happens.
+    pub state: TableState,
+    /// Rows so far.
+    pub rows: u64,
+    /// Bytes of dump text so far.
+    pub bytes: u64,
+    /// Seconds since it began.
+    pub seconds: f64,
+}
+
+#[derive(Default)]
+struct Counters {
+    phase: AtomicU8,
+    bytes: AtomicU64,
+    rows: AtomicU64,
+    tables_started: AtomicU64,
+    tables_done: AtomicU64,
+    /// `u64::MAX` while it is not known.
+    tables_total: AtomicU64,
+    builds_total: AtomicU64,
+    builds_done: AtomicU64,
+    build_bytes_total: AtomicU64,
+    build_bytes_done: AtomicU64,
+    /// Sum of the times of finished builds, in microseconds.
+    build_micros: AtomicU64,
+    warnings: AtomicU64,
+}
+
+struct TableCounters {
+    name: String,
+    started: Instant,
+    rows: AtomicU64,
+    bytes: AtomicU64,
+    state: AtomicU8,
+}
+
+struct Build {
+    started: Instant,
+    bytes: u64,
+}
+
+#[derive(Default)]
+struct Lists {
+    source_total: Option<u64>,
+    source_done: Option<Arc<AtomicU64>>,
+    tables: BTreeMap<u64, Arc<TableCounters>>,
+    builds: BTreeMap<u64, Build>,
+    next: u64,
+    data_started: Option<Instant>,
+    data_ended: Option<Instant>,
+    builds_started: Option<Instant>,
+    rates: Rates,
+}
+
+struct Inner {
+    started: Instant,
+    counters: Counters,
+    lists: Mutex<Lists>,
+}
+
+/// Where a run stands. Cheap to clone; workers bump it per chunk, never per row.
+#[derive(Clone)]
+pub struct Progress(Arc<Inner>);
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress")
+            .field("phase", &self.phase())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Progress {
+    /// A progress whose clock starts now.
+    pub fn new() -> Self {
+        let counters = Counters::default();
+        counters.tables_total.store(u64::MAX, Ordering::Relaxed);
+        Self(Arc::new(Inner {
+            started: Instant::now(),
+            counters,
+            lists: Mutex::default(),
+        }))
+    }
+
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.0.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says how large the raw source is (when that is known) and where its position can be read.
+    pub fn set_source(&self, total: Option<u64>, position: Arc<AtomicU64>) {
+        let mut lists = self.lists();
+        lists.source_total = total;
+        lists.source_done = Some(position);
+    }
+
+    /// Says how many tables there are, when that is known.
+    pub fn set_tables_total(&self, tables: u64) {
+        self.0
+            .counters
+            .tables_total
+            .store(tables, Ordering::Relaxed);
+    }
+
+    /// Goes on to a phase.
+    pub fn set_phase(&self, phase: Phase) {
+        let now = Instant::now();
+        let mut lists = self.lists();
+        if phase == Phase::Data {
+            lists.data_started.get_or_insert(now);
+        } else if phase > Phase::Data && lists.data_started.is_some() {
+            lists.data_ended.get_or_insert(now);
+        }
+        self.0.counters.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    /// The phase that the run is in.
+    pub fn phase(&self) -> Phase {
+        let index = usize::from(self.0.counters.phase.load(Ordering::Relaxed));
+        Phase::ALL.get(index).copied().unwrap_or(Phase::Done)
+    }
+
+    /// Adds bytes that belong to no table (statements, comments).
+    pub fn add_bytes(&self, bytes: u64) {
+        self.0.counters.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a warning.
+    pub fn add_warnings(&self, warnings: u64) {
+        self.0
+            .counters
+            .warnings
+            .fetch_add(warnings, Ordering::Relaxed);
+    }
+
+    /// A table begins (or is worked on again, in another state).
+    pub fn table(&self, name: &str, state: TableState) -> TableProgress {
+        let counters = Arc::new(TableCounters {
+            name: name.to_owned(),
+            started: Instant::now(),
+            rows: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            state: AtomicU8::new(state as u8),
+        });
+        let mut lists = self.lists();
+        let id = lists.next;
+        lists.next += 1;
+        lists.tables.insert(id, counters.clone());
+        drop(lists);
+        if state == TableState::Loading {
+            self.0
+                .counters
+                .tables_started
+                .fetch_add(1, Ordering::Relaxed);
+        }
+        TableProgress {
+            progress: self.clone(),
+            counters,
+            id,
+        }
+    }
+
+    /// Says that `builds` indexes or foreign keys are to be built later, which together go through `bytes` of table
+    /// text: the table's bytes once for each build that reads the table.
+    pub fn plan_builds(&self, builds: u64, bytes: u64) {
+        self.0
+            .counters
+            .builds_total
+            .fetch_add(builds, Ordering::Relaxed);
+        self.0
+            .counters
+            .build_bytes_total
+            .fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// One planned statement of builds begins: `bytes` as planned for it.
+    pub fn build(&self, builds: u64, bytes: u64) -> BuildProgress {
+        let now = Instant::now();
+        let mut lists = self.lists();
+        let id = lists.next;
+        lists.next += 1;
+        lists.builds_started.get_or_insert(now);
+        lists.builds.insert(
+            id,
+            Build {
+                started: now,
+                bytes,
+            },
+        );
+        BuildProgress {
+            progress: self.clone(),
+            id,
+            builds,
+            bytes,
+            started: now,
+        }
+    }
+
+    /// Takes all figures at once. Meant for a ticker of ten times a second.
+    pub fn snapshot(&self) -> Snapshot {
+        self.snapshot_at(Instant::now())
+    }
+
+    fn snapshot_at(&self, now: Instant) -> Snapshot {
+        let c = &self.0.counters;
+        let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
+        let phase = self.phase();
+        let mut lists = self.lists();
+        let source_done = lists.source_done.as_ref().map_or(0, |a| get(a));
+        let source_total = lists.source_total;
+        let (bytes_done, rows_done) = (get(&c.bytes), get(&c.rows));
+        lists.rates.push(now, source_done, bytes_done, rows_done);
+        let [source_rate, bytes_rate, rows_rate] = lists.rates.per_second();
+        let active: Vec<ActiveTable> = lists
+            .tables
+            .values()
+            .take(ACTIVE_TABLES)
+            .map(|t| t.snapshot(now))
+            .collect();
+        let active_more = (lists.tables.len() - active.len()) as u64;
+        let span = |from: Option<Instant>, to: Option<Instant>| {
+            from.map_or(Duration::ZERO, |f| {
+                to.unwrap_or(now).saturating_duration_since(f)
+            })
+        };
+        let build_total = get(&c.build_bytes_total);
+        let input = EtaInput {
+            phase,
+            source_total,
+            source_done,
+            bytes_done,
+            data_seconds: span(lists.data_started, lists.data_ended).as_secs_f64(),
+            recent_source_rate: source_rate,
+            build_bytes_planned: build_total,
+            build_bytes_done: get(&c.build_bytes_done),
+            build_seconds: get(&c.build_micros) as f64 / 1e6,
+            running_builds: lists
+                .builds
+                .values()
+                .map(|b| {
+                    (
+                        b.bytes,
+                        now.saturating_duration_since(b.started).as_secs_f64(),
+                    )
+                })
+                .collect(),
+            builds_wall_seconds: span(lists.builds_started, None).as_secs_f64(),
+        };
+        drop(lists);
+        let elapsed = now.saturating_duration_since(self.0.started).as_secs_f64();
+        let eta = estimate(&input);
+        Snapshot {
+            phase,
+            elapsed,
+            source_total,
+            source_done,
+            bytes_done,
+            rows_done,
+            source_rate,
+            bytes_rate,
+            rows_rate,
+            tables_started: get(&c.tables_started),
+            tables_done: get(&c.tables_done),
+            tables_total: Some(get(&c.tables_total)).filter(|n| *n != u64::MAX),
+            active,
+            active_more,
+            builds_total: get(&c.builds_total),
+            builds_done: get(&c.builds_done),
+            build_bytes_total: build_total,
+            build_bytes_done: input.build_bytes_done,
+            warnings: get(&c.warnings),
+            eta,
+            fraction: eta.map(|eta| {
+                if eta + elapsed > 0.0 {
+                    elapsed / (elapsed + eta)
+                } else {
+                    0.0
+                }
+            }),
+        }
+    }
+}
+
+impl TableCounters {
+    fn snapshot(&self, now: Instant) -> ActiveTable {
+        ActiveTable {
+            table: self.name.clone(),
+            state: match self.state.load(Ordering::Relaxed) {
+                0 => TableState::Loading,
+                1 => TableState::Indexing,
+                2 => TableState::ForeignKeys,
+                _ => TableState::Checking,
+            },
+            rows: self.rows.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            seconds: now.saturating_duration_since(self.started).as_secs_f64(),
+        }
+    }
+}
+
+/// A table at work; it leaves the list of active tables when this is dropped. May be shared by several workers.
+pub struct TableProgress {
+    progress: Progress,
+    counters: Arc<TableCounters>,
+    id: u64,
+}
+
+impl TableProgress {
+    /// Rows and bytes of dump text that are in the server now: call once per committed chunk.
+    pub fn add(&self, rows: u64, bytes: u64) {
+        self.counters.rows.fetch_add(rows, Ordering::Relaxed);
+        self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.progress
+            .0
+            .counters
+            .rows
+            .fetch_add(rows, Ordering::Relaxed);
+        self.progress
+            .0
+            .counters
+            .bytes
+            .fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> u64 {
+        self.counters.rows.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of dump text so far.
+    pub fn bytes(&self) -> u64 {
+        self.counters.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Time since the table began.
+    pub fn elapsed(&self) -> Duration {
+        self.counters.started.elapsed()
+    }
+
+    /// Something else happens with the table now.
+    pub fn set_state(&self, state: TableState) {
+        self.counters.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    /// All rows are in: counts the table as done and takes it off the list.
+    pub fn loaded(self) {
+        self.progress
+            .0
+            .counters
+            .tables_done
+            .fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for TableProgress {
+    fn drop(&mut self) {
+        self.progress.lists().tables.remove(&self.id);
+    }
+}
+
+/// A build at work; dropped without [`BuildProgress::finish`] it counts as not done.
+pub struct BuildProgress {
+    progress: Progress,
+    id: u64,
+    builds: u64,
+    bytes: u64,
+    started: Instant,
+}
+
+impl BuildProgress {
+    /// It is built.
+    pub fn finish(self) {
+        let c = &self.progress.0.counters;
+        c.builds_done.fetch_add(self.builds, Ordering::Relaxed);
+        c.build_bytes_done.fetch_add(self.bytes, Ordering::Relaxed);
+        let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        c.build_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+}
+
+impl Drop for BuildProgress {
+    fn drop(&mut self) {
+        self.progress.lists().builds.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_tells_what_workers_did() {
+        let p = Progress::new();
+        let position = Arc::new(AtomicU64::new(0));
+        p.set_source(Some(1000), position.clone());
+        p.set_phase(Phase::Data);
+        let t = p.table("a.b", TableState::Loading);
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| t.add(10, 100));
+            }
+        });
+        position.store(400, Ordering::Relaxed);
+        p.plan_builds(2, 800);
+        let b = p.build(1, 400);
+        let s = p.snapshot_at(Instant::now() + Duration::from_secs(2));
+        assert_eq!((s.rows_done, s.bytes_done, s.source_done), (40, 400, 400));
+        assert_eq!(s.active[0].table, "a.b");
+        assert_eq!(
+            (s.active[0].rows, s.active[0].state),
+            (40, TableState::Loading)
+        );
+        assert!(s.eta.unwrap() > 0.0 && s.fraction.unwrap() < 1.0);
+        t.loaded();
+        b.finish();
+        drop(p.build(1, 400));
+        let s = p.snapshot();
+        assert!(s.active.is_empty());
+        assert_eq!(
+            (s.tables_done, s.builds_done, s.build_bytes_done),
+            (1, 1, 400)
+        );
+        p.set_phase(Phase::Done);
+        assert_eq!(p.snapshot().eta, Some(0.0));
+    }
+
+    #[test]
+    fn many_tables_stay_a_short_list() {
+        let p = Progress::new();
+        let all: Vec<_> = (0..1000)
+            .map(|i| p.table(&format!("d.t{i}"), TableState::Loading))
+            .collect();
+        let s = p.snapshot();
+        assert_eq!((s.active.len(), s.active_more), (64, 936));
+        drop(all);
+        assert_eq!(p.snapshot().active_more, 0);
+    }
+}

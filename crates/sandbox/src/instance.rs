@@ -1,0 +1,335 @@
+//! One server of a sandbox.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde::Serialize;
+
+use crate::process::{ProcessId, find_with};
+use crate::record::{Folder, Record};
+use crate::user::ServerUser;
+use crate::{Error, Installation, Result, Sandbox, ServerKind, files, launch, ports};
+
+/// How long another process may be at work on the same instance.
+const LOCK_PATIENCE: Duration = Duration::from_secs(200);
+
+/// How long a clean shutdown may take: dirty pages of a big buffer pool are written first.
+const STOP_PATIENCE: Duration = Duration::from_secs(120);
+
+/// What an instance does at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Its process is there.
+    Running,
+    /// Its process is not there; its data are.
+    Stopped,
+    /// Another process is just starting, stopping or removing it.
+    Busy,
+    /// Its start was cut off before it ever answered. It can only be removed.
+    Broken,
+}
+
+impl Status {
+    /// The word that lists show.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Stopped => "stopped",
+            Self::Busy => "busy",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// One line of a list of instances.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The name of the instance.
+    pub name: String,
+    /// What it does.
+    pub status: Status,
+    /// The instance; `None` when its start has not come, or never came, as far as a state file.
+    pub instance: Option<Instance>,
+}
+
+/// One server of a sandbox: its address, its programs, its life.
+///
+/// A value of this type is what the state file said when it was read. It is not the server: dropping it does
+/// nothing to the server (see [`crate::Ephemeral`] for that).
+#[derive(Debug, Clone)]
+pub struct Instance {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) folder: Folder,
+    pub(crate) record: Record,
+}
+
+impl Instance {
+    /// The name within its sandbox.
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// Which server it is.
+    pub const fn kind(&self) -> ServerKind {
+        self.record.kind
+    }
+
+    /// What the server answered to `SELECT @@version` when it was started last.
+    pub fn version(&self) -> &str {
+        &self.record.version
+    }
+
+    /// Its TCP port on 127.0.0.1; the same after a restart.
+    pub const fn port(&self) -> u16 {
+        self.record.port
+    }
+
+    /// Its process number when it was started last. `None`: it was stopped since.
+    pub fn pid(&self) -> Option<u32> {
+        self.record.process.map(|process| process.pid)
+    }
+
+    /// The path of its unix socket.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.socket()
+    }
+
+    /// Its data directory.
+    pub fn datadir(&self) -> PathBuf {
+        self.folder.data()
+    }
+
+    /// The folder with everything of this instance in it.
+    pub fn folder(&self) -> &Path {
+        &self.folder.0
+    }
+
+    /// The file that the server writes its messages to.
+    pub fn error_log(&self) -> PathBuf {
+        self.folder.error_log()
+    }
+
+    /// The file with the CA that signed its certificate. `None`: it has none in a file (`MariaDB` 11.8 makes a
+    /// certificate in memory), or no TLS.
+    pub fn ca_file(&self) -> Option<&Path> {
+        self.record.ca_file.as_deref()
+    }
+
+    /// The options that it was started with.
+    pub fn options(&self) -> &[(String, Option<String>)] {
+        &self.record.options
+    }
+
+    /// Its address over TCP: `mysql://root@127.0.0.1:PORT/`.
+    pub fn url(&self) -> String {
+        format!("mysql://root@127.0.0.1:{}/", self.port())
+    }
+
+    /// Its address over the unix socket: `mysql://root@localhost/?socket=PATH`, the path percent-encoded.
+    pub fn socket_url(&self) -> String {
+        format!(
+            "mysql://root@localhost/?socket={}",
+            percent_encode(&self.socket().to_string_lossy())
+        )
+    }
+
+    /// What it does now, as far as can be told without waiting.
+    pub fn status(&self) -> Status {
+        if self
+            .record
+            .process
+            .is_some_and(|process| process.runs_with(&self.folder.mark()))
+        {
+            Status::Running
+        } else if self.record.ready_once {
+            Status::Stopped
+        } else {
+            Status::Broken
+        }
+    }
+
+    /// The programs of its kind. Its version is the one of the server that runs.
+    pub fn installation(&self) -> Result<Installation> {
+        let found = Installation::locate(self.kind(), &self.sandbox.servers)?;
+        Ok(found.with_version(self.version()))
+    }
+
+    /// The stock client, connected to this server as root over the socket. It reads no option files.
+    pub fn client_command(&self) -> Result<Command> {
+        let server = self.installation()?;
+        Ok(launch::client(&server, server.client(), &self.folder))
+    }
+
+    /// The stock dump tool, connected to this server as root over the socket. It reads no option files.
+    pub fn dump_command(&self) -> Result<Command> {
+        let server = self.installation()?;
+        Ok(launch::client(&server, server.dump(), &self.folder))
+    }
+
+    /// The stock administration tool, connected to this server as root over the socket. It reads no option files.
+    pub fn admin_command(&self) -> Result<Command> {
+        let server = self.installation()?;
+        Ok(launch::client(&server, server.admin(), &self.folder))
+    }
+
+    /// The answer to a query, through the stock client: rows as lines, columns parted by tabs.
+    ///
+    /// For small answers in tests and checks: the client escapes some bytes in values.
+    ///
+    /// # Errors
+    /// [`Error::Helper`] with the client's words when the server refuses the query.
+    pub fn query(&self, sql: &str) -> Result<String> {
+        launch::ask(&self.installation()?, &self.folder, sql)
+    }
+
+    /// Shuts the server down cleanly and waits until it is gone. One that is not running stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::StillRunning`] when it takes longer than two minutes.
+    pub fn stop(&mut self) -> Result<()> {
+        self.stop_by(Signal::TERM, STOP_PATIENCE)
+    }
+
+    /// Ends the server by SIGKILL, as a crash does, and waits until it is gone.
+    pub fn kill(&mut self) -> Result<()> {
+        self.stop_by(Signal::KILL, STOP_PATIENCE)
+    }
+
+    fn stop_by(&mut self, signal: Signal, patience: Duration) -> Result<()> {
+        let _lock = self.lock()?;
+        self.refresh()?;
+        let Some(process) = self.record.process else {
+            return Ok(());
+        };
+        process.signal(&self.folder.mark(), signal);
+        if !launch::wait_for_end(process, &self.folder, patience) {
+            return Err(Error::StillRunning {
+                name: self.name().to_owned(),
+                pid: process.pid,
+                waited: patience,
+            });
+        }
+        self.record.process = None;
+        self.folder.write(&self.record)
+    }
+
+    /// Stops the server if it runs, and starts it again with the same port, socket, data and options.
+    ///
+    /// # Errors
+    /// [`Error::PortTaken`] when another program has the port by now; those of [`Sandbox::start`].
+    pub fn restart(&mut self) -> Result<()> {
+        self.stop()?;
+        let _lock = self.lock()?;
+        self.refresh()?;
+        if self.status() == Status::Running {
+            return Err(Error::Running {
+                name: self.name().to_owned(),
+            });
+        }
+        if !self.record.ready_once {
+            return Err(Error::HalfStarted {
+                name: self.name().to_owned(),
+            });
+        }
+        let taken = || Error::PortTaken {
+            name: self.record.name.clone(),
+            port: self.record.port,
+        };
+        if !ports::is_free(self.port()) {
+            return Err(taken());
+        }
+        let server = self.sandbox.installation(self.kind())?;
+        let user = ServerUser::for_this_process()?;
+        match launch::launch(&server, &self.folder, &self.record, user.as_ref()) {
+            Ok((process, version)) => self.started(process, version),
+            Err(launch::Failure::PortTaken) => Err(taken()),
+            Err(launch::Failure::Other(error)) => Err(error),
+        }
+    }
+
+    /// Ends the server, without waiting for a clean shutdown, and deletes everything that it had.
+    pub fn remove(self) -> Result<()> {
+        self.sandbox.remove(&self.record.name)
+    }
+
+    /// Writes down that the server answers.
+    pub(crate) fn started(&mut self, process: ProcessId, version: String) -> Result<()> {
+        self.record.process = Some(process);
+        self.record.version = version;
+        self.record.ready_once = true;
+        self.folder.write(&self.record)
+    }
+
+    fn lock(&self) -> Result<files::Lock> {
+        lock(&self.folder, self.name(), LOCK_PATIENCE)
+    }
+
+    /// Reads the state file again: another process may have restarted the server.
+    fn refresh(&mut self) -> Result<()> {
+        let gone = || Error::NoSuchInstance {
+            name: self.record.name.clone(),
+        };
+        self.record = self.folder.read()?.ok_or_else(gone)?;
+        Ok(())
+    }
+}
+
+/// Takes the lock of an instance that exists.
+pub(crate) fn lock(folder: &Folder, name: &str, patience: Duration) -> Result<files::Lock> {
+    let gone = || Error::NoSuchInstance {
+        name: name.to_owned(),
+    };
+    if !folder.0.is_dir() {
+        return Err(gone());
+    }
+    let lock = files::Lock::take(&folder.lock(), patience)?.ok_or_else(|| Error::Busy {
+        name: name.to_owned(),
+    })?;
+    // Whoever held it may have removed the instance, and the lock file with it.
+    if folder.lock().exists() {
+        Ok(lock)
+    } else {
+        Err(gone())
+    }
+}
+
+/// Kills every process that has this instance's data directory, written down or not.
+pub(crate) fn end_all(folder: &Folder, name: &str) -> Result<()> {
+    for process in find_with(&folder.mark()) {
+        if !launch::end(process, folder) {
+            return Err(Error::StillRunning {
+                name: name.to_owned(),
+                pid: process.pid,
+                waited: Duration::from_secs(30),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Encodes what could end or change a value in the query part of a URL (RFC 3986, section 2).
+fn percent_encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent_encode;
+
+    #[test]
+    fn a_path_in_a_url_is_encoded() {
+        assert_eq!(percent_encode("/tmp/a b&c%.sock"), "/tmp/a%20b%26c%25.sock");
+    }
+}

@@ -1,0 +1,208 @@
+//! Starting one server process, and waiting until it answers.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::options::argument;
+use crate::process::ProcessId;
+use crate::record::{Folder, Record};
+use crate::user::ServerUser;
+use crate::{Error, Installation, Result, Tls, files, tls};
+
+/// A server that recovers a big redo log, or starts on a busy disk, takes a while.
+const START_PATIENCE: Duration = Duration::from_secs(180);
+
+/// How often the socket is tried. A server starts within a second or two.
+const POLL: Duration = Duration::from_millis(20);
+
+/// How long a process that was killed may take to go.
+const KILL_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What servers write to their log when something else has the port (`MariaDB`, then `MySQL`; the second name is the
+/// operating system's).
+const PORT_TAKEN: [&str; 2] = ["Bind on TCP/IP port", "Address already in use"];
+
+/// Why a start came to nothing.
+#[derive(Debug)]
+pub enum Failure {
+    /// Another program took the port since it was looked at.
+    PortTaken,
+    /// Anything else.
+    Other(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+/// Starts the server of a folder and gives back its process and version once it answers a query. When it does not,
+/// nothing is left running.
+pub fn launch(
+    server: &Installation,
+    folder: &Folder,
+    record: &Record,
+    user: Option<&ServerUser>,
+) -> std::result::Result<(ProcessId, String), Failure> {
+    let log = folder.error_log();
+    let log_start = fs::metadata(&log).map_or(0, |meta| meta.len());
+    let failed = |reason: String| Error::Start {
+        name: record.name.clone(),
+        reason,
+        log: files::tail(&log, log_start),
+    };
+    let mut child = command(server, folder, record, user)?
+        .spawn()
+        .map_err(|error| failed(format!("setsid: {error}")))?;
+    let process =
+        ProcessId::now(child.id()).ok_or_else(|| failed("it ended at once".to_owned()))?;
+    let deadline = Instant::now() + START_PATIENCE;
+    let mut last_answer = "it does not listen".to_owned();
+    loop {
+        if let Ok(Some(status)) = child.try_wait() {
+            let words = files::tail(&log, log_start);
+            if PORT_TAKEN.iter().any(|sign| words.contains(sign)) {
+                return Err(Failure::PortTaken);
+            }
+            return Err(failed(format!("it ended with {status}")).into());
+        }
+        if UnixStream::connect(folder.socket()).is_ok() {
+            match ask(server, folder, "SELECT @@version") {
+                Ok(version) => return Ok((process, version)),
+                Err(error) => last_answer = error.to_string(),
+            }
+        }
+        if Instant::now() > deadline {
+            end(process, folder);
+            let reason = format!(
+                "no answer within {} s: {last_answer}",
+                START_PATIENCE.as_secs()
+            );
+            return Err(failed(reason).into());
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// Kills a process of this folder, and waits until it is gone.
+pub fn end(process: ProcessId, folder: &Folder) -> bool {
+    process.signal(&folder.mark(), Signal::KILL);
+    wait_for_end(process, folder, KILL_PATIENCE)
+}
+
+/// Waits until a process of this folder is gone. `false`: it is still there.
+pub fn wait_for_end(process: ProcessId, folder: &Folder, patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    let mark = folder.mark();
+    while process.runs_with(&mark) {
+        if Instant::now() > deadline {
+            return false;
+        }
+        thread::sleep(POLL);
+    }
+    process.reap();
+    true
+}
+
+/// The answer of the instance's server to a query with one row and one column.
+pub fn ask(server: &Installation, folder: &Folder, query: &str) -> Result<String> {
+    let mut command = client(server, server.client(), folder);
+    command.args([
+        "--connect-timeout=5",
+        "--skip-column-names",
+        "--batch",
+        "-e",
+        query,
+    ]);
+    crate::installation::run(&mut command, "the stock client")
+        .map(|answer| answer.trim_end().to_owned())
+}
+
+/// One of the stock client programs, led to the instance's socket as root.
+pub fn client(server: &Installation, mut program: Command, folder: &Folder) -> Command {
+    let mut socket = OsString::from("--socket=");
+    socket.push(folder.socket());
+    program.arg("--no-defaults").args(server.client_paths());
+    program
+        .args(["--protocol=socket", "--user=root"])
+        .arg(socket);
+    program
+}
+
+/// The server's whole command line.
+fn command(
+    server: &Installation,
+    folder: &Folder,
+    record: &Record,
+    user: Option<&ServerUser>,
+) -> Result<Command> {
+    let log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(folder.error_log())
+        .map_err(Error::io("open", folder.error_log()))?;
+    let again = log
+        .try_clone()
+        .map_err(Error::io("open", folder.error_log()))?;
+    let program = server.server();
+    // A session of its own: the server outlives the terminal that it was started from.
+    let mut command = Command::new("setsid");
+    command.arg(program.get_program()).args(program.get_args());
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let path = |option: &str, path: std::path::PathBuf| {
+        let mut text = OsString::from(option);
+        text.push(path);
+        text
+    };
+    command.arg("--no-defaults").args(server.server_paths());
+    command.arg(path("--tmpdir=", folder.temporary()));
+    if !server.kind().is_mariadb() {
+        // The folder that the packages would make for it does not exist in a tree.
+        command.arg("--secure-file-priv=");
+    }
+    match (record.tls, server.kind().is_mariadb()) {
+        (Tls::Off, true) => drop(command.arg("--skip-ssl")),
+        (Tls::Off, false) => drop(command.arg("--tls-version=")),
+        _ if folder.certificates().is_dir() => {
+            for (option, file) in [
+                ("--ssl-ca=", tls::CA),
+                ("--ssl-cert=", tls::CERTIFICATE),
+                ("--ssl-key=", tls::KEY),
+            ] {
+                command.arg(path(option, folder.certificates().join(file)));
+            }
+        }
+        _ => {}
+    }
+    for (key, value) in &record.options {
+        command.arg(argument(key, value.as_deref()));
+    }
+    // What keeps instances apart stands last: the last one wins.
+    if !server.kind().is_mariadb() {
+        command.arg("--mysqlx=OFF");
+    }
+    if let Some(user) = user {
+        command.arg(format!("--user={}", user.name));
+    }
+    command.arg(folder.mark());
+    command.arg(path("--socket=", folder.socket()));
+    command.arg(path("--pid-file=", folder.pid_file()));
+    command
+        .arg("--bind-address=127.0.0.1")
+        .arg(format!("--port={}", record.port));
+    command.current_dir(folder.data());
+    command.stdin(Stdio::null()).stdout(log).stderr(again);
+    Ok(command)
+}

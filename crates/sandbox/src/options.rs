@@ -1,0 +1,215 @@
+//! What to start, and which options of the server may be given.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result, ServerKind};
+
+/// Options that keep instances apart, or that would make the server do something else than serve.
+const RESERVED: [&str; 17] = [
+    "basedir",
+    "bind-address",
+    "bootstrap",
+    "daemonize",
+    "datadir",
+    "defaults-extra-file",
+    "defaults-file",
+    "help",
+    "initialize",
+    "initialize-insecure",
+    "log-error",
+    "mysqlx",
+    "no-defaults",
+    "pid-file",
+    "port",
+    "socket",
+    "user",
+];
+
+/// Options that a data directory is made with, and that a server refuses to change afterwards.
+const AT_INITIALISATION: [&str; 4] = [
+    "innodb-checksum-algorithm",
+    "innodb-data-file-path",
+    "innodb-page-size",
+    "lower-case-table-names",
+];
+
+/// Which certificates the server has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tls {
+    /// What this server does by itself (`MySQL`: a self-signed CA and certificate in files; `MariaDB` 11.8: a
+    /// certificate in memory, no CA file). `MariaDB` 10.11 does nothing by itself, and gets `Generated`.
+    #[default]
+    Usual,
+    /// A CA of the sandbox's own, and a certificate for `localhost`, 127.0.0.1 and `::1`.
+    Generated,
+    /// None: the server offers no TLS.
+    Off,
+}
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct StartOptions {
+    /// Which server.
+    pub kind: ServerKind,
+    /// The name of the instance. `None`: the kind's name, with a number behind it when that is taken.
+    pub name: Option<String>,
+    /// Options for the server's command line, in order: name without dashes, and value. Kept for restarts.
+    pub options: Vec<(String, Option<String>)>,
+    /// Which certificates the server has.
+    pub tls: Tls,
+}
+
+impl StartOptions {
+    /// A server with its own default settings.
+    pub const fn new(kind: ServerKind) -> Self {
+        Self {
+            kind,
+            name: None,
+            options: Vec::new(),
+            tls: Tls::Usual,
+        }
+    }
+
+    /// Gives the instance a name.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Adds an option with a value to the server's command line.
+    #[must_use]
+    pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.push((key.into(), Some(value.into())));
+        self
+    }
+
+    /// Adds an option without a value to the server's command line.
+    #[must_use]
+    pub fn flag(mut self, key: impl Into<String>) -> Self {
+        self.options.push((key.into(), None));
+        self
+    }
+
+    /// Chooses the certificates.
+    #[must_use]
+    pub const fn tls(mut self, tls: Tls) -> Self {
+        self.tls = tls;
+        self
+    }
+}
+
+/// Splits `key=value`, or `key`, as a person types it. Leading dashes are allowed.
+///
+/// # Errors
+/// [`Error::BadOption`] when there is no key; [`Error::ReservedOption`].
+pub fn parse_server_option(text: &str) -> Result<(String, Option<String>)> {
+    let (key, value) = match text.split_once('=') {
+        Some((key, value)) => (key, Some(value.to_owned())),
+        None => (text, None),
+    };
+    let key = key.trim_start_matches("--");
+    check_option(key)?;
+    Ok((key.to_owned(), value))
+}
+
+/// Refuses what is no option name, and what the sandbox sets itself.
+pub fn check_option(key: &str) -> Result<()> {
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !key.starts_with(|c: char| c.is_ascii_alphanumeric()) || !key.chars().all(word) {
+        return Err(Error::BadOption {
+            text: key.to_owned(),
+        });
+    }
+    let plain = plain_name(key);
+    // Servers take any beginning of an option's name that only one option has.
+    if RESERVED
+        .iter()
+        .any(|reserved| reserved.starts_with(plain.as_str()))
+    {
+        return Err(Error::ReservedOption {
+            key: key.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// The options that have to be known when a data directory is made.
+pub fn for_initialisation(options: &[(String, Option<String>)]) -> Vec<(String, Option<String>)> {
+    options
+        .iter()
+        .map(|(key, value)| (plain_name(key), value.clone()))
+        .filter(|(key, _)| AT_INITIALISATION.contains(&key.as_str()))
+        .collect()
+}
+
+/// An option as one argument.
+pub fn argument(key: &str, value: Option<&str>) -> String {
+    match value {
+        Some(value) => format!("--{key}={value}"),
+        None => format!("--{key}"),
+    }
+}
+
+/// The name that the server looks up: dashes for underscores, without `loose-`.
+fn plain_name(key: &str) -> String {
+    let name = key.replace('_', "-").to_ascii_lowercase();
+    name.strip_prefix("loose-")
+        .map_or(name.clone(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_split_at_the_first_equals_sign() {
+        let parsed = parse_server_option("init_connect=SET @a=1").unwrap();
+        assert_eq!(
+            parsed,
+            ("init_connect".to_owned(), Some("SET @a=1".to_owned()))
+        );
+        assert_eq!(
+            parse_server_option("--log-bin").unwrap(),
+            ("log-bin".to_owned(), None)
+        );
+        for bad in ["", "=1", "a b=1", "-x", "--"] {
+            assert!(
+                matches!(parse_server_option(bad), Err(Error::BadOption { .. })),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_keeps_instances_apart_cannot_be_given() {
+        for bad in [
+            "datadir=/x",
+            "--datad=/x",
+            "pid_file=/x",
+            "LOOSE_port=1",
+            "defaults-file=/x",
+            "user=root",
+        ] {
+            assert!(
+                matches!(parse_server_option(bad), Err(Error::ReservedOption { .. })),
+                "{bad}"
+            );
+        }
+        assert!(parse_server_option("port-open-timeout=1").is_ok());
+    }
+
+    #[test]
+    fn options_of_the_data_directory_are_known_in_every_spelling() {
+        let options = [
+            ("lower_case_table_names".to_owned(), Some("1".to_owned())),
+            ("max_connections".to_owned(), Some("9".to_owned())),
+        ];
+        let found = for_initialisation(&options);
+        assert_eq!(
+            found,
+            [("lower-case-table-names".to_owned(), Some("1".to_owned()))]
+        );
+    }
+}

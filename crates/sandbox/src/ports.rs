@@ -1,0 +1,70 @@
+//! Free TCP ports for servers.
+
+use std::collections::HashSet;
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{Ipv4Addr, TcpListener};
+
+use crate::{Error, Result};
+
+/// Servers listen below the ports that the system hands out to outgoing connections: those come and go, and one
+/// could be in use at the moment that a stopped server is started again.
+const LOW: u16 = 20_000;
+const HIGH: u16 = 32_000;
+
+/// What the system hands out: lowest and highest, see `ip_local_port_range` in ip(7).
+const SYSTEM_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+
+/// How many ports are tried.
+const ATTEMPTS: u64 = 400;
+
+/// A port of 127.0.0.1 that nothing uses now, and none of `taken`. Another program may take it before the
+/// server does: then try again.
+pub fn free_port(taken: &HashSet<u16>) -> Result<u16> {
+    let (low, high) = range();
+    let random = RandomState::new();
+    for attempt in 0..ATTEMPTS {
+        let port = low + (random.hash_one(attempt) % u64::from(high - low + 1)) as u16;
+        if !taken.contains(&port) && is_free(port) {
+            return Ok(port);
+        }
+    }
+    Err(Error::NoFreePort { low, high })
+}
+
+/// Can something listen there now?
+pub fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+fn range() -> (u16, u16) {
+    let lowest_of_system = fs::read_to_string(SYSTEM_RANGE)
+        .ok()
+        .and_then(|text| text.split_whitespace().next()?.parse::<u16>().ok())
+        .unwrap_or(HIGH + 1);
+    if lowest_of_system > LOW + 1_000 {
+        (LOW, HIGH.min(lowest_of_system - 1))
+    } else {
+        (LOW, HIGH)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_in_use_is_not_free() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        assert!(!is_free(listener.local_addr().unwrap().port()));
+    }
+
+    #[test]
+    fn taken_ports_are_left_out() {
+        let (low, high) = range();
+        let all: HashSet<u16> = (low..=high).collect();
+        assert!(matches!(free_port(&all), Err(Error::NoFreePort { .. })));
+        let port = free_port(&HashSet::new()).unwrap();
+        assert!((low..=high).contains(&port));
+    }
+}

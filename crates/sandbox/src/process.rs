@@ -1,0 +1,115 @@
+//! Processes: whether one is still the one that was started, and signals to that one only.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use serde::{Deserialize, Serialize};
+
+/// A process that was started here: its number and the moment of its start.
+///
+/// Numbers are used again by the system; number and start together are not, until the machine starts anew.
+/// What the process was started with is checked as well before it is believed to be ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// The process number.
+    pub pid: u32,
+    /// Clock ticks between the start of the machine and the start of the process: field 22 of
+    /// `/proc/<pid>/stat`, see proc(5).
+    pub start_time: u64,
+}
+
+impl ProcessId {
+    /// The process that has this number now. `None`: there is none, or it has ended.
+    pub fn now(pid: u32) -> Option<Self> {
+        let (state, start_time) = read_stat(pid)?;
+        (!matches!(state, 'Z' | 'X' | 'x')).then_some(Self { pid, start_time })
+    }
+
+    /// Does it run still, and was it started with this argument?
+    pub fn runs_with(self, argument: &str) -> bool {
+        Self::now(self.pid) == Some(self) && has_argument(self.pid, argument)
+    }
+
+    /// Sends a signal, but only to the process that `runs_with` the argument. `false`: it is gone.
+    pub fn signal(self, argument: &str, signal: Signal) -> bool {
+        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
+            return false;
+        };
+        // The descriptor holds on to one process: what is checked after it was opened is what is signalled.
+        let Ok(descriptor) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else {
+            return false;
+        };
+        self.runs_with(argument) && rustix::process::pidfd_send_signal(descriptor, signal).is_ok()
+    }
+
+    /// Takes the exit status of a child that has ended. Does nothing for a process that is no child of ours.
+    pub fn reap(self) {
+        if read_stat(self.pid).is_none_or(|(_, start_time)| start_time != self.start_time) {
+            return;
+        }
+        if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
+            let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+    }
+}
+
+/// Every process of this machine that was started with this argument.
+pub fn find_with(argument: &str) -> Vec<ProcessId> {
+    let Ok(folder) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    folder
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|&pid| has_argument(pid, argument))
+        .filter_map(ProcessId::now)
+        .collect()
+}
+
+fn has_argument(pid: u32, argument: &str) -> bool {
+    fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).is_ok_and(|line| {
+        line.split(|&byte| byte == 0)
+            .any(|one| one == argument.as_bytes())
+    })
+}
+
+fn read_stat(pid: u32) -> Option<(char, u64)> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// State and start time out of `/proc/<pid>/stat`. The program's name, in parentheses, may hold anything.
+fn parse_stat(stat: &str) -> Option<(char, u64)> {
+    let after_name = &stat[stat.rfind(')')? + 1..];
+    let mut fields = after_name.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    // The state is field 3, so field 22 is the eighteenth after it (counting from 0).
+    let start_time = fields.nth(18)?.parse().ok()?;
+    Some((state, start_time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_time_is_field_22() {
+        let stat = "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 23";
+        assert_eq!(parse_stat(stat), Some(('S', 4242)));
+        assert_eq!(parse_stat("7 (cut"), None);
+    }
+
+    #[test]
+    fn this_process_is_found_and_another_start_time_is_not_it() {
+        let me = ProcessId::now(std::process::id()).unwrap();
+        let argument = std::env::args().next().unwrap();
+        assert!(me.runs_with(&argument));
+        assert!(!me.runs_with("--datadir=/nowhere"));
+        let older = ProcessId {
+            start_time: me.start_time + 1,
+            ..me
+        };
+        assert!(!older.runs_with(&argument));
+        assert!(!older.signal(&argument, Signal::KILL));
+        assert!(find_with(&argument).contains(&me));
+    }
+}

@@ -1,0 +1,396 @@
+//! The folder that instances live in.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::cache::{Cache, copy_folder};
+use crate::instance::{self, Entry, Instance, Status};
+use crate::options::check_option;
+use crate::record::{FORMAT, Folder, Record, SOCKET_PATH_LIMIT};
+use crate::user::ServerUser;
+use crate::{
+    DEFAULT_SERVERS_DIR, Ephemeral, Error, Installation, Result, ServerKind, StartOptions, Tls,
+    files, launch, ports, tls,
+};
+
+/// How often another port is tried when a program takes the chosen one first.
+const PORT_ATTEMPTS: u32 = 5;
+
+/// How long another process may hold the sandbox's own lock, which is taken for moments only.
+const LOCK_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a removal waits for a start or stop of the same instance.
+const REMOVE_PATIENCE: Duration = Duration::from_secs(200);
+
+/// The longest name of an instance, in bytes.
+const NAME_LIMIT: usize = 64;
+
+/// Where instances live, and how they start.
+///
+/// Several processes may use the same folder at once.
+#[derive(Debug, Clone)]
+pub struct Sandbox {
+    state: PathBuf,
+    cache: PathBuf,
+    pub(crate) servers: PathBuf,
+}
+
+impl Sandbox {
+    /// A sandbox in this folder, which is made when the first server starts.
+    ///
+    /// A relative path is taken from the folder that the process is in now. When root starts servers they run as the user `mysql`, who must be able to enter the folder.
+    pub fn new(state_dir: impl Into<PathBuf>) -> Self {
+        let state = absolute(state_dir.into());
+        Self {
+            cache: state.join("cache"),
+            servers: PathBuf::from(DEFAULT_SERVERS_DIR),
+            state,
+        }
+    }
+
+    /// Keeps initialised data directories in another folder, which several sandboxes may share.
+    #[must_use]
+    pub fn with_cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache = absolute(folder.into());
+        self
+    }
+
+    /// Looks for servers in another folder than [`DEFAULT_SERVERS_DIR`].
+    #[must_use]
+    pub fn with_servers_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.servers = absolute(folder.into());
+        self
+    }
+
+    /// The folder.
+    pub fn state_dir(&self) -> &Path {
+        &self.state
+    }
+
+    /// The programs of a server kind.
+    pub fn installation(&self, kind: ServerKind) -> Result<Installation> {
+        Installation::find(kind, &self.servers)
+    }
+
+    /// Starts a server, and comes back when it answers queries. When it fails, nothing is left behind.
+    ///
+    /// # Errors
+    /// [`Error::NotInstalled`], [`Error::NameTaken`], [`Error::Unreachable`], [`Error::Start`] with the end of the
+    /// server's log, and others.
+    pub fn start(&self, options: &StartOptions) -> Result<Instance> {
+        for (key, _) in &options.options {
+            check_option(key)?;
+        }
+        let server = self.installation(options.kind)?;
+        let user = ServerUser::for_this_process()?;
+        self.make_folders(user.as_ref())?;
+        let (folder, name) = self.reserve(options)?;
+        let started = self.fill_and_launch(&server, &folder, &name, options, user.as_ref());
+        if started.is_err() {
+            // The reason is worth more than what the clean-up may have to say; `remove` can finish it.
+            let _ = instance::end_all(&folder, &name);
+            let _ = self.delete(&folder, &name);
+        }
+        started
+    }
+
+    /// Starts a server that goes away with the value, or with this process, however it ends.
+    pub fn start_ephemeral(&self, options: &StartOptions) -> Result<Ephemeral> {
+        Ephemeral::guard(self.start(options)?)
+    }
+
+    /// All instances, by name.
+    pub fn list(&self) -> Result<Vec<Entry>> {
+        let mut names = self.names()?;
+        names.sort();
+        names.into_iter().map(|name| self.entry(name)).collect()
+    }
+
+    /// The instance of this name.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchInstance`], [`Error::HalfStarted`].
+    pub fn get(&self, name: &str) -> Result<Instance> {
+        check_name(name)?;
+        let folder = self.folder(name);
+        if !folder.0.is_dir() {
+            return Err(Error::NoSuchInstance {
+                name: name.to_owned(),
+            });
+        }
+        match folder.read()? {
+            Some(record) => Ok(Instance {
+                sandbox: self.clone(),
+                folder,
+                record,
+            }),
+            None => Err(Error::HalfStarted {
+                name: name.to_owned(),
+            }),
+        }
+    }
+
+    /// Ends the server of this name, without waiting for a clean shutdown, and deletes everything that it had.
+    /// Works on instances whose start was cut off as well.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        let folder = self.folder(name);
+        let _lock = instance::lock(&folder, name, REMOVE_PATIENCE)?;
+        instance::end_all(&folder, name)?;
+        self.delete(&folder, name)
+    }
+
+    fn instances_dir(&self) -> PathBuf {
+        self.state.join("instances")
+    }
+
+    fn folder(&self, name: &str) -> Folder {
+        Folder(self.instances_dir().join(name))
+    }
+
+    fn make_folders(&self, user: Option<&ServerUser>) -> Result<()> {
+        for folder in [&self.instances_dir(), &self.cache] {
+            files::make_folder(folder)?;
+            if let Some(user) = user {
+                user.can_reach(folder)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> Result<Vec<String>> {
+        let folder = self.instances_dir();
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(Error::io("read", &folder)(error)),
+        };
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        Ok(names.filter(|name| check_name(name).is_ok()).collect())
+    }
+
+    fn entry(&self, name: String) -> Result<Entry> {
+        let folder = self.folder(&name);
+        let instance = folder.read()?.map(|record| Instance {
+            sandbox: self.clone(),
+            folder: folder.clone(),
+            record,
+        });
+        let status = match instance.as_ref().map_or(Status::Broken, Instance::status) {
+            // Not running: either somebody is at work on it, or that is all there is to say.
+            status @ (Status::Stopped | Status::Broken) => {
+                match instance::lock(&folder, &name, Duration::ZERO) {
+                    Err(Error::Busy { .. }) => Status::Busy,
+                    _ => status,
+                }
+            }
+            status => status,
+        };
+        Ok(Entry {
+            name,
+            status,
+            instance,
+        })
+    }
+
+    /// Makes the folder of a new instance: whoever makes it owns the name.
+    fn reserve(&self, options: &StartOptions) -> Result<(Folder, String)> {
+        let make = |name: &str| -> Result<Folder> {
+            let folder = self.folder(name);
+            if folder.socket().as_os_str().len() > SOCKET_PATH_LIMIT {
+                return Err(Error::SocketPathTooLong {
+                    path: folder.socket(),
+                    limit: SOCKET_PATH_LIMIT,
+                });
+            }
+            match files::make_new_folder(&folder.0) {
+                Ok(()) => Ok(folder),
+                Err(Error::Io { source, .. })
+                    if source.kind() == std::io::ErrorKind::AlreadyExists =>
+                {
+                    Err(Error::NameTaken {
+                        name: name.to_owned(),
+                    })
+                }
+                Err(error) => Err(error),
+            }
+        };
+        if let Some(name) = &options.name {
+            check_name(name)?;
+            return Ok((make(name)?, name.clone()));
+        }
+        let mut name = options.kind.to_string();
+        for number in 2.. {
+            match make(&name) {
+                Err(Error::NameTaken { .. }) => name = format!("{}-{number}", options.kind),
+                other => return Ok((other?, name)),
+            }
+        }
+        Err(Error::NameTaken { name })
+    }
+
+    fn fill_and_launch(
+        &self,
+        server: &Installation,
+        folder: &Folder,
+        name: &str,
+        options: &StartOptions,
+        user: Option<&ServerUser>,
+    ) -> Result<Instance> {
+        let _lock = instance::lock(folder, name, LOCK_PATIENCE)?;
+        let cache = Cache {
+            folder: &self.cache,
+            user,
+        };
+        let data = cache.data_directory(server, &options.options)?;
+        for part in [folder.data(), folder.run(), folder.temporary()] {
+            files::make_new_folder(&part)?;
+            if let Some(user) = user {
+                user.own(&part)?;
+            }
+        }
+        copy_folder(&data, &folder.data())?;
+        let ca_file = certificates(&cache, server.kind(), folder, options.tls, user)?;
+        let mut instance = Instance {
+            sandbox: self.clone(),
+            folder: folder.clone(),
+            record: Record {
+                format: FORMAT,
+                name: name.to_owned(),
+                kind: options.kind,
+                version: server.version().to_owned(),
+                port: 0,
+                options: options.options.clone(),
+                tls: options.tls,
+                ca_file,
+                process: None,
+                ready_once: false,
+            },
+        };
+        let mut attempt = 1;
+        loop {
+            self.take_port(&mut instance)?;
+            match launch::launch(server, folder, &instance.record, user) {
+                Ok((process, version)) => {
+                    instance.started(process, version)?;
+                    return Ok(instance);
+                }
+                Err(launch::Failure::PortTaken) if attempt < PORT_ATTEMPTS => attempt += 1,
+                Err(launch::Failure::PortTaken) => {
+                    return Err(Error::PortTaken {
+                        name: name.to_owned(),
+                        port: instance.port(),
+                    });
+                }
+                Err(launch::Failure::Other(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Chooses a port that no other instance has, running or not, and writes it down.
+    fn take_port(&self, instance: &mut Instance) -> Result<()> {
+        let path = self.state.join("ports.lock");
+        let Some(_lock) = files::Lock::take(&path, LOCK_PATIENCE)? else {
+            return Err(Error::Busy {
+                name: instance.name().to_owned(),
+            });
+        };
+        let mut taken = HashSet::new();
+        for name in self.names()? {
+            // A state file that cannot be read takes no port; `list` is the one to complain.
+            if let Ok(Some(record)) = self.folder(&name).read() {
+                taken.insert(record.port);
+            }
+        }
+        instance.record.port = ports::free_port(&taken)?;
+        instance.folder.write(&instance.record)
+    }
+
+    /// Frees the name in one step, then deletes at leisure. What an earlier deletion left goes as well.
+    fn delete(&self, folder: &Folder, name: &str) -> Result<()> {
+        let removed = self
+            .instances_dir()
+            .join(format!(".removed-{}-{name}", std::process::id()));
+        files::delete_folder(&removed)?;
+        fs::rename(&folder.0, &removed).map_err(Error::io("rename", &folder.0))?;
+        files::delete_folder(&removed)?;
+        for entry in fs::read_dir(self.instances_dir())
+            .map_err(Error::io("read", self.instances_dir()))?
+            .flatten()
+        {
+            if entry.file_name().to_string_lossy().starts_with(".removed-") {
+                // Another process may be deleting it at this moment.
+                let _ = files::delete_folder(&entry.path());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts the server's certificates in place. The file with the CA, if there is one.
+fn certificates(
+    cache: &Cache<'_>,
+    kind: ServerKind,
+    folder: &Folder,
+    wanted: Tls,
+    user: Option<&ServerUser>,
+) -> Result<Option<PathBuf>> {
+    let generated =
+        wanted == Tls::Generated || (wanted == Tls::Usual && kind == ServerKind::MariaDb1011);
+    if generated {
+        let target = folder.certificates();
+        files::make_new_folder(&target)?;
+        tls::install(&cache.certificates()?, &target, user)?;
+        return Ok(Some(target.join(tls::CA)));
+    }
+    let own = folder.data().join(tls::CA);
+    Ok((wanted == Tls::Usual && own.is_file()).then_some(own))
+}
+
+/// Servers are known by the path of their data directory, so it has to mean the same to every process.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+/// Names are folder names, and stand in URLs, shells and logs.
+fn check_name(name: &str) -> Result<()> {
+    let good = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.len() <= NAME_LIMIT
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
+    if good {
+        Ok(())
+    } else {
+        Err(Error::BadName {
+            name: name.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_inside_their_folder() {
+        for bad in [
+            "",
+            ".",
+            "..",
+            ".hidden",
+            "a/b",
+            "-x",
+            "a b",
+            "ä",
+            &"x".repeat(65),
+        ] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+        for good in ["mysql-9.7", "a", "A_b.c-2"] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+    }
+}

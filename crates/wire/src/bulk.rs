@@ -1,0 +1,207 @@
+//! The packet of MariaDB's array-bound execution.
+//!
+//! `COM_STMT_BULK_EXECUTE`: 0xfa, statement number (4), flags (2), then two bytes of type for each parameter, then for each row and each
+//! parameter one byte of indicator and, where that is 0, the value. Described in MariaDB's pages "3-Binary Protocol"; how a value becomes a
+//! column's content was read in the server's `sql/sql_prepare.cc`: `setup_one_conversion_function`, `insert_bulk_params`.
+
+use crate::connection::Statement;
+use crate::packet::put_lenenc;
+
+const COM_STMT_BULK_EXECUTE: u8 = 0xfa;
+/// `SEND_TYPES_TO_SERVER`.
+const SEND_TYPES: u16 = 128;
+/// In the second byte of a type.
+const UNSIGNED: u8 = 0x80;
+const INDICATOR_VALUE: u8 = 0;
+const INDICATOR_NULL: u8 = 1;
+const INDICATOR_DEFAULT: u8 = 2;
+
+/// How the values of a parameter are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BulkType {
+    /// Text in `character_set_client`; the server converts it to `character_set_connection` and then to the column's character set.
+    /// With `sql_mode=EMPTY_STRING_IS_NULL` an empty one becomes NULL.
+    String,
+    /// Bytes of character set `binary`: never converted, whatever the session's character sets are.
+    Blob,
+    /// Decimal number as text, exact.
+    Decimal,
+    /// One byte, signed.
+    Tiny,
+    /// Four bytes, signed.
+    Long,
+    /// Eight bytes, signed.
+    LongLong,
+    /// Eight bytes, unsigned.
+    LongLongUnsigned,
+    /// Eight bytes of IEEE 754.
+    Double,
+}
+
+impl BulkType {
+    /// The protocol's type number and flag.
+    fn code(self) -> [u8; 2] {
+        match self {
+            Self::String => [0xfe, 0],
+            Self::Blob => [0xfc, 0],
+            Self::Decimal => [0xf6, 0],
+            Self::Tiny => [0x01, 0],
+            Self::Long => [0x03, 0],
+            Self::LongLong => [0x08, 0],
+            Self::LongLongUnsigned => [0x08, UNSIGNED],
+            Self::Double => [0x05, 0],
+        }
+    }
+}
+
+/// A packet of rows, in a buffer that is used again and again.
+///
+/// Values are appended row by row, as many as the statement has parameters, each row closed by [`BulkPacket::end_row`]. The caller keeps
+/// to the types that it gave: the server takes the bytes as they are.
+#[derive(Debug, Clone)]
+pub struct BulkPacket {
+    buffer: Vec<u8>,
+    head: usize,
+    rows: usize,
+}
+
+impl BulkPacket {
+    /// An empty packet for a statement, with one type for each of its parameters.
+    pub fn new(statement: &Statement, types: &[BulkType]) -> Self {
+        let mut packet = Self {
+            buffer: Vec::new(),
+            head: 0,
+            rows: 0,
+        };
+        packet.begin(statement, types);
+        packet
+    }
+
+    /// Makes the packet empty, for another statement or other types; keeps the memory.
+    pub fn begin(&mut self, statement: &Statement, types: &[BulkType]) {
+        debug_assert_eq!(statement.params, types.len(), "one type for each parameter");
+        self.buffer.clear();
+        self.buffer.push(COM_STMT_BULK_EXECUTE);
+        self.buffer.extend_from_slice(&statement.id.to_le_bytes());
+        self.buffer.extend_from_slice(&SEND_TYPES.to_le_bytes());
+        for kind in types {
+            self.buffer.extend_from_slice(&kind.code());
+        }
+        self.head = self.buffer.len();
+        self.rows = 0;
+    }
+
+    /// Removes all rows; keeps statement, types and memory.
+    pub fn clear(&mut self) {
+        self.buffer.truncate(self.head);
+        self.rows = 0;
+    }
+
+    /// NULL.
+    pub fn put_null(&mut self) {
+        self.buffer.push(INDICATOR_NULL);
+    }
+
+    /// The column's default.
+    pub fn put_default(&mut self) {
+        self.buffer.push(INDICATOR_DEFAULT);
+    }
+
+    /// A value of type `String`, `Blob` or `Decimal`.
+    pub fn put_bytes(&mut self, bytes: &[u8]) {
+        self.buffer.push(INDICATOR_VALUE);
+        put_lenenc(&mut self.buffer, bytes.len());
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// A value of type `String`, `Blob` or `Decimal` that `write` appends to the buffer, of at most `at_most` bytes. The length is filled
+    /// in afterwards: nothing is copied.
+    pub fn put_with(&mut self, at_most: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        self.buffer.push(INDICATOR_VALUE);
+        let slot = self.buffer.len();
+        put_lenenc(&mut self.buffer, at_most);
+        let from = self.buffer.len();
+        write(&mut self.buffer);
+        let length = self.buffer.len() - from;
+        assert!(
+            length <= at_most,
+            "{length} bytes were written where at most {at_most} were announced"
+        );
+        // The form of the slot is kept even if a shorter one would do: the server reads both.
+        let bytes = (length as u64).to_le_bytes();
+        match self.buffer[slot] {
+            0xfc..=0xfe => self.buffer[slot + 1..from].copy_from_slice(&bytes[..from - slot - 1]),
+            _ => self.buffer[slot] = bytes[0],
+        }
+    }
+
+    /// A value of type `LongLong`.
+    pub fn put_i64(&mut self, n: i64) {
+        self.buffer.push(INDICATOR_VALUE);
+        self.buffer.extend_from_slice(&n.to_le_bytes());
+    }
+
+    /// A value of type `LongLongUnsigned`.
+    pub fn put_u64(&mut self, n: u64) {
+        self.buffer.push(INDICATOR_VALUE);
+        self.buffer.extend_from_slice(&n.to_le_bytes());
+    }
+
+    /// A value of type `Long`.
+    pub fn put_i32(&mut self, n: i32) {
+        self.buffer.push(INDICATOR_VALUE);
+        self.buffer.extend_from_slice(&n.to_le_bytes());
+    }
+
+    /// A value of type `Tiny`.
+    pub fn put_i8(&mut self, n: i8) {
+        self.buffer
+            .extend_from_slice(&[INDICATOR_VALUE, n.to_le_bytes()[0]]);
+    }
+
+    /// A value of type `Double`.
+    pub fn put_f64(&mut self, n: f64) {
+        self.buffer.push(INDICATOR_VALUE);
+        self.buffer.extend_from_slice(&n.to_le_bytes());
+    }
+
+    /// Counts a row whose values are all appended.
+    pub fn end_row(&mut self) {
+        self.rows += 1;
+    }
+
+    /// Where the next value goes, for [`BulkPacket::rewind`].
+    pub fn mark(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Takes back the values after a mark, of a row that was not ended.
+    pub fn rewind(&mut self, mark: usize) {
+        self.buffer.truncate(mark.max(self.head));
+    }
+
+    /// Rows in the packet.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Length of the whole command in bytes; it must stay below [`crate::Connection::max_allowed_packet`].
+    pub fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// The buffer, for encoders that append indicator and value themselves. They must not touch what is there.
+    pub fn buf(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    /// The command as it is sent.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.buffer
+    }
+}

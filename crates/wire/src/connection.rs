@@ -1,0 +1,532 @@
+//! The connection: open it, send commands, read answers.
+
+use std::collections::VecDeque;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::ops::ControlFlow;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Phase};
+use crate::frame::Framed;
+use crate::handshake::{CLIENT_MAX_PACKET, shake_hands};
+use crate::kill::KillHandle;
+use crate::options::{ConnectOptions, Target};
+use crate::packet::Truncated;
+use crate::result::{
+    Cells, Column, OkInfo, QueryEnd, ResultSet, Row, STATUS_MORE_RESULTS, Warning, split_row,
+};
+use crate::server::{Identity, ServerInfo, Vendor, parse_version};
+use crate::transport::{ShutdownHandle, Socket, Transport};
+
+mod link;
+mod load;
+mod statement;
+
+pub(crate) use link::Link;
+pub use load::LocalInfile;
+pub use statement::Statement;
+
+/// No answer may be longer than this before the login is done.
+const LIMIT_BEFORE_LOGIN: usize = 1 << 20;
+/// No row may be longer than this: the largest `max_allowed_packet` of a server, and what a header may add.
+const LIMIT: usize = CLIENT_MAX_PACKET as usize + (64 << 10);
+/// A silent TCP connection is probed after this long, so that a vanished server is noticed while it seems to build an index.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+/// No result may have more columns than this; the servers' own limit is 4096.
+const MAX_COLUMNS: u64 = 1 << 16;
+
+pub(crate) const COM_QUIT: u8 = 0x01;
+pub(crate) const COM_QUERY: u8 = 0x03;
+pub(crate) const COM_PING: u8 = 0x0e;
+pub(crate) const COM_RESET_CONNECTION: u8 = 0x1f;
+
+/// One session on one server. All calls block. Dropping it says goodbye if nothing is under way, and closes the socket.
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) link: Link,
+    options: Arc<ConnectOptions>,
+    server: ServerInfo,
+    identity: Identity,
+    opened: Instant,
+    max_allowed_packet: usize,
+    /// Commands that were sent and not answered: the sequence number that each answer starts with.
+    pending: VecDeque<u8>,
+    /// A LOAD DATA stream is open.
+    loading: bool,
+    cells: Cells,
+}
+
+impl Connection {
+    /// Opens a connection and logs in. The session runs with `utf8mb4` and the server's defaults for everything else.
+    pub fn connect(options: &ConnectOptions) -> Result<Self, Error> {
+        let peer = options.describe();
+        let socket = open_socket(options, &peer)?;
+        let opened = Instant::now();
+        let transport = Transport {
+            socket: Arc::new(socket),
+            tls: None,
+        };
+        let mut link = Link {
+            framed: Framed::new(transport, LIMIT_BEFORE_LOGIN),
+            peer,
+            closed: false,
+            cancelled: Arc::new(AtomicBool::new(false)),
+            read_timeout: Some(options.connect_timeout),
+            write_timeout: Some(options.connect_timeout),
+        };
+        let mut server = shake_hands(&mut link, options)?;
+        link.framed.limit = LIMIT;
+        let unknown = Identity {
+            uuid: None,
+            hostname: String::new(),
+            port: 0,
+            datadir: String::new(),
+            version: String::new(),
+        };
+        let mut connection = Self {
+            link,
+            options: Arc::new(options.clone()),
+            server: server.clone(),
+            identity: unknown,
+            opened,
+            max_allowed_packet: 1 << 20,
+            pending: VecDeque::new(),
+            loading: false,
+            cells: Vec::new(),
+        };
+        let (identity, max_allowed_packet, id) = connection.ask_identity()?;
+        // A proxy announces a version of its own in the greeting; the server behind it says the truth.
+        (server.vendor, server.version) = parse_version(&identity.version);
+        server.version_string.clone_from(&identity.version);
+        server.connection_id = id;
+        connection.server = server;
+        connection.identity = identity;
+        connection.max_allowed_packet = options
+            .max_allowed_packet
+            .map_or(max_allowed_packet, |ours| ours.min(max_allowed_packet));
+        connection.set_timeouts(options.read_timeout, options.write_timeout)?;
+        Ok(connection)
+    }
+
+    /// Who is at the other side.
+    pub fn server(&self) -> &ServerInfo {
+        &self.server
+    }
+
+    /// The instance at the other side, as it said after the login.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The options that opened this connection.
+    pub fn options(&self) -> &ConnectOptions {
+        &self.options
+    }
+
+    /// The session's `max_allowed_packet` in bytes: a command must be shorter than this, its first byte included.
+    pub fn max_allowed_packet(&self) -> usize {
+        self.max_allowed_packet
+    }
+
+    /// Opens another connection with the same options and makes sure that it leads to the same server.
+    pub fn reconnect(&self) -> Result<Self, Error> {
+        let other = Self::connect(&self.options)?;
+        other.expect_identity(&self.identity)?;
+        Ok(other)
+    }
+
+    /// Fails with [`Error::WrongServer`] if the server is not this one.
+    pub fn expect_identity(&self, expected: &Identity) -> Result<(), Error> {
+        if self.identity == *expected {
+            return Ok(());
+        }
+        Err(Error::WrongServer {
+            expected: expected.to_string(),
+            found: self.identity.to_string(),
+        })
+    }
+
+    /// Changes how long each wait may take; `None`: for ever.
+    pub fn set_timeouts(
+        &mut self,
+        read: Option<Duration>,
+        write: Option<Duration>,
+    ) -> Result<(), Error> {
+        self.link.set_timeouts(read, write)
+    }
+
+    /// Runs a statement and throws its rows away. Returns the closing status of its last result.
+    pub fn exec(&mut self, sql: impl AsRef<[u8]>) -> Result<OkInfo, Error> {
+        self.send_query(sql.as_ref())?;
+        self.read_result()
+    }
+
+    /// Runs a query and hands over each row as it comes. If the closure breaks, the rest is read and thrown away (drop the connection
+    /// to be rid of a long result).
+    pub fn query_each(
+        &mut self,
+        sql: impl AsRef<[u8]>,
+        f: &mut dyn FnMut(Row<'_>) -> ControlFlow<()>,
+    ) -> Result<QueryEnd, Error> {
+        self.send_query(sql.as_ref())?;
+        self.read_answer(&mut |_| (), f)
+    }
+
+    /// Runs a query whose result is small. Of several result sets it keeps the first that has columns.
+    pub fn query(&mut self, sql: impl AsRef<[u8]>) -> Result<ResultSet, Error> {
+        self.send_query(sql.as_ref())?;
+        let mut result = ResultSet::default();
+        let mut sets = 0;
+        let sets_seen = std::cell::Cell::new(0);
+        let end = self.read_answer(
+            &mut |columns| {
+                sets += 1;
+                sets_seen.set(sets);
+                if sets == 1 {
+                    result.columns = columns.to_vec();
+                }
+            },
+            &mut |row| {
+                if sets_seen.get() == 1 {
+                    result
+                        .rows
+                        .push(row.iter().map(|cell| cell.map(<[u8]>::to_vec)).collect());
+                }
+                ControlFlow::Continue(())
+            },
+        )?;
+        result.ok = end.ok;
+        Ok(result)
+    }
+
+    /// The first cell of a query as text; `None` if it is NULL, there is no row, or it is no UTF-8.
+    pub fn query_value(&mut self, sql: impl AsRef<[u8]>) -> Result<Option<String>, Error> {
+        let result = self.query(sql)?;
+        Ok(result.str(0, 0).map(str::to_owned))
+    }
+
+    /// The warnings of the last statement. The server keeps at most `max_error_count` of them; [`OkInfo::warnings`] counts all.
+    pub fn warnings(&mut self) -> Result<Vec<Warning>, Error> {
+        let result = self.query("SHOW WARNINGS")?;
+        Ok((0..result.len())
+            .map(|row| Warning {
+                level: result.str(row, 0).unwrap_or_default().to_owned(),
+                code: result
+                    .u64(row, 1)
+                    .and_then(|n| u16::try_from(n).ok())
+                    .unwrap_or_default(),
+                message: result
+                    .bytes(row, 2)
+                    .map(|b| String::from_utf8_lossy(b).into_owned())
+                    .unwrap_or_default(),
+            })
+            .collect())
+    }
+
+    /// Sends a statement without waiting for the answer. Several may be sent ahead; [`Connection::read_result`] takes the answers in
+    /// the same order.
+    pub fn send_query(&mut self, sql: &[u8]) -> Result<(), Error> {
+        self.send_command(&[COM_QUERY], sql)
+    }
+
+    /// Waits for the answer to the oldest command that has none yet, and throws its rows away.
+    pub fn read_result(&mut self) -> Result<OkInfo, Error> {
+        self.read_answer(&mut |_| (), &mut |_| ControlFlow::Continue(()))
+            .map(|end| end.ok)
+    }
+
+    /// How many commands were sent whose answers were not read.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Asks for a sign of life.
+    pub fn ping(&mut self) -> Result<(), Error> {
+        self.send_command(&[COM_PING], &[])?;
+        self.read_result().map(drop)
+    }
+
+    /// Rolls back and sets the session back to its defaults (variables, temporary tables, locks, prepared statements).
+    pub fn reset(&mut self) -> Result<(), Error> {
+        self.send_command(&[COM_RESET_CONNECTION], &[])?;
+        self.read_result().map(drop)
+    }
+
+    /// Says goodbye. The server rolls back what was not committed.
+    pub fn close(self) {
+        drop(self);
+    }
+
+    /// Closes the socket at once, whatever is under way. The server rolls back what was not committed.
+    pub fn abort(&mut self) {
+        self.link.close();
+    }
+
+    /// Whether the connection has failed or was closed.
+    pub fn is_closed(&self) -> bool {
+        self.link.closed
+    }
+
+    /// A handle that stops what this connection runs on the server, from any thread.
+    pub fn killer(&self) -> KillHandle {
+        KillHandle::new(
+            Arc::clone(&self.options),
+            self.identity.clone(),
+            self.server.clone(),
+            self.opened,
+        )
+    }
+
+    /// A handle that closes this connection's socket, from any thread.
+    pub fn shutdown_handle(&self) -> ShutdownHandle {
+        ShutdownHandle {
+            socket: Arc::clone(&self.link.framed.io.socket),
+            cancelled: Arc::clone(&self.link.cancelled),
+        }
+    }
+
+    /// Asks the server again who it is.
+    pub fn fetch_identity(&mut self) -> Result<Identity, Error> {
+        self.ask_identity().map(|(identity, ..)| identity)
+    }
+
+    fn ask_identity(&mut self) -> Result<(Identity, usize, u64), Error> {
+        let ask = "SELECT @@hostname, @@port, @@datadir, @@version, @@session.max_allowed_packet, CONNECTION_ID()";
+        let result = self.query(ask)?;
+        let text = |column| {
+            result
+                .bytes(0, column)
+                .map(|b| String::from_utf8_lossy(b).into_owned())
+                .unwrap_or_default()
+        };
+        let version = text(3);
+        let (vendor, _) = parse_version(&version);
+        let name = if vendor == Vendor::MariaDb {
+            "server_uid"
+        } else {
+            "server_uuid"
+        };
+        let uuid = self.query(format!("SHOW GLOBAL VARIABLES LIKE '{name}'"))?;
+        let identity = Identity {
+            uuid: uuid.str(0, 1).map(str::to_owned),
+            hostname: text(0),
+            port: result
+                .u64(0, 1)
+                .and_then(|n| u16::try_from(n).ok())
+                .unwrap_or_default(),
+            datadir: text(2),
+            version,
+        };
+        let limit = result.u64(0, 4).and_then(|n| usize::try_from(n).ok());
+        let id = result.u64(0, 5).unwrap_or(self.server.connection_id);
+        Ok((
+            identity,
+            limit.ok_or_else(|| self.link.protocol("no max_allowed_packet"))?,
+            id,
+        ))
+    }
+
+    /// Sends a command of `prefix` and `body` after checking its length.
+    pub(crate) fn send_command(&mut self, prefix: &[u8], body: &[u8]) -> Result<(), Error> {
+        if self.loading {
+            return Err(Error::Busy {
+                what: "a LOAD DATA stream is open",
+            });
+        }
+        let size = prefix.len() + body.len();
+        if size >= self.max_allowed_packet {
+            return Err(Error::PacketTooLarge {
+                size,
+                limit: self.max_allowed_packet.saturating_sub(1),
+            });
+        }
+        self.link.check_open()?;
+        self.link.framed.set_sequence(0);
+        self.link.send(Phase::Send, prefix, body)?;
+        self.pending.push_back(self.link.framed.sequence());
+        Ok(())
+    }
+
+    /// Makes ready to read the answer to the oldest pending command.
+    pub(crate) fn begin_answer(&mut self) -> Result<(), Error> {
+        self.link.check_open()?;
+        let sequence = self.pending.pop_front().ok_or(Error::Busy {
+            what: "no command was sent",
+        })?;
+        self.link.framed.set_sequence(sequence);
+        Ok(())
+    }
+
+    /// Reads all results of the oldest pending command.
+    fn read_answer(
+        &mut self,
+        columns_of: &mut dyn FnMut(&[Column]),
+        row_of: &mut dyn FnMut(Row<'_>) -> ControlFlow<()>,
+    ) -> Result<QueryEnd, Error> {
+        self.begin_answer()?;
+        let mut end = QueryEnd::default();
+        loop {
+            end.ok = self.read_one_result(&mut end.rows, &mut end.stopped, columns_of, row_of)?;
+            if end.ok.status & STATUS_MORE_RESULTS == 0 {
+                return Ok(end);
+            }
+        }
+    }
+
+    fn read_one_result(
+        &mut self,
+        rows: &mut u64,
+        stopped: &mut bool,
+        columns_of: &mut dyn FnMut(&[Column]),
+        row_of: &mut dyn FnMut(Row<'_>) -> ControlFlow<()>,
+    ) -> Result<OkInfo, Error> {
+        let place = self.link.receive(Phase::Receive)?;
+        let payload = self.link.framed.payload(&place);
+        let count = match payload.first() {
+            Some(0x00) => {
+                return OkInfo::parse(payload)
+                    .map_err(|Truncated| self.link.protocol("a truncated OK packet"));
+            }
+            Some(0xff) => return Err(self.link.server_error(payload)),
+            Some(0xfb) => {
+                // Answering with an empty file would be within the protocol, but then the server reports success for a statement
+                // that did not do its work, and one that asks for files unasked deserves no further word.
+                let asked = String::from_utf8_lossy(&payload[1..]).into_owned();
+                self.link.close();
+                return Err(Error::LocalInfileRefused { asked });
+            }
+            _ => crate::packet::Reader::new(payload).lenenc(),
+        };
+        let count = match count {
+            Ok(n @ 1..=MAX_COLUMNS) => n as usize,
+            _ => return Err(self.link.protocol("an impossible number of columns")),
+        };
+        let columns = self.read_columns(count)?;
+        columns_of(&columns);
+        let mut cells = std::mem::take(&mut self.cells);
+        let ended = loop {
+            let place = match self.link.receive(Phase::Receive) {
+                Ok(place) => place,
+                Err(error) => break Err(error),
+            };
+            let payload = self.link.framed.payload(&place);
+            match payload.first() {
+                Some(0xfe) if payload.len() < 9 => break self.parse_eof(payload),
+                Some(0xff) => break Err(self.link.server_error(payload)),
+                _ => {}
+            }
+            *rows += 1;
+            if *stopped {
+                continue;
+            }
+            if split_row(payload, columns.len(), &mut cells).is_err() {
+                break Err(self.link.protocol("a row that does not fit its columns"));
+            }
+            *stopped = row_of(Row {
+                payload,
+                cells: &cells,
+                columns: &columns,
+            })
+            .is_break();
+        };
+        self.cells = cells;
+        ended
+    }
+
+    /// Reads `count` column definitions and the EOF packet behind them.
+    pub(crate) fn read_columns(&mut self, count: usize) -> Result<Vec<Column>, Error> {
+        let mut columns = Vec::with_capacity(count.min(4096));
+        for _ in 0..count {
+            let place = self.link.receive(Phase::Receive)?;
+            let payload = self.link.framed.payload(&place);
+            if payload.first() == Some(&0xff) {
+                return Err(self.link.server_error(payload));
+            }
+            columns.push(
+                Column::parse(payload)
+                    .map_err(|Truncated| self.link.protocol("a truncated column definition"))?,
+            );
+        }
+        let place = self.link.receive(Phase::Receive)?;
+        let payload = self.link.framed.payload(&place);
+        match payload.first() {
+            Some(0xff) => Err(self.link.server_error(payload)),
+            Some(0xfe) if payload.len() < 9 => Ok(columns),
+            _ => Err(self.link.protocol("the columns do not end")),
+        }
+    }
+
+    fn parse_eof(&self, payload: &[u8]) -> Result<OkInfo, Error> {
+        let [_, w0, w1, s0, s1] = *payload else {
+            return Err(self.link.protocol("a truncated EOF packet"));
+        };
+        Ok(OkInfo {
+            warnings: u16::from_le_bytes([w0, w1]),
+            status: u16::from_le_bytes([s0, s1]),
+            ..OkInfo::default()
+        })
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if !self.link.closed && !self.loading && self.pending.is_empty() {
+            self.link.framed.set_sequence(0);
+            // A courtesy that keeps the server's log free of "aborted connection"; nothing depends on it.
+            let _ = self.link.send(Phase::Send, &[COM_QUIT], &[]);
+        }
+        self.link.close();
+    }
+}
+
+fn open_socket(options: &ConnectOptions, peer: &str) -> Result<Socket, Error> {
+    let failed = |source: std::io::Error| match source.kind() {
+        std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => Error::Timeout {
+            phase: Phase::Connect,
+            peer: peer.to_owned(),
+            after: Some(options.connect_timeout),
+        },
+        _ => Error::Io {
+            phase: Phase::Connect,
+            peer: peer.to_owned(),
+            source,
+        },
+    };
+    let socket = match options.target() {
+        Target::Unix(path) => Socket::Unix(UnixStream::connect(path).map_err(failed)?),
+        Target::Tcp(host, port) => {
+            let deadline = Instant::now() + options.connect_timeout;
+            let mut last =
+                std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
+            let mut open = None;
+            for address in (host.as_str(), port).to_socket_addrs().map_err(failed)? {
+                let left = deadline
+                    .saturating_duration_since(Instant::now())
+                    .max(Duration::from_millis(1));
+                match TcpStream::connect_timeout(&address, left) {
+                    Ok(stream) => {
+                        open = Some(stream);
+                        break;
+                    }
+                    Err(error) => last = error,
+                }
+            }
+            let stream = open.ok_or(last).map_err(failed)?;
+            stream.set_nodelay(true).map_err(failed)?;
+            rustix::net::sockopt::set_socket_keepalive(&stream, true)
+                .map_err(|e| failed(e.into()))?;
+            rustix::net::sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)
+                .map_err(|e| failed(e.into()))?;
+            Socket::Tcp(stream)
+        }
+    };
+    socket
+        .set_read_timeout(Some(options.connect_timeout))
+        .map_err(failed)?;
+    socket
+        .set_write_timeout(Some(options.connect_timeout))
+        .map_err(failed)?;
+    Ok(socket)
+}

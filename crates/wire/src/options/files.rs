@@ -1,0 +1,1 @@
+//! Option files (`my.cnf`).

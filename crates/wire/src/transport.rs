@@ -1,0 +1,132 @@
+//! The byte stream below: TCP, unix socket, or TLS on one of them.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A plain socket, shared with the handles that other threads hold.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    pub(crate) fn set_read_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Tcp(s) => s.set_read_timeout(limit),
+            Self::Unix(s) => s.set_read_timeout(limit),
+        }
+    }
+
+    pub(crate) fn set_write_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Tcp(s) => s.set_write_timeout(limit),
+            Self::Unix(s) => s.set_write_timeout(limit),
+        }
+    }
+
+    pub(crate) fn is_unix(&self) -> bool {
+        matches!(self, Self::Unix(_))
+    }
+
+    pub(crate) fn shutdown(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(s) => s.shutdown(Shutdown::Both),
+            Self::Unix(s) => s.shutdown(Shutdown::Both),
+        }
+    }
+}
+
+impl Read for &Socket {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(s) => (&*s).read(out),
+            Socket::Unix(s) => (&*s).read(out),
+        }
+    }
+}
+
+impl Write for &Socket {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(s) => (&*s).write(data),
+            Socket::Unix(s) => (&*s).write(data),
+        }
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(s) => (&*s).write_vectored(slices),
+            Socket::Unix(s) => (&*s).write_vectored(slices),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What the packets travel on.
+#[derive(Debug)]
+pub(crate) struct Transport {
+    pub(crate) socket: Arc<Socket>,
+    pub(crate) tls: Option<Box<rustls::ClientConnection>>,
+}
+
+impl Read for Transport {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let mut socket = &*self.socket;
+        match &mut self.tls {
+            None => socket.read(out),
+            Some(tls) => rustls::Stream::new(&mut **tls, &mut socket).read(out),
+        }
+    }
+}
+
+impl Write for Transport {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let mut socket = &*self.socket;
+        match &mut self.tls {
+            None => socket.write(data),
+            Some(tls) => rustls::Stream::new(&mut **tls, &mut socket).write(data),
+        }
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut socket = &*self.socket;
+        match &mut self.tls {
+            None => socket.write_vectored(slices),
+            Some(tls) => rustls::Stream::new(&mut **tls, &mut socket).write_vectored(slices),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut socket = &*self.socket;
+        match &mut self.tls {
+            None => Ok(()),
+            Some(tls) => rustls::Stream::new(&mut **tls, &mut socket).flush(),
+        }
+    }
+}
+
+/// Lets another thread end whatever a connection is waiting for, by closing its socket. The connection cannot be used afterwards; its
+/// calls return [`crate::Error::Cancelled`]. The server notices and rolls back what was not committed, though a statement that is
+/// running may first run to its end: use [`crate::KillHandle`] to stop it.
+#[derive(Debug, Clone)]
+pub struct ShutdownHandle {
+    pub(crate) socket: Arc<Socket>,
+    pub(crate) cancelled: Arc<AtomicBool>,
+}
+
+impl ShutdownHandle {
+    /// Closes the socket in both directions. Calling it twice does no harm.
+    pub fn shutdown(&self) {
+        self.cancelled.store(true, Ordering::SeqCst);
+        // The socket may be closed already, which is what was wanted.
+        let _ = self.socket.shutdown();
+    }
+}

@@ -3,9 +3,10 @@
 //! This room only looks. It consumes what a run emits and the snapshot that a run keeps, and turns both into text; it
 //! starts nothing, changes nothing and decides nothing, and a face that fails (a closed terminal) never fails the run.
 //!
-//! Read first: [`progress::View`] (what one frame shows), [`terminal::Block`] (lines that are drawn again and again)
-//! and [`human`] (the only place where numbers become text).
+//! Read first: [`live::TerminalFace`] (what a person watches), [`progress::View`] (what one frame of it shows) and
+//! [`human`] (the only place where numbers become text).
 
 pub mod human;
+pub mod live;
 pub mod progress;
 pub mod terminal;

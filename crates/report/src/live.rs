@@ -1,0 +1,425 @@
+//! The faces that follow a run while it goes: a drawn block on a terminal, a few plain lines elsewhere, and a steady
+//! beat of snapshots for everything that records.
+//!
+//! Each is an [`EventSink`]; add it to the run's events. Only one thread draws, ten times a second, from the run's
+//! progress; workers never wait for a terminal.
+
+use std::io::{self, Stderr, Write as _};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use refloat_run::events::{Event, EventSink, Events, Record, RunResult};
+use refloat_run::progress::{Progress, Snapshot, TableState};
+
+use crate::human;
+use crate::progress::{Style, TABLE_LINES_MAX, TableView, View, lines};
+use crate::terminal::{Block, fit, stderr_size};
+
+/// Time between two frames.
+const FRAME: Duration = Duration::from_millis(100);
+/// Nothing is drawn for runs that are over sooner.
+const FIRST_FRAME: Duration = Duration::from_millis(250);
+/// Warnings that are printed as they come; later ones are counted and listed in the summary.
+const WARNINGS_SHOWN: u32 = 20;
+/// Characters of a message on a line of its own.
+const MESSAGE_WIDTH: usize = 500;
+
+/// The drawn face. It takes itself off the screen when it is stopped or dropped.
+pub struct TerminalFace {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    progress: Progress,
+    style: Style,
+    screen: Mutex<Screen>,
+    stop: Stop,
+}
+
+struct Screen {
+    block: Block<Stderr>,
+    warnings: u32,
+    /// The terminal went away: nothing is written any more.
+    gone: bool,
+}
+
+impl TerminalFace {
+    /// Begins to draw `progress` on stderr, which is a terminal.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn start(progress: &Progress, style: Style) -> io::Result<Self> {
+        let screen = Screen {
+            block: Block::new(io::stderr()),
+            warnings: 0,
+            gone: false,
+        };
+        let shared = Arc::new(Shared {
+            progress: progress.clone(),
+            style,
+            screen: Mutex::new(screen),
+            stop: Stop::default(),
+        });
+        let thread = thread::Builder::new().name("progress".into()).spawn({
+            let shared = shared.clone();
+            move || shared.draw_until_stopped()
+        })?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// The listener to add to the run's events: it prints warnings above the block.
+    pub fn sink(&self) -> Arc<dyn EventSink> {
+        self.shared.clone()
+    }
+
+    /// A function that prints a line above the block; it may be called from any thread.
+    pub fn printer(&self) -> impl Fn(&str) + Send + Sync + 'static {
+        let shared = self.shared.clone();
+        move |text: &str| shared.print(text)
+    }
+
+    /// Takes the block off the screen.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.shared.stop.now();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has printed its message; the screen is cleared either way.
+            drop(thread.join());
+        }
+        let _ = self.shared.screen().block.clear(stderr_size());
+    }
+}
+
+impl Drop for TerminalFace {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    fn screen(&self) -> MutexGuard<'_, Screen> {
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn draw_until_stopped(&self) {
+        let mut wait = FIRST_FRAME;
+        while !self.stop.wait(wait) {
+            wait = FRAME;
+            let view = view(&self.progress.snapshot());
+            let size = stderr_size();
+            let frame = lines(&view, size.columns, size.rows, self.style);
+            let mut screen = self.screen();
+            if screen.gone {
+                return;
+            }
+            screen.gone = screen.block.draw(&frame, size).is_err();
+        }
+    }
+
+    fn print(&self, text: &str) {
+        let mut screen = self.screen();
+        if !screen.gone {
+            screen.gone = screen.block.print_above(text, stderr_size()).is_err();
+        }
+    }
+}
+
+impl EventSink for Shared {
+    fn event(&self, record: &Record) {
+        let Some((is_warning, text)) = message(&record.event) else {
+            return;
+        };
+        if is_warning {
+            let mut screen = self.screen();
+            screen.warnings = screen.warnings.saturating_add(1);
+            let count = screen.warnings;
+            drop(screen);
+            if count == WARNINGS_SHOWN + 1 {
+                self.print("refloat: more warnings follow; the summary lists them");
+            }
+            if count > WARNINGS_SHOWN {
+                return;
+            }
+        }
+        self.print(&text);
+    }
+}
+
+/// The face for logs and pipes: a line when the run begins, warnings, and a line when it ends.
+#[derive(Debug, Default)]
+pub struct PlainFace {
+    warnings: Mutex<u32>,
+}
+
+impl PlainFace {
+    /// A face that writes to stderr.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl EventSink for PlainFace {
+    fn event(&self, record: &Record) {
+        let text = match &record.event {
+            Event::RunStarted {
+                run,
+                command,
+                source,
+                target,
+                ..
+            } => {
+                format!("refloat: {command} of {source} into {target} begins, run {run}")
+            }
+            Event::Finished { outcome } => {
+                let how = match outcome.result {
+                    RunResult::Done => "done and proven",
+                    RunResult::Failed => "failed",
+                    RunResult::Refused => "refused, nothing was touched",
+                    RunResult::ProofFailed => "the proof failed",
+                    RunResult::Interrupted => "interrupted",
+                    RunResult::SettingsLeft => "settings are still to be put back",
+                };
+                format!(
+                    "refloat: {how} after {}",
+                    human::seconds(duration(outcome.seconds))
+                )
+            }
+            event => {
+                let Some((is_warning, text)) = message(event) else {
+                    return;
+                };
+                if is_warning {
+                    let mut count = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+                    *count = count.saturating_add(1);
+                    if *count > WARNINGS_SHOWN {
+                        return;
+                    }
+                }
+                text
+            }
+        };
+        // A closed stderr is no reason to fail a run.
+        let _ = writeln!(io::stderr(), "{}", fit(&text, MESSAGE_WIDTH));
+    }
+}
+
+/// What is said at once about an event, and whether it is one of the warnings that are limited in number.
+fn message(event: &Event) -> Option<(bool, String)> {
+    let (is_warning, text) = match event {
+        Event::Warning {
+            code,
+            message,
+            table,
+        } => {
+            let about = table
+                .as_ref()
+                .map_or_else(String::new, |table| format!("{table}: "));
+            let code = code.map_or_else(String::new, |code| format!(" ({code})"));
+            (true, format!("refloat: warning: {about}{message}{code}"))
+        }
+        Event::StatementFailed {
+            file,
+            line,
+            offset,
+            head,
+            code,
+            message,
+        } => (
+            true,
+            format!(
+                "refloat: refused: {file}: line {line}, byte {offset}: server error {code}: {message}: {head}"
+            ),
+        ),
+        Event::Note { message } => (false, format!("refloat: {message}")),
+        _ => return None,
+    };
+    Some((is_warning, fit(&text, MESSAGE_WIDTH)))
+}
+
+/// Emits [`Event::Progress`] at a steady beat, for JSON output and for the record of the run. Stops when it is dropped.
+pub struct Heartbeat {
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Heartbeat {
+    /// Emits a snapshot of `progress` every `period`.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn start(progress: &Progress, events: &Events, period: Duration) -> io::Result<Self> {
+        let stop = Arc::new(Stop::default());
+        let thread = thread::Builder::new().name("heartbeat".into()).spawn({
+            let (stop, progress, events) = (stop.clone(), progress.clone(), events.clone());
+            move || {
+                while !stop.wait(period) {
+                    events.emit(Event::Progress {
+                        snapshot: Box::new(progress.snapshot()),
+                    });
+                }
+            }
+        })?;
+        Ok(Self {
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.stop.now();
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+/// A flag that a sleeping thread notices at once.
+#[derive(Default)]
+struct Stop {
+    stopped: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Stop {
+    fn now(&self) {
+        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Sleeps for `time` or until stopped; says whether it is stopped.
+    fn wait(&self, time: Duration) -> bool {
+        let guard = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        *self
+            .changed
+            .wait_timeout_while(guard, time, |stopped| !*stopped)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+    }
+}
+
+/// What a frame shows of a snapshot.
+fn view(snapshot: &Snapshot) -> View {
+    let tables: Vec<TableView> = snapshot
+        .active
+        .iter()
+        .take(TABLE_LINES_MAX)
+        .map(|table| TableView {
+            name: table.table.clone(),
+            what: match table.state {
+                TableState::Loading => "rows",
+                TableState::Indexing => "indexes",
+                TableState::ForeignKeys => "foreign keys",
+                TableState::Checking => "check",
+            }
+            .to_owned(),
+            fraction: None,
+            rows: table.rows,
+            bytes: table.bytes,
+            elapsed: duration(table.seconds),
+        })
+        .collect();
+    View {
+        phase: snapshot.phase.to_string(),
+        fraction: snapshot.fraction,
+        bytes: if snapshot.source_total.is_some() {
+            snapshot.source_done
+        } else {
+            snapshot.bytes_done
+        },
+        bytes_total: snapshot.source_total,
+        rows: snapshot.rows_done,
+        byte_rate: snapshot.bytes_rate,
+        elapsed: duration(snapshot.elapsed),
+        eta: snapshot.eta.map(duration),
+        more_tables: snapshot.active.len() - tables.len() + snapshot.active_more as usize,
+        tables,
+        warnings: snapshot.warnings,
+    }
+}
+
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts the snapshots that it is told of.
+    #[derive(Default)]
+    struct Counter(Mutex<u32>);
+
+    impl EventSink for Counter {
+        fn event(&self, record: &Record) {
+            if matches!(record.event, Event::Progress { .. }) {
+                *self.0.lock().expect("nobody panics with it") += 1;
+            }
+        }
+    }
+
+    #[test]
+    fn the_heartbeat_beats_and_stops_at_once() {
+        let (progress, events, counter) =
+            (Progress::new(), Events::new(), Arc::new(Counter::default()));
+        events.add(counter.clone());
+        let heart = Heartbeat::start(&progress, &events, Duration::from_millis(5))
+            .expect("a thread can be started");
+        while *counter.0.lock().expect("nobody panics with it") < 3 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(heart);
+        let after = *counter.0.lock().expect("nobody panics with it");
+        thread::sleep(Duration::from_millis(30));
+        assert_eq!(*counter.0.lock().expect("nobody panics with it"), after);
+
+        let slow = Heartbeat::start(&progress, &events, Duration::from_secs(3600))
+            .expect("a thread can be started");
+        let began = std::time::Instant::now();
+        drop(slow);
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "a beat of an hour does not hold up the end"
+        );
+    }
+
+    #[test]
+    fn a_view_shows_what_the_run_does() {
+        let progress = Progress::new();
+        let tables: Vec<_> = (0..12)
+            .map(|n| progress.table(&format!("shop.t{n}"), TableState::Loading))
+            .collect();
+        tables[0].add(7, 700);
+        let view = view(&progress.snapshot());
+        assert_eq!(
+            (view.tables.len(), view.more_tables, view.rows),
+            (TABLE_LINES_MAX, 4, 7)
+        );
+        assert_eq!((view.bytes, view.bytes_total), (700, None));
+    }
+
+    #[test]
+    fn messages_are_one_line() {
+        let event = Event::Warning {
+            code: Some(1265),
+            message: "data\ntruncated\x1b[2J".into(),
+            table: Some("a.b".into()),
+        };
+        assert_eq!(
+            message(&event),
+            Some((
+                true,
+                "refloat: warning: a.b: data?truncated?[2J (1265)".to_owned()
+            ))
+        );
+    }
+}

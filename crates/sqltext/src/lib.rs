@@ -1,1 +1,27 @@
-//! Refloat: the sqltext room.
+//! Text of dumps: where statements and rows begin and end, what they are, and what values they hold.
+//!
+//! The room does no I/O, opens nothing and sends nothing; it allocates per statement, never per row or
+//! value; it never changes text, but gives ranges of it. It knows the language of dump programs and of the
+//! stock clients, not all of SQL: what it does not know it hands on whole.
+//!
+//! Read first: [`Scanner`], which cuts the input; [`StatementKind`], which says what a statement does;
+//! [`RowVisitor`], which receives the values of rows.
+
+pub mod classify;
+pub mod ident;
+pub mod mode;
+pub mod scanner;
+pub mod set;
+pub mod token;
+pub mod values;
+
+pub use classify::{Danger, ObjectName, StatementKind, classify};
+pub use ident::{quote_ident, quote_ident_bytes};
+pub use mode::{CharsetFamily, LexMode};
+pub use scanner::{
+    ClientCommand, CommentKind, InsertHeader, InsertVerb, Item, ItemKind, RowsPiece, ScanError,
+    ScanOptions, Scanner, Step,
+};
+pub use set::{SetAssignment, SetScope, parse_set};
+pub use token::{Token, TokenKind, Tokens, tokens};
+pub use values::{RowVisitor, StrLit, VisitError, visit_rows};

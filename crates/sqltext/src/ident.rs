@@ -1,0 +1,48 @@
+//! Names: quoting, unquoting.
+
+/// Quotes a name with backticks, doubling those inside: the one quoting function of the program.
+///
+/// Bytes are kept as they are. A name that is valid UTF-8 stays valid UTF-8.
+pub fn quote_ident_bytes(name: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(name.len() + 2);
+    out.push(b'`');
+    for &b in name {
+        if b == b'`' {
+            out.push(b'`');
+        }
+        out.push(b);
+    }
+    out.push(b'`');
+    out
+}
+
+/// [`quote_ident_bytes`] for text.
+pub fn quote_ident(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 2);
+    out.push('`');
+    for c in name.chars() {
+        if c == '`' {
+            out.push('`');
+        }
+        out.push(c);
+    }
+    out.push('`');
+    out
+}
+
+/// The bytes between quotes with doubled quotes folded; `inner` is without the outer quotes.
+pub(crate) fn fold_doubled(inner: &[u8], quote: u8) -> Vec<u8> {
+    let mut out = Vec::with_capacity(inner.len());
+    let mut skip = false;
+    for &b in inner {
+        if skip {
+            skip = false;
+            if b == quote {
+                continue;
+            }
+        }
+        out.push(b);
+        skip = b == quote;
+    }
+    out
+}

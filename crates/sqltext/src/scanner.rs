@@ -1,0 +1,523 @@
+//! The scanner: cuts the text of a dump into statements and runs of rows, without I/O.
+//!
+//! It cuts where the stock clients cut (`client/mysql.cc` of both vendors): the delimiter counts outside of
+//! quotes and plain comments, also inside of conditional comments, whose content is code to the client. One
+//! difference is wanted: a plain comment inside of a conditional one ends at its own `*/`, as in the
+//! server; the client swallows up to the second `*/` of the line.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::classify::classify;
+use crate::mode::{CharsetFamily, LexMode, Quoted, is_blank, skip_quoted};
+use crate::token::is_conditional;
+
+mod blocks;
+mod error;
+mod header;
+mod item;
+mod rows;
+mod start;
+
+pub use error::ScanError;
+pub use item::{
+    ClientCommand, CommentKind, InsertHeader, InsertVerb, Item, ItemKind, RowsPiece, Step,
+};
+
+/// Limits of a [`Scanner`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanOptions {
+    /// A piece of rows ends behind the first row that makes it this long, in bytes.
+    pub piece_target: usize,
+    /// Longest statement, comment or single row, in bytes; more is an error, so memory stays bounded.
+    pub max_item: usize,
+}
+
+impl Default for ScanOptions {
+    /// 1 MiB, the statement length of mysqldump; and 1 GiB, the largest `max_allowed_packet`.
+    fn default() -> Self {
+        Self {
+            piece_target: 1 << 20,
+            max_item: 1 << 30,
+        }
+    }
+}
+
+/// What the bytes at `pos` belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inside {
+    Code,
+    Quote(u8),
+    LineComment,
+    BlockComment { start: usize },
+}
+
+/// What is being cut.
+#[derive(Clone, Debug)]
+enum Phase {
+    /// Between items.
+    Start,
+    /// A comment outside of every statement.
+    Comment,
+    /// A statement, up to its delimiter.
+    Statement,
+    /// Rows of an insert.
+    Rows(rows::RowsState),
+}
+
+/// What stands at a position outside of quotes and comments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Here {
+    /// More bytes are needed to tell.
+    More,
+    Quote(u8),
+    Delimiter,
+    LineComment,
+    BlockComment,
+    /// A backslash and this byte.
+    Backslash(u8),
+    Nul,
+    /// Ordinary, so many bytes.
+    Bytes(usize),
+}
+
+/// Incremental scanner over a buffer that the caller owns. See the module's head.
+///
+/// Call [`next`](Self::next) with everything that is not consumed yet; on [`Step::NeedMore`] append to the
+/// buffer, on [`Step::Item`] drop [`Item::len`] bytes from its front. No byte is looked at twice for want of
+/// more, except for short look-aheads, so a value of 1 GB is read in linear time.
+#[derive(Clone, Debug)]
+pub struct Scanner {
+    options: ScanOptions,
+    mode: LexMode,
+    next_mode: LexMode,
+    delimiter: Vec<u8>,
+    /// Bytes that may be more than ordinary outside of quotes and comments.
+    special: Box<[bool; 256]>,
+    /// Rows may be read by blocks: no multi-byte tails, and the delimiter does not look like a literal.
+    blocks: bool,
+    offset: u64,
+    line: u64,
+    phase: Phase,
+    inside: Inside,
+    /// Scanned up to here; relative to the front of the buffer, as all positions below.
+    pos: usize,
+    text_start: usize,
+    /// A look-ahead failed for want of bytes: do not try again before the buffer is this long.
+    retry_len: usize,
+    last_header: Option<Arc<InsertHeader>>,
+}
+
+impl Default for Scanner {
+    fn default() -> Self {
+        Self::new(ScanOptions::default())
+    }
+}
+
+impl Scanner {
+    /// A scanner at the begin of the input, with the delimiter `;` and the default mode.
+    pub fn new(options: ScanOptions) -> Self {
+        let mut scanner = Self {
+            options,
+            mode: LexMode::default(),
+            next_mode: LexMode::default(),
+            delimiter: b";".to_vec(),
+            special: Box::new([false; 256]),
+            blocks: true,
+            offset: 0,
+            line: 1,
+            phase: Phase::Start,
+            inside: Inside::Code,
+            pos: 0,
+            text_start: 0,
+            retry_len: 0,
+            last_header: None,
+        };
+        scanner.rebuild_tables();
+        scanner
+    }
+
+    /// Offset of the front of the buffer in the whole input: all before it is handed out.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Line of the front of the buffer, from 1.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// The statement delimiter in effect.
+    pub fn delimiter(&self) -> &[u8] {
+        &self.delimiter
+    }
+
+    /// The mode that the next item is read in.
+    pub fn mode(&self) -> LexMode {
+        self.next_mode
+    }
+
+    /// Reads the following items in this mode. Inside of a statement whose pieces are being handed out it
+    /// waits for the statement's end.
+    pub fn set_mode(&mut self, mode: LexMode) {
+        self.next_mode = mode;
+    }
+
+    /// Cuts the next item from the front of `buf`, the unconsumed input from [`offset`](Self::offset) on.
+    /// `eof`: no more bytes will come. After an error the scanner is of no more use.
+    pub fn next(&mut self, buf: &[u8], eof: bool) -> Result<Step, ScanError> {
+        if buf.len() < self.pos {
+            return Err(ScanError::ShortBuffer {
+                given: buf.len(),
+                scanned: self.pos,
+            });
+        }
+        if !eof && buf.len() < self.retry_len {
+            return Ok(Step::NeedMore);
+        }
+        self.retry_len = 0;
+        loop {
+            if self.inside != Inside::Code && !self.leave_inside(buf, eof)? {
+                return self.need_more(buf);
+            }
+            let step = match self.phase {
+                Phase::Start => self.start(buf, eof)?,
+                Phase::Comment => Some(self.emit_comment(buf)?),
+                Phase::Statement => self.statement(buf, eof)?,
+                Phase::Rows(_) => self.rows(buf, eof)?,
+            };
+            match step {
+                Some(Step::NeedMore) => return self.need_more(buf),
+                Some(step) => return Ok(step),
+                None => {}
+            }
+        }
+    }
+
+    fn need_more(&self, buf: &[u8]) -> Result<Step, ScanError> {
+        if self.pos > self.options.max_item {
+            return Err(self.too_long(buf));
+        }
+        Ok(Step::NeedMore)
+    }
+
+    /// A look-ahead came to the end of the buffer: wait until it has grown by much, so that trying again
+    /// from the same place stays linear over all.
+    fn look_further(&mut self, buf: &[u8]) -> Step {
+        /// Look-aheads shorter than this are repeated at once.
+        const SHORT: usize = 4096;
+        if buf.len() > SHORT {
+            self.retry_len = buf.len() * 2;
+        }
+        Step::NeedMore
+    }
+
+    /// Goes on in a quote or comment. `false`: it does not end in this buffer.
+    fn leave_inside(&mut self, buf: &[u8], eof: bool) -> Result<bool, ScanError> {
+        match self.inside {
+            Inside::Code => return Ok(true),
+            Inside::Quote(quote) => match skip_quoted(buf, self.pos, quote, self.mode, eof) {
+                Quoted::Closed(pos) => self.pos = pos,
+                Quoted::Open(pos) => {
+                    self.pos = pos;
+                    if eof {
+                        return Err(self.unterminated_quote(buf, quote));
+                    }
+                    return Ok(false);
+                }
+            },
+            Inside::LineComment => match memchr::memchr(b'\n', &buf[self.pos..]) {
+                Some(i) => self.pos += i + 1,
+                None => {
+                    self.pos = buf.len();
+                    if !eof {
+                        return Ok(false);
+                    }
+                }
+            },
+            Inside::BlockComment { start } => match memchr::memmem::find(&buf[self.pos..], b"*/") {
+                Some(i) => self.pos += i + 2,
+                None => {
+                    if eof {
+                        let (offset, line) = self.place(buf, start);
+                        return Err(ScanError::UnterminatedComment { offset, line });
+                    }
+                    let star = usize::from(buf.last() == Some(&b'*'));
+                    self.pos = self.pos.max(buf.len() - star);
+                    return Ok(false);
+                }
+            },
+        }
+        self.inside = Inside::Code;
+        Ok(true)
+    }
+
+    /// Scans code of a statement up to its delimiter.
+    fn statement(&mut self, buf: &[u8], eof: bool) -> Result<Option<Step>, ScanError> {
+        loop {
+            match buf[self.pos..]
+                .iter()
+                .position(|&b| self.special[usize::from(b)])
+            {
+                Some(i) => self.pos += i,
+                None => {
+                    self.pos = buf.len();
+                    if !eof {
+                        return Ok(Some(Step::NeedMore));
+                    }
+                    return self.emit_statement(buf, self.pos, false).map(Some);
+                }
+            }
+            match self.here(buf, self.pos, eof) {
+                Here::More => return Ok(Some(Step::NeedMore)),
+                Here::Bytes(n) => self.pos += n,
+                Here::Delimiter => {
+                    let end = self.pos + self.delimiter.len();
+                    return self.emit_statement(buf, end, true).map(Some);
+                }
+                Here::Backslash(b'N') => self.pos += 2,
+                Here::Backslash(b'g' | b'G') => {
+                    return self.emit_statement(buf, self.pos + 2, true).map(Some);
+                }
+                Here::Backslash(command) => {
+                    let (offset, line) = self.place(buf, self.pos);
+                    let command = command.escape_ascii().to_string();
+                    return Err(ScanError::CommandInStatement {
+                        command,
+                        offset,
+                        line,
+                    });
+                }
+                Here::Nul => return Err(self.nul(buf)),
+                here => {
+                    self.enter(here);
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Goes into the quote or comment that begins at `pos`.
+    fn enter(&mut self, here: Here) {
+        let start = self.pos;
+        match here {
+            Here::Quote(quote) => {
+                self.pos += 1;
+                self.inside = Inside::Quote(quote);
+            }
+            Here::LineComment => {
+                self.pos += 1;
+                self.inside = Inside::LineComment;
+            }
+            Here::BlockComment => {
+                self.pos += 2;
+                self.inside = Inside::BlockComment { start };
+            }
+            _ => {}
+        }
+    }
+
+    /// What stands at `pos`, in the order in which the stock client asks.
+    fn here(&self, buf: &[u8], pos: usize, eof: bool) -> Here {
+        let rest = &buf[pos..];
+        let Some(&first) = rest.first() else {
+            return Here::More;
+        };
+        if first >= 0x80 && self.mode.charset_family != CharsetFamily::Plain {
+            match self.mode.charset_family.char_len(rest, eof) {
+                None => return Here::More,
+                Some(n) if n > 1 => return Here::Bytes(n),
+                Some(_) => {}
+            }
+        }
+        if first == b'\\' {
+            return match rest.get(1) {
+                Some(&command) => Here::Backslash(command),
+                None if eof => Here::Bytes(1),
+                None => Here::More,
+            };
+        }
+        if first == self.delimiter[0] {
+            if rest.starts_with(&self.delimiter) {
+                return Here::Delimiter;
+            }
+            if !eof && self.delimiter.starts_with(rest) {
+                return Here::More;
+            }
+        }
+        // Enough bytes to know any opening; at the end of the input what is missing counts as absent.
+        let known = |n: usize| eof || rest.len() >= n;
+        match first {
+            0 => Here::Nul,
+            b'\'' | b'"' | b'`' => Here::Quote(first),
+            b'#' => Here::LineComment,
+            b'-' if !known(2) => Here::More,
+            b'-' if rest.get(1) == Some(&b'-') && !known(3) => Here::More,
+            b'-' if crate::token::is_dash_comment(rest) => Here::LineComment,
+            b'/' if !known(2) => Here::More,
+            b'/' if rest.get(1) == Some(&b'*') => {
+                if !known(3) || (rest.get(2) == Some(&b'M') && !known(4)) {
+                    Here::More
+                } else if is_conditional(rest) {
+                    Here::Bytes(3)
+                } else {
+                    Here::BlockComment
+                }
+            }
+            _ => Here::Bytes(1),
+        }
+    }
+
+    fn emit_statement(
+        &mut self,
+        buf: &[u8],
+        len: usize,
+        terminated: bool,
+    ) -> Result<Step, ScanError> {
+        let text = self.trimmed(buf, self.text_start..self.pos);
+        let kind = ItemKind::Statement(classify(&buf[text.clone()], self.mode));
+        self.emit(buf, kind, len, text, terminated)
+    }
+
+    fn emit_comment(&mut self, buf: &[u8]) -> Result<Step, ScanError> {
+        let text = self.trimmed(buf, self.text_start..self.pos);
+        let kind = ItemKind::Comment(start::comment_kind(&buf[text.clone()]));
+        self.emit(buf, kind, self.pos, text, true)
+    }
+
+    fn trimmed(&self, buf: &[u8], mut range: Range<usize>) -> Range<usize> {
+        while range.end > range.start && is_blank(buf[range.end - 1]) {
+            range.end -= 1;
+        }
+        range
+    }
+
+    /// Hands out `len` bytes and stands at the begin of the next item.
+    fn emit(
+        &mut self,
+        buf: &[u8],
+        kind: ItemKind,
+        len: usize,
+        text: Range<usize>,
+        terminated: bool,
+    ) -> Result<Step, ScanError> {
+        if len > self.options.max_item {
+            return Err(self.too_long(buf));
+        }
+        let (offset, line) = self.place(buf, text.start);
+        self.line = line + count_lines(&buf[text.start..len]);
+        self.offset += len as u64;
+        self.pos = 0;
+        self.text_start = 0;
+        self.phase = Phase::Start;
+        Ok(Step::Item(Item {
+            kind,
+            len,
+            text,
+            offset,
+            line,
+            terminated,
+        }))
+    }
+
+    fn rebuild_tables(&mut self) {
+        let mut special = [false; 256];
+        for b in *b"\0'\"`#-/\\" {
+            special[usize::from(b)] = true;
+        }
+        special[usize::from(self.delimiter[0])] = true;
+        let multibyte = self.mode.charset_family != CharsetFamily::Plain;
+        if multibyte {
+            special[0x80..].fill(true);
+        }
+        self.special = Box::new(special);
+        self.blocks = !multibyte && !blocks::is_literal_byte(self.delimiter[0]);
+    }
+
+    /// Offset and line of a position in the buffer.
+    fn place(&self, buf: &[u8], pos: usize) -> (u64, u64) {
+        (
+            self.offset + pos as u64,
+            self.line + count_lines(&buf[..pos]),
+        )
+    }
+
+    fn nul(&self, buf: &[u8]) -> ScanError {
+        let (offset, line) = self.place(buf, self.pos);
+        ScanError::Nul { offset, line }
+    }
+
+    fn too_long(&self, buf: &[u8]) -> ScanError {
+        let (offset, line) = self.place(buf, self.text_start);
+        let limit = self.options.max_item;
+        ScanError::TooLong {
+            limit,
+            offset,
+            line,
+        }
+    }
+
+    /// Finds where the open quote begins: the hot loops do not keep count.
+    fn unterminated_quote(&self, buf: &[u8], quote: u8) -> ScanError {
+        let from = match &self.phase {
+            Phase::Rows(rows) => rows.start(),
+            _ => self.text_start,
+        };
+        let start = self.last_openings(buf, from).0;
+        let (offset, line) = self.place(buf, start);
+        let quote = char::from(quote);
+        ScanError::UnterminatedQuote {
+            quote,
+            offset,
+            line,
+        }
+    }
+
+    /// Begin of the last quote and of the last outer parenthesis, from `from` to the end. For errors only.
+    fn last_openings(&self, buf: &[u8], from: usize) -> (usize, usize) {
+        let (mut quote_start, mut paren_start, mut depth, mut pos) = (from, from, 0u64, from);
+        let mut last_close = usize::MAX;
+        while pos < buf.len() {
+            match self.here(buf, pos, true) {
+                Here::Quote(quote) => {
+                    if last_close != pos || buf[quote_start] != quote {
+                        quote_start = pos;
+                    }
+                    pos = match skip_quoted(buf, pos + 1, quote, self.mode, true) {
+                        Quoted::Closed(end) => end,
+                        Quoted::Open(_) => buf.len(),
+                    };
+                    last_close = pos;
+                }
+                Here::LineComment => {
+                    pos = memchr::memchr(b'\n', &buf[pos..]).map_or(buf.len(), |i| pos + i + 1);
+                }
+                Here::BlockComment => {
+                    let body = pos + 2;
+                    pos = memchr::memmem::find(&buf[body..], b"*/")
+                        .map_or(buf.len(), |i| body + i + 2);
+                }
+                Here::Backslash(_) => pos += 2,
+                Here::Bytes(n) => {
+                    match buf[pos] {
+                        b'(' => {
+                            if depth == 0 {
+                                paren_start = pos;
+                            }
+                            depth += 1;
+                        }
+                        b')' => depth = depth.saturating_sub(1),
+                        _ => {}
+                    }
+                    pos += n;
+                }
+                Here::Delimiter | Here::Nul | Here::More => pos += 1,
+            }
+        }
+        (quote_start, paren_start)
+    }
+}
+
+fn count_lines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}

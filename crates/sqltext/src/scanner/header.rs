@@ -1,0 +1,116 @@
+//! The head of an insert statement, up to its first tuple.
+
+use super::{InsertHeader, InsertVerb};
+use crate::mode::LexMode;
+use crate::token::{Token, TokenKind, tokens};
+
+/// A longer head is not read as one; the statement is then taken as a whole. 4096 columns of 64 characters
+/// of 4 bytes, with quotes, fit.
+const HEADER_MAX: usize = 2 << 20;
+
+/// Outcome of [`scan_header`].
+#[derive(Debug)]
+pub(super) enum HeaderScan {
+    /// The text ends before it can be told.
+    Incomplete,
+    /// Some other form of statement.
+    NotRows,
+    /// Rows follow behind the header's text.
+    Rows(InsertHeader),
+}
+
+/// Reads `INSERT [IGNORE] [INTO] [db.]table [(columns)] VALUES` and sees that `(` follows.
+pub(super) fn scan_header(rest: &[u8], mode: LexMode, delimiter: &[u8], eof: bool) -> HeaderScan {
+    let window = &rest[..rest.len().min(HEADER_MAX)];
+    let whole = eof || rest.len() >= HEADER_MAX;
+    let mut stream = tokens(window, mode);
+    // A token that touches the end of the text may go on behind it.
+    let mut cut = false;
+    let mut next = || match stream.next() {
+        Some(token) if token.range.end < window.len() || whole => Some(token),
+        _ => {
+            cut = true;
+            None
+        }
+    };
+    let header = parse(window, &mut next);
+    match header {
+        Some(header) if memchr::memmem::find(&header.text, delimiter).is_some() => {
+            HeaderScan::NotRows
+        }
+        Some(header) => HeaderScan::Rows(header),
+        None if cut && !whole => HeaderScan::Incomplete,
+        None => HeaderScan::NotRows,
+    }
+}
+
+fn parse(text: &[u8], next: &mut impl FnMut() -> Option<Token>) -> Option<InsertHeader> {
+    let word = next()?;
+    let insert = word.is(text, "INSERT");
+    let mut verb = if insert {
+        InsertVerb::Insert
+    } else {
+        InsertVerb::Replace
+    };
+    let mut token = next()?;
+    for other in ["LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED"] {
+        if token.is(text, other) {
+            return None;
+        }
+    }
+    if insert && token.is(text, "IGNORE") {
+        verb = InsertVerb::InsertIgnore;
+        token = next()?;
+    }
+    if token.is(text, "INTO") {
+        token = next()?;
+    }
+    let mut database = None;
+    let mut table = token.name(text)?;
+    token = next()?;
+    if token.is_punct(b'.') {
+        database = Some(std::mem::replace(&mut table, next()?.name(text)?));
+        token = next()?;
+    }
+    let mut columns = None;
+    if token.is_punct(b'(') {
+        columns = Some(parse_columns(text, next)?);
+        token = next()?;
+    }
+    if !token.is(text, "VALUES") && !token.is(text, "VALUE") {
+        return None;
+    }
+    let open = next()?;
+    open.is_punct(b'(').then(|| InsertHeader {
+        verb,
+        database,
+        table,
+        columns,
+        text: text[..open.range.start].to_vec(),
+    })
+}
+
+fn parse_columns(text: &[u8], next: &mut impl FnMut() -> Option<Token>) -> Option<Vec<Vec<u8>>> {
+    let mut columns = Vec::new();
+    let mut token = next()?;
+    if token.is_punct(b')') {
+        return Some(columns);
+    }
+    loop {
+        if !matches!(
+            token.kind,
+            TokenKind::Word | TokenKind::QuotedName | TokenKind::Number
+        ) {
+            return None;
+        }
+        columns.push(token.name(text)?);
+        token = next()?;
+        if token.is_punct(b')') {
+            return Some(columns);
+        }
+        if !token.is_punct(b',') {
+            return None;
+        }
+        token = next()?;
+    }
+}

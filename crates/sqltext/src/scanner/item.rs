@@ -1,0 +1,127 @@
+//! What the scanner hands out.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::classify::StatementKind;
+
+/// Outcome of one call of [`Scanner::next`](crate::Scanner::next).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The buffer holds no complete item: call again with more bytes behind the same ones.
+    NeedMore,
+    /// One item; drop its [`len`](Item::len) bytes from the front of the buffer.
+    Item(Item),
+    /// The input is used up, all of it handed out.
+    End,
+}
+
+/// One cut of the input. The items' bytes, put together, are the input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// What it is.
+    pub kind: ItemKind,
+    /// Bytes to drop from the front of the buffer: leading blanks, the text, the delimiter.
+    pub len: usize,
+    /// The text within the buffer, without surrounding blanks and without the delimiter.
+    pub text: Range<usize>,
+    /// Offset of `text` in the whole input, in bytes from 0.
+    pub offset: u64,
+    /// Line of `text` in the whole input, from 1.
+    pub line: u64,
+    /// False when a statement (or the last piece of one) ends by the end of the input instead of a
+    /// delimiter. The stock client sends such a statement; in a dump it means that bytes are missing.
+    pub terminated: bool,
+}
+
+/// What an [`Item`] is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ItemKind {
+    /// A whole statement that is to be sent as it stands.
+    Statement(StatementKind),
+    /// A run of complete tuples of an `INSERT … VALUES` or `REPLACE … VALUES`.
+    Rows(RowsPiece),
+    /// A line for the stock client, not for the server.
+    ClientCommand(ClientCommand),
+    /// A comment that stands outside of every statement.
+    Comment(CommentKind),
+    /// Blanks at the end, a byte order mark, or an empty statement.
+    Blank,
+}
+
+/// Comments that mean something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommentKind {
+    /// Nothing of note.
+    Plain,
+    /// `-- Dump completed …`: the dump program reached its end.
+    DumpCompleted,
+    /// `-- MySQL dump …` or `-- MariaDB dump …`: the head line of a dump.
+    DumpHeader,
+    /// MariaDB's `/*!999999\- enable the sandbox mode */` (or `/*M!…`).
+    SandboxMode,
+}
+
+/// Commands of the stock client. Only `DELIMITER` has an effect here; the loader judges the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientCommand {
+    /// `DELIMITER x`, already in effect for the next item.
+    Delimiter(Vec<u8>),
+    /// `system`, `\!`: runs a program.
+    System,
+    /// `source`, `\.`: reads another file.
+    Source,
+    /// `tee`, `\T`: writes a file.
+    Tee,
+    /// `pager`, `\P`: runs a program.
+    Pager,
+    /// `charset`, `\C`: changes the character set of the client and of the session.
+    Charset,
+    /// Any other, by its long name or its letter.
+    Other(Vec<u8>),
+}
+
+/// Verb of an insert statement that is cut into rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InsertVerb {
+    /// `INSERT`.
+    Insert,
+    /// `INSERT IGNORE`.
+    InsertIgnore,
+    /// `REPLACE`.
+    Replace,
+}
+
+/// Everything of an insert statement before its first tuple.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct InsertHeader {
+    /// The verb.
+    pub verb: InsertVerb,
+    /// Database, when the table name is qualified; unquoted bytes.
+    pub database: Option<Vec<u8>>,
+    /// Table name, unquoted bytes.
+    pub table: Vec<u8>,
+    /// Column list in its order, unquoted; `None` when the statement has none.
+    pub columns: Option<Vec<Vec<u8>>>,
+    /// Verbatim text from the verb up to and including `VALUES` and the blanks behind it, so that
+    /// `text` + rows is a statement.
+    pub text: Vec<u8>,
+}
+
+/// A run of complete tuples of one statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowsPiece {
+    /// Shared by all pieces of the statement, and by following statements with the same header text.
+    pub header: Arc<InsertHeader>,
+    /// `(…),(…)` within the buffer, without a trailing comma or delimiter.
+    pub rows: Range<usize>,
+    /// Count of tuples.
+    pub row_count: u64,
+    /// Some tuple holds more than literals: a nested parenthesis, `@`, an operator, a backtick, a comment.
+    /// False promises nothing (`1-2` looks like literals): the value visitor has the last word.
+    pub complex: bool,
+    /// First piece of its statement.
+    pub first: bool,
+    /// Last piece of its statement.
+    pub last: bool,
+}

@@ -1,0 +1,35 @@
+//! Values: a visitor over the tuples of an insert statement.
+//!
+//! Literals come in the form that their text has; what the server makes of them depends on the column and is
+//! the visitor's business. Whatever is not surely one literal comes as an expression, with its text.
+
+mod literal;
+mod visit;
+
+pub use literal::{StrLit, unescape_text};
+pub use visit::{VisitError, visit_rows};
+
+/// Receives the values of rows in order. An error ends the visit.
+pub trait RowVisitor {
+    /// What the visitor may refuse with.
+    type Error;
+
+    /// A tuple begins; its `(` is at byte `at` of the rows.
+    fn begin_row(&mut self, at: usize) -> Result<(), Self::Error>;
+    /// `NULL` or `\N`.
+    fn null(&mut self) -> Result<(), Self::Error>;
+    /// `DEFAULT`.
+    fn default(&mut self) -> Result<(), Self::Error>;
+    /// `[+-]digits[.digits][e[+-]digits]`, digits on at least one side of the point.
+    fn number(&mut self, text: &[u8]) -> Result<(), Self::Error>;
+    /// A string literal, with its introducer if it has one.
+    fn string(&mut self, literal: StrLit<'_>) -> Result<(), Self::Error>;
+    /// Digits of `0x…` or `x'…'`, also behind `_binary`. An odd count (`0x…` only) means a leading zero.
+    fn hex(&mut self, digits: &[u8]) -> Result<(), Self::Error>;
+    /// Digits of `0b…` or `b'…'`; none for `b''`.
+    fn bit(&mut self, digits: &[u8]) -> Result<(), Self::Error>;
+    /// Anything else, without surrounding blanks: `NOW()`, `1+1`, `'a' 'b'`, `TRUE`, `@x`, `_latin1 0xE9`.
+    fn expression(&mut self, text: &[u8]) -> Result<(), Self::Error>;
+    /// The tuple is complete; `end` is the byte behind its `)`.
+    fn end_row(&mut self, end: usize) -> Result<(), Self::Error>;
+}

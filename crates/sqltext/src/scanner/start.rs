@@ -1,8 +1,13 @@
 //! Begin of an item: blanks, comments, client commands, and what kind of statement follows.
 
+use std::sync::Arc;
+
 use super::header::{HeaderScan, scan_header};
 use super::rows::RowsState;
-use super::{ClientCommand, CommentKind, Here, Inside, ItemKind, Phase, ScanError, Scanner, Step};
+use super::{
+    ClientCommand, CommentKind, Here, InsertHeader, Inside, ItemKind, Phase, ScanError, Scanner,
+    Step,
+};
 use crate::mode::{is_blank, is_word};
 use crate::token::is_conditional;
 
@@ -149,6 +154,9 @@ impl Scanner {
     /// A word at the begin: a client command, an insert, or any other statement.
     fn word(&mut self, buf: &[u8], eof: bool) -> Result<Option<Step>, ScanError> {
         let rest = &buf[self.pos..];
+        if self.known_header(rest).is_some() {
+            return Ok(self.insert(buf, eof));
+        }
         let len = match rest[0] {
             b'?' => 1,
             _ => rest
@@ -171,20 +179,23 @@ impl Scanner {
         }
     }
 
+    /// The header of the last insert, if the same text stands here again.
+    fn known_header(&self, rest: &[u8]) -> Option<&Arc<InsertHeader>> {
+        let header = self.last_header.as_ref()?;
+        let again = rest.get(header.text.len()) == Some(&b'(') && rest.starts_with(&header.text);
+        again.then_some(header)
+    }
+
     fn insert(&mut self, buf: &[u8], eof: bool) -> Option<Step> {
         let rest = &buf[self.pos..];
-        let known = self
-            .last_header
-            .as_ref()
-            .filter(|h| rest.get(h.text.len()) == Some(&b'(') && rest.starts_with(&h.text));
-        let header = if let Some(header) = known {
+        let header = if let Some(header) = self.known_header(rest) {
             header.clone()
         } else {
             match scan_header(rest, self.mode, &self.delimiter, eof) {
                 HeaderScan::Incomplete => return Some(self.look_further(buf)),
                 HeaderScan::NotRows => return self.go(Phase::Statement),
                 HeaderScan::Rows(header) => {
-                    let header = std::sync::Arc::new(header);
+                    let header = Arc::new(header);
                     self.last_header = Some(header.clone());
                     header
                 }

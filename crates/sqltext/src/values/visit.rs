@@ -1,5 +1,7 @@
 //! The loop over tuples.
 
+use wide::u8x16;
+
 use super::{RowVisitor, StrLit};
 use crate::mode::{CharsetFamily, LexMode, Quoted, is_blank, is_word, skip_quoted};
 use crate::token::{is_conditional, is_dash_comment};
@@ -111,18 +113,14 @@ impl<'a> Cursor<'a> {
         }
         loop {
             let at = self.pos;
-            let literal = self.literal();
-            self.blanks();
-            let result = match (literal, self.peek()) {
-                (Some(literal), Some(b',' | b')')) => match literal {
-                    Literal::String(text) => visitor.string(text),
-                    Literal::Number(text) => visitor.number(text),
-                    Literal::Null => visitor.null(),
-                    Literal::Default => visitor.default(),
-                    Literal::Hex(digits) => visitor.hex(digits),
-                    Literal::Bit(digits) => visitor.bit(digits),
-                },
-                _ => visitor.expression(self.expression(at)?),
+            let result = match self.common_literal() {
+                Some(Literal::String(text)) => visitor.string(text),
+                Some(Literal::Number(text)) => visitor.number(text),
+                Some(_) => visitor.null(),
+                None => {
+                    self.pos = at;
+                    self.rare_value(visitor)?
+                }
             };
             result.map_err(|error| VisitError::Visitor { at, error })?;
             let end = self.peek();
@@ -132,6 +130,57 @@ impl<'a> Cursor<'a> {
             }
             self.blanks();
         }
+    }
+
+    /// A number without an exponent, a string without an introducer, or `NULL`, directly before the comma or
+    /// parenthesis that ends it: nearly all values of nearly all dumps. On `None` the position means nothing.
+    #[inline]
+    fn common_literal(&mut self) -> Option<Literal<'a>> {
+        let start = self.pos;
+        let literal = match self.peek()? {
+            b'\'' => Literal::String(self.string(b'\'')?),
+            b'0'..=b'9' | b'-' => {
+                self.pos += 1;
+                self.digits();
+                if self.peek() == Some(b'.') {
+                    self.pos += 1;
+                    self.digits();
+                }
+                let text = &self.text[start..self.pos];
+                if !text[text.len() - 1].is_ascii_digit() {
+                    return None;
+                }
+                Literal::Number(text)
+            }
+            b'N' if self.text[start..].starts_with(b"NULL") => {
+                self.pos += 4;
+                Literal::Null
+            }
+            _ => return None,
+        };
+        matches!(self.peek(), Some(b',' | b')')).then_some(literal)
+    }
+
+    /// Any value; stands before the comma or parenthesis behind it afterwards.
+    #[inline(never)]
+    fn rare_value<V: RowVisitor>(
+        &mut self,
+        visitor: &mut V,
+    ) -> Result<Result<(), V::Error>, VisitError<V::Error>> {
+        let at = self.pos;
+        let literal = self.literal();
+        self.blanks();
+        Ok(match (literal, self.peek()) {
+            (Some(literal), Some(b',' | b')')) => match literal {
+                Literal::String(text) => visitor.string(text),
+                Literal::Number(text) => visitor.number(text),
+                Literal::Null => visitor.null(),
+                Literal::Default => visitor.default(),
+                Literal::Hex(digits) => visitor.hex(digits),
+                Literal::Bit(digits) => visitor.bit(digits),
+            },
+            _ => visitor.expression(self.expression(at)?),
+        })
     }
 
     /// One literal from `pos`; on `None` the position means nothing.
@@ -336,28 +385,19 @@ fn digits_literal(digits: &[u8], hex: bool) -> Option<Literal<'_>> {
 /// Position of the quote, or of a backslash if those escape.
 #[inline]
 fn find_end(bytes: &[u8], quote: u8, escapes: bool) -> Option<usize> {
-    /// Strings up to this length are cheaper to look through by words than by a call.
+    /// Strings up to this length are cheaper to look through at once than by a call.
     const SHORT: usize = 16;
     let backslash = if escapes { b'\\' } else { quote };
     if let Some(head) = bytes.first_chunk::<SHORT>() {
-        let word = u128::from_le_bytes(*head);
-        let hits = zero_bytes(word ^ splat(quote)) | zero_bytes(word ^ splat(backslash));
-        if hits != 0 {
-            return Some(hits.trailing_zeros() as usize / 8);
+        let head = u8x16::new(*head);
+        let hits = head.simd_eq(u8x16::splat(quote)) | head.simd_eq(u8x16::splat(backslash));
+        let bits = hits.to_bitmask();
+        if bits != 0 {
+            return Some(bits.trailing_zeros() as usize);
         }
         return memchr::memchr2(quote, backslash, &bytes[SHORT..]).map(|i| i + SHORT);
     }
     bytes.iter().position(|&b| b == quote || b == backslash)
-}
-
-const fn splat(b: u8) -> u128 {
-    0x0101_0101_0101_0101_0101_0101_0101_0101 * b as u128
-}
-
-/// High bit of the lowest byte that is zero (bits of higher bytes may be wrong).
-#[inline]
-const fn zero_bytes(word: u128) -> u128 {
-    word.wrapping_sub(splat(1)) & !word & splat(0x80)
 }
 
 #[cold]

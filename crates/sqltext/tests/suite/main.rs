@@ -1,0 +1,5 @@
+//! Tests of the room's public face.
+
+mod drive;
+mod scan_hazards;
+mod scan_props;

@@ -85,7 +85,7 @@ pub fn main() -> ExitCode {
 impl Cli {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         match self.command {
-            Command::Load(args) => load::run(*args, context),
+            Command::Load(args) => load::run(&args, context),
             Command::Settings(args) => settings::run(args, context),
             Command::Sandbox(args) => sandbox::run(args, context),
             Command::Completions(args) => completions::run(&args),

@@ -4,10 +4,18 @@
 //! What is said more closely wins: URL, then options, then environment, then option files. A URL that names a host is
 //! never led elsewhere by a `socket` or `port` in an option file.
 
+mod ask;
+
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
+
+use anyhow::Context as _;
+use refloat_wire::options::ParsedUrl;
+use refloat_wire::{ConnectOptions, Secret};
 
 use clap::{Args, ValueEnum};
 
+use crate::context::Context;
 use crate::exit::ProgramError;
 
 /// `--to URL` and everything about the connection.
@@ -61,6 +69,83 @@ pub struct ConnectArgs {
     /// File of the key that belongs to --ssl-cert, in PEM form
     #[arg(long, value_name = "FILE", requires = "ssl_cert")]
     pub ssl_key: Option<PathBuf>,
+}
+
+impl TargetArgs {
+    /// What `--to` and everything beside it mean together.
+    ///
+    /// # Errors
+    /// The URL is none, or holds a password; an option file cannot be read; nobody can be asked for a password.
+    pub fn resolve(&self, context: &Context) -> anyhow::Result<ConnectOptions> {
+        self.options.resolve(&self.to, context)
+    }
+}
+
+impl ConnectArgs {
+    /// What `url` and these options mean together: URL, then options, then environment, then option files.
+    ///
+    /// # Errors
+    /// As [`TargetArgs::resolve`].
+    pub fn resolve(&self, url: &str, context: &Context) -> anyhow::Result<ConnectOptions> {
+        refuse_password_in_url(url)?;
+        let parsed = ParsedUrl::parse(url).map_err(|error| {
+            ProgramError::usage(format!("--to: {error}"))
+                .hint("Write it as mysql://USER@HOST:PORT/ or, for a unix socket, mysql://USER@localhost/?socket=PATH")
+        })?;
+        let mut options = parsed.options;
+        self.set_flags(url, &mut options);
+        if options.user.is_empty()
+            && let Some(user) = context.login()
+        {
+            user.clone_into(&mut options.user);
+        }
+        if self.ask_password {
+            let prompt = format!("Password for {}: ", options.describe());
+            options.password = Some(ask::password(&prompt).context("cannot ask for the password")?);
+        } else if let Some(password) = context.mysql_pwd() {
+            options.password = Some(Secret::new(password.as_bytes()));
+        }
+        Ok(options)
+    }
+
+    /// Sets what a flag says and the URL does not.
+    fn set_flags(&self, url: &str, options: &mut ConnectOptions) {
+        if let (Some(mode), false) = (
+            self.ssl_mode,
+            url_names(url, "ssl-mode") || url_names(url, "sslmode"),
+        ) {
+            options.ssl_mode = mode.into();
+        }
+        for (flag, place) in [
+            (&self.ssl_ca, &mut options.ssl_ca),
+            (&self.ssl_cert, &mut options.ssl_cert),
+            (&self.ssl_key, &mut options.ssl_key),
+        ] {
+            if place.is_none() {
+                place.clone_from(flag);
+            }
+        }
+    }
+}
+
+/// Whether the query part of `url` has `key`, written with dashes or underscores.
+fn url_names(url: &str, key: &str) -> bool {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    query
+        .split('&')
+        .any(|pair| pair.split('=').next().unwrap_or("").replace('_', "-") == key)
+}
+
+impl From<SslMode> for refloat_wire::SslMode {
+    fn from(mode: SslMode) -> Self {
+        match mode {
+            SslMode::Disabled => Self::Disabled,
+            SslMode::Preferred => Self::Preferred,
+            SslMode::Required => Self::Required,
+            SslMode::VerifyCa => Self::VerifyCa,
+            SslMode::VerifyIdentity => Self::VerifyIdentity,
+        }
+    }
 }
 
 /// The modes that the stock clients know.
@@ -117,6 +202,26 @@ mod tests {
             let error = refuse_password_in_url(url).expect_err(url).to_string();
             assert!(!error.contains(url), "{error}");
         }
+    }
+
+    #[test]
+    fn the_url_wins_over_flags() {
+        let args = ConnectArgs {
+            ssl_mode: Some(SslMode::Required),
+            ssl_ca: Some("flag.pem".into()),
+            ..ConnectArgs::default()
+        };
+        let resolve = |url: &str| {
+            let mut options = ParsedUrl::parse(url).expect("the URL is good").options;
+            args.set_flags(url, &mut options);
+            options
+        };
+        let options = resolve("mysql://u@h/");
+        assert_eq!(options.ssl_mode, refloat_wire::SslMode::Required);
+        assert_eq!(options.ssl_ca, Some("flag.pem".into()));
+        let options = resolve("mysql://u@h/?ssl_mode=disabled&ssl-ca=url.pem");
+        assert_eq!(options.ssl_mode, refloat_wire::SslMode::Disabled);
+        assert_eq!(options.ssl_ca, Some("url.pem".into()));
     }
 
     #[test]

@@ -14,10 +14,12 @@ const ROOT_STATE_DIR: &str = "/var/lib/refloat";
 pub struct Context {
     state_dir: PathBuf,
     home: Option<PathBuf>,
+    login: Option<String>,
     mysql_pwd: Option<OsString>,
     stderr_is_terminal: bool,
     stdout_is_terminal: bool,
     no_color: bool,
+    utf8: bool,
 }
 
 impl Context {
@@ -34,12 +36,28 @@ impl Context {
                 is_root,
             ),
             home,
+            // The stock clients take the name that the person logged in with.
+            login: if is_root {
+                Some("root".to_owned())
+            } else {
+                var("USER")
+                    .or_else(|| var("LOGNAME"))
+                    .and_then(|name| name.into_string().ok())
+            },
             // An empty MYSQL_PWD is a password too: an empty one.
             mysql_pwd: env::var_os("MYSQL_PWD"),
             stderr_is_terminal: std::io::stderr().is_terminal()
                 && var("TERM").is_none_or(|term| term != "dumb"),
             stdout_is_terminal: std::io::stdout().is_terminal(),
             no_color: var("NO_COLOR").is_some(),
+            // The first of these that is set decides, as in setlocale(3).
+            utf8: var("LC_ALL")
+                .or_else(|| var("LC_CTYPE"))
+                .or_else(|| var("LANG"))
+                .is_some_and(|locale| {
+                    let locale = locale.to_string_lossy().to_ascii_lowercase();
+                    locale.contains("utf-8") || locale.contains("utf8")
+                }),
         }
     }
 
@@ -51,6 +69,11 @@ impl Context {
     /// The home directory, for `~/.my.cnf`.
     pub fn home(&self) -> Option<&Path> {
         self.home.as_deref()
+    }
+
+    /// The account name where nothing says another.
+    pub fn login(&self) -> Option<&str> {
+        self.login.as_deref()
     }
 
     /// The password that `MYSQL_PWD` gives.
@@ -66,6 +89,11 @@ impl Context {
     /// Does a person read stdout?
     pub fn stdout_is_terminal(&self) -> bool {
         self.stdout_is_terminal
+    }
+
+    /// Can the terminal show more than ASCII?
+    pub fn utf8(&self) -> bool {
+        self.utf8
     }
 
     /// May stderr have colour?

@@ -6,6 +6,13 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+#[cfg(feature = "engine")]
+use refloat_logical::load::LoadError;
+#[cfg(feature = "engine")]
+use refloat_run::events::RunResult;
+#[cfg(feature = "engine")]
+use refloat_store::InputError;
+
 use crate::context::Context;
 
 /// How a command ended. The numbers are stable and documented in `docs/exit-codes.md`.
@@ -66,6 +73,19 @@ impl ProgramError {
     }
 }
 
+/// The exit code of a run that ended by itself.
+#[cfg(feature = "engine")]
+pub fn of_result(result: RunResult) -> Exit {
+    match result {
+        RunResult::Done => Exit::Done,
+        RunResult::Failed => Exit::Failed,
+        RunResult::Refused => Exit::Refused,
+        RunResult::ProofFailed => Exit::ProofFailed,
+        RunResult::Interrupted => Exit::Interrupted,
+        RunResult::SettingsLeft => Exit::SettingsPending,
+    }
+}
+
 /// The exit code and the hints for `error`.
 fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
     for cause in error.chain() {
@@ -77,8 +97,76 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
         {
             return (Exit::Done, Vec::new());
         }
+        #[cfg(feature = "engine")]
+        if let Some(load) = cause.downcast_ref::<LoadError>() {
+            return of_load(load);
+        }
+        if let Some(wire) = cause.downcast_ref::<refloat_wire::Error>() {
+            return (Exit::Failed, wire_hints(wire));
+        }
     }
     (Exit::Failed, Vec::new())
+}
+
+/// Exit code and hints for a load that stopped.
+#[cfg(feature = "engine")]
+fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
+    match error {
+        LoadError::Refused(refusals) => {
+            let mut hints: Vec<String> = refusals.iter().map(|refusal| refusal.hint.clone()).filter(|hint| !hint.is_empty()).collect();
+            hints.dedup();
+            (Exit::Refused, hints)
+        }
+        LoadError::Interrupted(_) => (Exit::Interrupted, vec!["Start the same command again; with --replace it begins afresh.".to_owned()]),
+        LoadError::Input(InputError::Cancelled { .. }) => (Exit::Interrupted, Vec::new()),
+        LoadError::Input(input) => (Exit::Failed, input_hints(input)),
+        LoadError::MissingTrailer { .. } => (
+            Exit::Failed,
+            vec!["Make the dump again. If it was made with --skip-comments or --compact it has no such line: load it with --accept-missing-trailer.".to_owned()],
+        ),
+        LoadError::RowTooLarge { size, .. } => {
+            let wanted = size.next_power_of_two().clamp(1 << 20, 1 << 30);
+            (Exit::Failed, vec![format!("Run `SET GLOBAL max_allowed_packet = {wanted}` on the server and load again.")])
+        }
+        LoadError::Statement { .. } => (
+            Exit::Failed,
+            vec!["With --on-error continue the load goes on after a refused statement, lists all of them and exits with 1.".to_owned()],
+        ),
+        LoadError::Server { source, .. } | LoadError::Index { source, .. } => (Exit::Failed, wire_hints(source)),
+        _ => (Exit::Failed, Vec::new()),
+    }
+}
+
+#[cfg(feature = "engine")]
+fn input_hints(error: &InputError) -> Vec<String> {
+    let hint = match error {
+        InputError::Truncated { .. } => {
+            "The file is shorter than it was when it was written: copy it again and compare checksums."
+        }
+        InputError::Corrupt { .. } => "The file is damaged: copy it again and compare checksums.",
+        _ => return Vec::new(),
+    };
+    vec![hint.to_owned()]
+}
+
+/// What a person can do about an error of a connection.
+fn wire_hints(error: &refloat_wire::Error) -> Vec<String> {
+    let hint = match error {
+        _ if error.server_code() == Some(1045) => {
+            "Check the user name in the URL; give the password in ~/.my.cnf, in MYSQL_PWD or with --ask-password."
+        }
+        _ if error.is_access_denied() => "Ask for the missing privilege, or use another account.",
+        _ if error.is_disk_full() => "The server's disk is full: make room, then load again.",
+        refloat_wire::Error::Io {
+            phase: refloat_wire::Phase::Connect,
+            ..
+        } => "Check host, port or socket in the URL, and that the server is running.",
+        refloat_wire::Error::Tls { .. } => {
+            "--ssl-mode says how far TLS is used and checked; --ssl-ca names the authority to trust."
+        }
+        _ => return Vec::new(),
+    };
+    vec![hint.to_owned()]
 }
 
 /// Prints `error` with its causes and hints on stderr, and returns the exit code.

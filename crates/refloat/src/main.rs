@@ -6,6 +6,8 @@ mod connect;
 mod context;
 mod exit;
 mod sizes;
+#[cfg(feature = "engine")]
+mod watch;
 
 use std::process::ExitCode;
 

@@ -9,4 +9,6 @@
 pub mod human;
 pub mod live;
 pub mod progress;
+#[cfg(feature = "engine")]
+pub mod summary;
 pub mod terminal;

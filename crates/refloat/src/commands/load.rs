@@ -1,14 +1,20 @@
 //! `refloat load`: any logical dump into a real server.
 
 mod args;
+#[cfg(feature = "engine")]
+mod enabled;
+#[cfg(feature = "engine")]
+mod options;
 
 pub use args::LoadArgs;
+#[cfg(feature = "engine")]
+pub use enabled::run;
 
-use crate::connect::refuse_password_in_url;
-use crate::context::Context;
-use crate::exit::{Exit, ProgramError};
-
-pub fn run(args: LoadArgs, _context: &Context) -> anyhow::Result<Exit> {
-    refuse_password_in_url(&args.target.to)?;
-    Err(ProgramError::new(Exit::Failed, "load is not in this build yet").into())
+#[cfg(not(feature = "engine"))]
+pub fn run(
+    args: &LoadArgs,
+    context: &crate::context::Context,
+) -> anyhow::Result<crate::exit::Exit> {
+    args.target.resolve(context)?;
+    anyhow::bail!("load is not in this build yet")
 }

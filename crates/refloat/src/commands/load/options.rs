@@ -1,0 +1,96 @@
+//! From flags to the options of the engine.
+
+use refloat_logical::load::{self, LoadOptions};
+use refloat_run::settings::Durability;
+use refloat_wire::ConnectOptions;
+
+use super::args::{self, LoadArgs};
+
+/// What the flags ask for. Where a flag is missing the engine's own default stays.
+pub fn from_args(args: &LoadArgs, target: ConnectOptions) -> LoadOptions {
+    let mut options = LoadOptions::new(&args.source, target);
+    what(&mut options, &args.what);
+    how(&mut options, &args.how);
+    trouble(&mut options, &args.trouble);
+    options
+}
+
+fn what(options: &mut LoadOptions, args: &args::WhatArgs) {
+    options.database.clone_from(&args.database);
+    options.tables = args
+        .tables
+        .iter()
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .collect();
+    options.system_schema = match args.system_schema {
+        args::SystemSchema::Refuse => load::SystemSchemaMode::Refuse,
+        args::SystemSchema::Skip => load::SystemSchemaMode::Skip,
+        args::SystemSchema::Load => load::SystemSchemaMode::Load,
+    };
+    options.existing = match (args.replace, args.append) {
+        (true, _) => load::ExistingPolicy::Replace,
+        (_, true) => load::ExistingPolicy::Append,
+        _ => load::ExistingPolicy::Refuse,
+    };
+}
+
+fn how(options: &mut LoadOptions, args: &args::HowArgs) {
+    if let Some(threads) = args.threads {
+        options.threads = usize::from(threads);
+    }
+    options.durability = args.durability.map(|level| match level {
+        args::Durability::Keep => Durability::Keep,
+        args::Durability::Relaxed => Durability::Relaxed,
+        args::Durability::Disposable => Durability::Disposable,
+    });
+    options.write_path = match args.write_path {
+        args::WritePath::Auto => load::WritePath::Auto,
+        args::WritePath::Bulk => load::WritePath::Bulk,
+        args::WritePath::LoadData => load::WritePath::LoadData,
+        args::WritePath::Insert => load::WritePath::Insert,
+    };
+    options.indexes = match args.indexes {
+        args::Indexes::Deferred => load::IndexMode::Deferred,
+        args::Indexes::Inline => load::IndexMode::Inline,
+    };
+    options.foreign_keys = match args.foreign_keys {
+        args::ForeignKeys::AsDump => load::ForeignKeyMode::AsDump,
+        args::ForeignKeys::Checked => load::ForeignKeyMode::Checked,
+    };
+    options.chunk_rows = args.chunk_rows;
+    options.chunk_bytes = args.chunk_bytes.map(saturating);
+    if let Some(memory) = args.max_memory {
+        options.max_memory = saturating(memory);
+    }
+    options.binlog = match args.binlog {
+        args::Binlog::Auto => load::BinlogMode::Auto,
+        args::Binlog::Keep => load::BinlogMode::Keep,
+        args::Binlog::Off => load::BinlogMode::Off,
+    };
+}
+
+fn trouble(options: &mut LoadOptions, args: &args::TroubleArgs) {
+    options.on_error = match args.on_error {
+        args::OnError::Stop => load::OnError::Stop,
+        args::OnError::Continue => load::OnError::Continue,
+    };
+    options.map_collation = args.map_collation.iter().cloned().collect();
+    options.map_sql_mode = args.map_sql_mode.iter().cloned().collect();
+    options.allow = args
+        .allow
+        .iter()
+        .map(|class| match class {
+            args::StatementClass::Accounts => load::StatementClass::Accounts,
+            args::StatementClass::Replication => load::StatementClass::Replication,
+            args::StatementClass::Global => load::StatementClass::Global,
+            args::StatementClass::GtidPurged => load::StatementClass::GtidPurged,
+        })
+        .collect();
+    options.accept_missing_trailer = args.accept_missing_trailer;
+}
+
+/// More than the machine can address is as good as all of it.
+fn saturating(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,324 @@
+//! The text at the end of a run: what was done, how fast, what bound it, what was changed and what proves it.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use refloat_logical::load::{Bounded, LoadOutcome, TableOutcome};
+
+use crate::human;
+use crate::terminal::fit;
+
+/// Width of the column of names.
+const LABEL_WIDTH: usize = 12;
+/// Entries of a list that are printed; the JSON outcome has more.
+const SHOWN: usize = 10;
+/// Characters of one entry of a list.
+const ENTRY_WIDTH: usize = 300;
+
+/// The summary of a load, in lines that end with a line end. Nothing in it is coloured.
+///
+/// `proven` outcomes say so in the first line. Others list what is loaded and what is not.
+pub fn load(outcome: &LoadOutcome) -> String {
+    let mut page = Page::default();
+    page.heading(&headline(outcome));
+    work(&mut page, outcome);
+    settings(&mut page, outcome);
+    checks(&mut page, outcome);
+    if !outcome.proven {
+        leftovers(&mut page, outcome);
+    }
+    page.list("left out on purpose", &outcome.skipped, Clone::clone);
+    page.plain_list("advice", &outcome.advice);
+    page.text
+}
+
+fn headline(outcome: &LoadOutcome) -> String {
+    let how = if outcome.proven {
+        "done and proven"
+    } else if outcome.proof_failed() {
+        "loaded, but the proof FAILED"
+    } else {
+        "NOT complete"
+    };
+    let server = if outcome.server.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", outcome.server)
+    };
+    format!(
+        "load of {} into {}{server}: {how}",
+        outcome.source, outcome.target
+    )
+}
+
+/// Amounts, times, rates, and how it was done.
+fn work(page: &mut Page, outcome: &LoadOutcome) {
+    let with_rows = outcome.tables.iter().filter(|table| table.rows > 0).count() as u64;
+    let empty = outcome.tables.len() as u64 - with_rows;
+    let mut tables = human::counted(outcome.tables.len() as u64, "table");
+    if empty > 0 && with_rows > 0 {
+        let _ = write!(tables, " ({empty} empty)");
+    }
+    page.line(
+        "rows",
+        &format!("{} in {tables}", human::count(outcome.rows)),
+    );
+    page.line(
+        "read",
+        &format!(
+            "{} of dump text, {}",
+            human::bytes(outcome.bytes),
+            human::counted(outcome.statements, "other statement")
+        ),
+    );
+    let phases: Vec<String> = outcome
+        .phases
+        .iter()
+        .filter(|phase| phase.seconds >= 0.005)
+        .map(|phase| {
+            format!(
+                "{} {}",
+                phase.phase,
+                human::seconds(duration(phase.seconds))
+            )
+        })
+        .collect();
+    let total = human::seconds(duration(outcome.seconds));
+    page.line(
+        "time",
+        &if phases.is_empty() {
+            total
+        } else {
+            format!("{total}: {}", phases.join(", "))
+        },
+    );
+    if outcome.seconds > 0.0 && outcome.rows > 0 {
+        page.line(
+            "rate",
+            &format!(
+                "{}, {}, over all phases",
+                human::byte_rate(outcome.bytes as f64 / outcome.seconds),
+                human::row_rate(outcome.rows as f64 / outcome.seconds)
+            ),
+        );
+    }
+    let paths: Vec<String> = outcome
+        .write_paths
+        .iter()
+        .filter(|(_, rows)| *rows > 0)
+        .map(|(path, rows)| format!("{path} ({} rows)", human::count(*rows)))
+        .collect();
+    if !paths.is_empty() {
+        page.line("write path", &paths.join(", "));
+    }
+    if outcome.chunk_bytes > 0 {
+        page.line(
+            "chunk",
+            &format!(
+                "{}, {} on average",
+                human::bytes(outcome.chunk_bytes),
+                human::counted(outcome.chunk_rows, "row")
+            ),
+        );
+    }
+    if outcome.retries > 0 {
+        page.line(
+            "retries",
+            &format!(
+                "{} sent again after a deadlock or a lock wait",
+                human::counted(outcome.retries, "chunk")
+            ),
+        );
+    }
+    if let Some(bound) = &outcome.bound_by {
+        page.line("bound by", bound);
+    }
+}
+
+fn settings(page: &mut Page, outcome: &LoadOutcome) {
+    if outcome.settings_changed.is_empty() && outcome.settings_left.is_empty() {
+        page.line("settings", "nothing was changed on the server");
+        return;
+    }
+    let back = if outcome.settings_left.is_empty() {
+        "all put back"
+    } else {
+        "NOT all put back: see below, and `refloat settings revert`"
+    };
+    page.line(
+        "settings",
+        &format!("{} changed, {back}", outcome.settings_changed.len()),
+    );
+    for change in &outcome.settings_changed {
+        page.line("", change);
+    }
+    page.plain_list("settings still to be put back", &outcome.settings_left);
+}
+
+fn checks(page: &mut Page, outcome: &LoadOutcome) {
+    if outcome.ignored_rows > 0 {
+        page.line(
+            "ignored",
+            &format!(
+                "{} left out by INSERT IGNORE of the dump",
+                human::counted(outcome.ignored_rows, "row")
+            ),
+        );
+    }
+    page.line("warnings", &human::count(outcome.warnings.total));
+    let proof = &outcome.proof;
+    let text = if !proof.done {
+        "not run".to_owned()
+    } else {
+        format!(
+            "{} counted, {} compared, {}",
+            human::counted(proof.tables_counted, "table"),
+            human::counted(proof.definitions_compared, "definition"),
+            match proof.differences.total {
+                0 => "no difference".to_owned(),
+                n => human::counted(n, "DIFFERENCE").replace("DIFFERENCEs", "DIFFERENCES"),
+            }
+        )
+    };
+    page.line("proof", &text);
+    page.list("differences", &proof.differences, |difference| {
+        format!(
+            "{}: expected {}, found {}",
+            difference.about, difference.expected, difference.found
+        )
+    });
+    if !proof.orphans.is_empty() {
+        page.entry_heading("rows that point at nothing");
+        for orphan in &proof.orphans {
+            page.entry(&format!(
+                "{}, {}: {}, for example {}",
+                orphan.table,
+                orphan.constraint,
+                human::counted(orphan.rows, "row"),
+                orphan.examples.join("; ")
+            ));
+        }
+    }
+    page.list("warnings of the server", &outcome.warnings, |warning| {
+        format!("{}: {} ({})", warning.about, warning.message, warning.code)
+    });
+    page.list(
+        "refused by the server",
+        &outcome.failures,
+        ToString::to_string,
+    );
+}
+
+/// What is loaded and what is not, for a load that did not reach its end.
+fn leftovers(page: &mut Page, outcome: &LoadOutcome) {
+    if outcome.tables.is_empty() {
+        page.entry_heading("nothing was loaded");
+        return;
+    }
+    let (complete, open): (Vec<&TableOutcome>, Vec<&TableOutcome>) =
+        outcome.tables.iter().partition(|table| table.complete);
+    if !complete.is_empty() {
+        let rows = complete.iter().map(|table| table.rows).sum();
+        page.entry_heading(&format!(
+            "complete: {}, {} rows",
+            human::counted(complete.len() as u64, "table"),
+            human::count(rows)
+        ));
+        page.some(complete.into_iter(), |table| {
+            format!(
+                "{}.{}: {}",
+                table.database,
+                table.table,
+                human::counted(table.rows, "row")
+            )
+        });
+    }
+    if !open.is_empty() {
+        page.entry_heading(&format!(
+            "not complete: {}",
+            human::counted(open.len() as u64, "table")
+        ));
+        page.some(open.into_iter(), |table| {
+            let mut text = format!(
+                "{}.{}: {} committed",
+                table.database,
+                table.table,
+                human::counted(table.rows, "row")
+            );
+            if !table.missing.is_empty() {
+                let _ = write!(text, "; missing: {}", table.missing.join(", "));
+            }
+            text
+        });
+    }
+}
+
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+/// Lines with a label, and lists below them.
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn heading(&mut self, text: &str) {
+        let _ = writeln!(self.text, "{}", fit(text, ENTRY_WIDTH));
+    }
+
+    fn line(&mut self, label: &str, text: &str) {
+        let _ = writeln!(
+            self.text,
+            "  {label:LABEL_WIDTH$}{}",
+            fit(text, ENTRY_WIDTH)
+        );
+    }
+
+    fn entry_heading(&mut self, text: &str) {
+        let _ = writeln!(self.text, "{text}:");
+    }
+
+    fn entry(&mut self, text: &str) {
+        let _ = writeln!(self.text, "  - {}", fit(text, ENTRY_WIDTH));
+    }
+
+    fn plain_list(&mut self, heading: &str, entries: &[String]) {
+        if entries.is_empty() {
+            return;
+        }
+        self.entry_heading(heading);
+        for entry in entries {
+            self.entry(entry);
+        }
+    }
+
+    fn list<T>(&mut self, heading: &str, list: &Bounded<T>, text: impl Fn(&T) -> String) {
+        if list.is_empty() {
+            return;
+        }
+        self.entry_heading(&format!("{heading}: {}", human::count(list.total)));
+        for item in list.first.iter().take(SHOWN) {
+            self.entry(&text(item));
+        }
+        let hidden = list.total - list.first.len().min(SHOWN) as u64;
+        if hidden > 0 {
+            self.entry(&format!("and {} more", human::count(hidden)));
+        }
+    }
+
+    fn some<'a, T: 'a>(
+        &mut self,
+        items: impl ExactSizeIterator<Item = &'a T>,
+        text: impl Fn(&T) -> String,
+    ) {
+        let hidden = items.len().saturating_sub(SHOWN);
+        for item in items.take(SHOWN) {
+            self.entry(&text(item));
+        }
+        if hidden > 0 {
+            self.entry(&format!("and {hidden} more"));
+        }
+    }
+}

@@ -21,6 +21,9 @@ const START_PATIENCE: Duration = Duration::from_secs(180);
 /// How often the socket is tried. A server starts within a second or two.
 const POLL: Duration = Duration::from_millis(20);
 
+/// How long to wait after a server that listens refused the query: it is about to be ready, or never will be.
+const AFTER_REFUSAL: Duration = Duration::from_millis(200);
+
 /// How long a process that was killed may take to go.
 const KILL_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -76,7 +79,10 @@ pub fn launch(
         if UnixStream::connect(folder.socket()).is_ok() {
             match ask(server, folder, "SELECT @@version") {
                 Ok(version) => return Ok((process, version)),
-                Err(error) => last_answer = error.to_string(),
+                Err(error) => {
+                    last_answer = error.to_string();
+                    thread::sleep(AFTER_REFUSAL);
+                }
             }
         }
         if Instant::now() > deadline {
@@ -101,7 +107,7 @@ pub fn end(process: ProcessId, folder: &Folder) -> bool {
 pub fn wait_for_end(process: ProcessId, folder: &Folder, patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     let mark = folder.mark();
-    while process.runs_with(&mark) {
+    while process.holds_on(&mark) {
         if Instant::now() > deadline {
             return false;
         }
@@ -133,6 +139,10 @@ pub fn client(server: &Installation, mut program: Command, folder: &Folder) -> C
     program
         .args(["--protocol=socket", "--user=root"])
         .arg(socket);
+    if server.kind().is_mariadb() {
+        // From 11.4 on the client insists on TLS, over a socket too, and does without it only when told.
+        program.arg("--skip-ssl");
+    }
     program
 }
 

@@ -1,7 +1,6 @@
 //! Processes: whether one is still the one that was started, and signals to that one only.
 
 use std::fs;
-use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use serde::{Deserialize, Serialize};
@@ -29,6 +28,20 @@ impl ProcessId {
     /// Does it run still, and was it started with this argument?
     pub fn runs_with(self, argument: &str) -> bool {
         Self::now(self.pid) == Some(self) && has_argument(self.pid, argument)
+    }
+
+    /// Has it anything open yet? It may be past the point where it can be told apart: a process that is killed gives
+    /// up its memory first, then each thread its share of the open files and ports.
+    ///
+    /// Ask this of a process only after it was seen to run with the argument, or was signalled.
+    pub fn holds_on(self, argument: &str) -> bool {
+        match read_stat(self.pid) {
+            Some((state, start_time)) if start_time == self.start_time => match state {
+                'Z' | 'X' | 'x' => thread_count(self.pid) > 1,
+                _ => has_argument(self.pid, argument) || command_line(self.pid).is_empty(),
+            },
+            _ => false,
+        }
     }
 
     /// Sends a signal, but only to the process that `runs_with` the argument. `false`: it is gone.
@@ -67,10 +80,19 @@ pub fn find_with(argument: &str) -> Vec<ProcessId> {
 }
 
 fn has_argument(pid: u32, argument: &str) -> bool {
-    fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).is_ok_and(|line| {
-        line.split(|&byte| byte == 0)
-            .any(|one| one == argument.as_bytes())
-    })
+    command_line(pid)
+        .split(|&byte| byte == 0)
+        .any(|one| one == argument.as_bytes())
+}
+
+/// Empty for a process that is gone or going.
+fn command_line(pid: u32) -> Vec<u8> {
+    fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
+}
+
+/// How many threads of a process have not ended; a process that ended and was not waited for counts as one.
+fn thread_count(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
 }
 
 fn read_stat(pid: u32) -> Option<(char, u64)> {

@@ -1,0 +1,11 @@
+//! The sandbox against real servers. Every test works in a folder of its own and leaves nothing behind.
+
+#[path = "sandbox/common.rs"]
+mod common;
+
+#[path = "sandbox/lifecycle.rs"]
+mod lifecycle;
+#[path = "sandbox/mishaps.rs"]
+mod mishaps;
+#[path = "sandbox/owners.rs"]
+mod owners;

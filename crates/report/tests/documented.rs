@@ -1,0 +1,44 @@
+//! `docs/json.md` names every field that a program can meet.
+
+use refloat_run::progress::{Progress, TableState};
+use serde_json::Value;
+
+const PAGE: &str = include_str!("../../../docs/json.md");
+
+/// Every key of `value`, at any depth.
+fn keys(value: &Value, out: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                out.push(key.clone());
+                keys(value, out);
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| keys(value, out)),
+        _ => {}
+    }
+}
+
+#[track_caller]
+fn assert_documented(value: &Value) {
+    let mut found = Vec::new();
+    keys(value, &mut found);
+    assert!(found.len() > 3, "nothing to look for in {value}");
+    for key in found {
+        assert!(PAGE.contains(&format!("`{key}`")), "docs/json.md does not name the field {key}");
+    }
+}
+
+#[test]
+fn every_field_of_a_snapshot() {
+    let progress = Progress::new();
+    let _table = progress.table("a.b", TableState::Loading);
+    assert_documented(&serde_json::to_value(progress.snapshot()).expect("a snapshot is JSON"));
+}
+
+#[cfg(feature = "engine")]
+#[test]
+fn every_field_of_the_summary_of_a_load() {
+    let outcome = refloat_logical::load::LoadOutcome::default();
+    assert_documented(&serde_json::to_value(outcome).expect("an outcome is JSON"));
+}

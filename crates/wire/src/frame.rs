@@ -63,20 +63,6 @@ impl<S> Framed<S> {
         }
     }
 
-    /// Changes the stream below (plain to TLS). Bytes that were read ahead would be lost, or worse, taken as encrypted: the caller
-    /// checks [`Framed::buffered`] first.
-    pub(crate) fn map<T>(self, io: impl FnOnce(S) -> T) -> Framed<T> {
-        Framed {
-            io: io(self.io),
-            buffer: self.buffer,
-            start: self.start,
-            end: self.end,
-            joined: self.joined,
-            sequence: self.sequence,
-            limit: self.limit,
-        }
-    }
-
     /// How many bytes were read and not used yet.
     pub(crate) fn buffered(&self) -> usize {
         self.end - self.start

@@ -132,7 +132,12 @@ pub(crate) fn shake_hands(link: &mut Link, options: &ConnectOptions) -> Result<S
             return Err(link.protocol("the server is too old: it lacks the protocol of MySQL 5.5"));
         }
     }
-    let mut capabilities = wanted & greeting.capabilities;
+    // A server hides the ability to take files while `local_infile` is off; it may be switched on later in this session.
+    let mut capabilities = wanted & greeting.capabilities | CapabilityFlags::CLIENT_LOCAL_FILES;
+    if options.database.is_none() {
+        // The request for TLS and the answer to the greeting must carry the same flags.
+        capabilities.remove(CapabilityFlags::CLIENT_CONNECT_WITH_DB);
+    }
     let mariadb = greeting.mariadb & MariadbCapabilities::MARIADB_CLIENT_STMT_BULK_OPERATIONS;
     if mariadb.is_empty() {
         // To a server of MySQL this is a bit without meaning that all clients set.

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use crate::secret::Secret;
 
+mod files;
 mod url;
 
+pub use files::{FileOption, OptionFiles, OptionFilesError, load_option_files, read_groups};
 pub use url::{ParsedUrl, UrlError};
 
 /// The port of both vendors.

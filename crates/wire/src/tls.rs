@@ -1,19 +1,149 @@
-//! TLS on top of the plain socket.
+//! TLS on top of the plain socket, with the modes that people know from the stock clients.
+
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::Error;
-use crate::options::ConnectOptions;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, IpAddr, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+use crate::error::{Error, Phase};
+use crate::options::{ConnectOptions, SslMode};
 use crate::transport::Socket;
 
-pub(crate) fn client_config(_options: &ConnectOptions) -> Result<rustls::ClientConfig, Error> {
-    Err(Error::Unsupported { what: "TLS, yet" })
+mod der;
+mod verify;
+
+use verify::{Trust, Verifier};
+
+/// The configuration of one connection. The provider is named here: a process-wide one could be missing, or someone else's.
+pub(crate) fn client_config(options: &ConnectOptions) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let algorithms = provider.signature_verification_algorithms;
+    let trust = match options.ssl_mode {
+        SslMode::VerifyCa | SslMode::VerifyIdentity => trust(options.ssl_ca.as_deref())?,
+        _ => Trust::Anyone,
+    };
+    let check_name = options.ssl_mode == SslMode::VerifyIdentity;
+    let verifier = Arc::new(Verifier {
+        trust,
+        check_name,
+        algorithms,
+    });
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| wrong(e.to_string()))?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    match (&options.ssl_cert, &options.ssl_key) {
+        (None, None) => Ok(builder.with_no_client_auth()),
+        (Some(cert), Some(key)) => {
+            let chain = certificates(cert)?;
+            let secret =
+                PrivateKeyDer::from_pem_file(key).map_err(|e| unreadable("ssl-key", key, &e))?;
+            builder
+                .with_client_auth_cert(chain, secret)
+                .map_err(|e| wrong(format!("ssl-cert and ssl-key: {e}")))
+        }
+        _ => Err(wrong(
+            "ssl-cert and ssl-key are only of use together".to_owned(),
+        )),
+    }
 }
 
+/// Shakes hands; returns the session, its version and its cipher suite.
 pub(crate) fn handshake(
-    _socket: &Socket,
-    _config: Arc<rustls::ClientConfig>,
-    _options: &ConnectOptions,
-    _peer: &str,
-) -> Result<(rustls::ClientConnection, String), Error> {
-    Err(Error::Unsupported { what: "TLS, yet" })
+    mut socket: &Socket,
+    config: Arc<ClientConfig>,
+    options: &ConnectOptions,
+    peer: &str,
+) -> Result<(ClientConnection, String), Error> {
+    let refused = |reason: String| Error::Tls {
+        peer: peer.to_owned(),
+        reason,
+    };
+    let name = server_name(options).map_err(refused)?;
+    let mut tls = ClientConnection::new(config, name).map_err(|e| refused(e.to_string()))?;
+    while tls.is_handshaking() {
+        if let Err(error) = tls.complete_io(&mut socket) {
+            return Err(match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Timeout {
+                    phase: Phase::Tls,
+                    peer: peer.to_owned(),
+                    after: Some(options.connect_timeout),
+                },
+                io::ErrorKind::InvalidData => refused(error.to_string()),
+                _ => Error::Io {
+                    phase: Phase::Tls,
+                    peer: peer.to_owned(),
+                    source: error,
+                },
+            });
+        }
+    }
+    let version = tls
+        .protocol_version()
+        .map_or_else(String::new, |v| format!("{v:?}"));
+    let suite = tls
+        .negotiated_cipher_suite()
+        .map_or_else(String::new, |s| format!("{:?}", s.suite()));
+    Ok((tls, format!("{version} {suite}")))
+}
+
+/// The name to ask for, and in `verify-identity` to find in the certificate.
+fn server_name(options: &ConnectOptions) -> Result<ServerName<'static>, String> {
+    let name = options.tls_name();
+    if let Ok(address) = name.parse::<std::net::IpAddr>() {
+        return Ok(ServerName::IpAddress(IpAddr::from(address)));
+    }
+    match ServerName::try_from(name.to_owned()) {
+        Ok(name) => Ok(name),
+        Err(_) if options.ssl_mode == SslMode::VerifyIdentity => {
+            Err(format!("no certificate can carry the name {name:?}"))
+        }
+        // A name that DNS would not take (an underscore) may stand in /etc/hosts; it is not compared with anything.
+        Err(_) => ServerName::try_from("localhost").map_err(|e| e.to_string()),
+    }
+}
+
+fn trust(ca: Option<&Path>) -> Result<Trust, Error> {
+    let mut roots = RootCertStore::empty();
+    let mut pinned = Vec::new();
+    if let Some(path) = ca {
+        for certificate in certificates(path)? {
+            // What cannot be a root (a server's own certificate) is still accepted when the server shows exactly this one.
+            let _ = roots.add(certificate.clone());
+            pinned.push(certificate);
+        }
+    } else {
+        let found = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(found.certs);
+        if roots.is_empty() {
+            return Err(wrong(
+                "no ssl-ca is given and the system has no root certificates".to_owned(),
+            ));
+        }
+    }
+    Ok(Trust::These { roots, pinned })
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let found = read.map_err(|e| unreadable("certificate file", path, &e))?;
+    if found.is_empty() {
+        return Err(wrong(format!(
+            "{} holds no certificate in PEM form",
+            path.display()
+        )));
+    }
+    Ok(found)
+}
+
+fn unreadable(what: &str, path: &Path, error: &dyn std::fmt::Display) -> Error {
+    wrong(format!("{what} {}: {error}", path.display()))
+}
+
+fn wrong(reason: String) -> Error {
+    Error::Options { reason }
 }

@@ -96,13 +96,16 @@ impl ParsedUrl {
         if !path.is_empty() {
             options.database = Some(decode(path)?);
         }
+        let mut mode_given = false;
         for pair in query.split('&').filter(|p| !p.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            set(
-                &mut options,
-                &decode(key)?.replace('_', "-"),
-                &decode(value)?,
-            )?;
+            let key = decode(key)?.replace('_', "-");
+            set(&mut options, &key, &decode(value)?)?;
+            mode_given |= matches!(key.as_str(), "ssl-mode" | "sslmode");
+        }
+        // As the stock client does: who names a CA wants it to be checked.
+        if options.ssl_ca.is_some() && !mode_given {
+            options.ssl_mode = SslMode::VerifyCa;
         }
         let remote = options
             .host
@@ -139,8 +142,8 @@ fn split_address(address: &str) -> Result<(&str, Option<&str>), UrlError> {
     })
 }
 
-/// Sets one named option; also used for option files. `false`: the name is not one of ours.
-fn set(options: &mut ConnectOptions, key: &str, value: &str) -> Result<(), UrlError> {
+/// Sets one named option; also used for option files.
+pub(super) fn set(options: &mut ConnectOptions, key: &str, value: &str) -> Result<(), UrlError> {
     let wrong = |reason: &str| UrlError::Value {
         key: key.to_owned(),
         reason: reason.to_owned(),

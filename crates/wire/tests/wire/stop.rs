@@ -1,0 +1,97 @@
+use std::time::{Duration, Instant};
+
+use crate::common::{ALL, tcp, unix};
+use refloat_wire::{ConnectOptions, Connection, Error, RetryStatus, SslMode};
+
+#[test]
+fn a_running_query_is_killed_within_a_second() {
+    for kind in ALL {
+        for options in [unix(kind), tcp(kind)] {
+            let mut c = Connection::connect(&options).unwrap();
+            let killer = c.killer();
+            let started = Instant::now();
+            let thread = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(200));
+                killer.kill_query()
+            });
+            // MySQL ends SLEEP with a result of 1, MariaDB with an error.
+            let result = c.query_value("SELECT SLEEP(60)");
+            assert!(
+                started.elapsed() < Duration::from_millis(1200),
+                "{kind}: {:?}",
+                started.elapsed()
+            );
+            assert!(thread.join().unwrap().unwrap(), "the session was found");
+            match result {
+                Ok(value) => assert_eq!(value.as_deref(), Some("1"), "{kind}"),
+                Err(error) => assert!(error.is_interrupted(), "{kind}: {error}"),
+            }
+            assert_eq!(
+                c.query_value("SELECT 1").unwrap().as_deref(),
+                Some("1"),
+                "the connection is still usable"
+            );
+            assert!(c.killer().kill_connection().unwrap());
+            let gone = c.exec("SELECT 1").unwrap_err();
+            assert!(
+                gone.is_lost_connection() && gone.retry() == RetryStatus::Reconnect,
+                "{kind}: {gone}"
+            );
+            assert!(c.is_closed() || c.exec("SELECT 1").is_err());
+            std::thread::sleep(Duration::from_millis(100));
+            assert!(
+                !c.killer().kill_query().unwrap(),
+                "nobody is there any more"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_read_that_takes_too_long_times_out() {
+    for kind in ALL {
+        for ssl_mode in [SslMode::Disabled, SslMode::Required] {
+            let options = ConnectOptions {
+                read_timeout: Some(Duration::from_millis(300)),
+                ssl_mode,
+                ..tcp(kind)
+            };
+            let mut c = Connection::connect(&options).unwrap();
+            let started = Instant::now();
+            let error = c.exec("SELECT SLEEP(20)").unwrap_err();
+            assert!(
+                matches!(&error, Error::Timeout { after: Some(d), .. } if d.as_millis() == 300),
+                "{error}"
+            );
+            assert!(started.elapsed() < Duration::from_secs(2));
+            assert!(
+                matches!(c.exec("SELECT 1"), Err(Error::Closed { .. })),
+                "the answer could come any time"
+            );
+        }
+    }
+}
+
+#[test]
+fn another_thread_can_close_the_socket() {
+    for kind in ALL {
+        for options in [
+            unix(kind),
+            ConnectOptions {
+                ssl_mode: SslMode::Required,
+                ..tcp(kind)
+            },
+        ] {
+            let mut c = Connection::connect(&options).unwrap();
+            let handle = c.shutdown_handle();
+            let started = Instant::now();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(150));
+                handle.shutdown();
+            });
+            assert!(matches!(c.exec("SELECT SLEEP(20)"), Err(Error::Cancelled)));
+            assert!(started.elapsed() < Duration::from_secs(1));
+            assert!(matches!(c.exec("SELECT 1"), Err(Error::Cancelled)));
+        }
+    }
+}

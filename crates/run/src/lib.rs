@@ -5,12 +5,15 @@
 //! read the environment or the home directory, and must not install signal handlers unless it is asked to: the program
 //! does these things. It must not know what a run does with rows.
 //!
-//! Read first: [`RunDir`], [`events::Events`] with [`progress::Progress`], [`settings::Durability`].
+//! Read first: [`RunDir`], [`events::Events`] with [`progress::Progress`], [`settings::AppliedSettings`].
 
+pub mod bound;
 pub mod cancel;
 pub mod dir;
 pub mod events;
 mod id;
+pub mod machine;
+pub mod probe;
 mod process;
 pub mod progress;
 pub mod settings;

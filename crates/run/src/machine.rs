@@ -1,0 +1,130 @@
+//! What this machine has to give.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Memory and cores that a process of this machine (or container) may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    /// Cores, with affinity and container quotas respected.
+    pub cores: usize,
+    /// Memory that can be taken now without swapping, in bytes, with container limits respected.
+    pub memory_available: u64,
+    /// All memory, in bytes, with container limits respected.
+    pub memory_total: u64,
+}
+
+impl Machine {
+    /// Looks at `/proc/meminfo` and the control groups of this process. `None` where there is no such thing.
+    pub fn here() -> Option<Self> {
+        let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+        let (mut total, mut available) = parse_meminfo(&meminfo)?;
+        for group in groups() {
+            if let Some((limit, used)) = limit_of(&group).filter(|(limit, _)| *limit < total) {
+                total = limit;
+                available = available.min(limit.saturating_sub(used));
+            }
+        }
+        Some(Self {
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_available: available,
+            memory_total: total,
+        })
+    }
+}
+
+/// Bytes that an ordinary process may still write to the file system of a path.
+pub fn disk_available(path: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    stat.f_bavail.checked_mul(stat.f_frsize)
+}
+
+fn parse_meminfo(text: &str) -> Option<(u64, u64)> {
+    let field = |name: &str| -> Option<u64> {
+        let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+        let kib: u64 = line
+            .trim_start_matches(':')
+            .trim()
+            .strip_suffix("kB")?
+            .trim()
+            .parse()
+            .ok()?;
+        kib.checked_mul(1024)
+    };
+    Some((field("MemTotal")?, field("MemAvailable")?))
+}
+
+/// The control groups that this process is in, from its own up to the root: every one of them may limit.
+fn groups() -> Vec<PathBuf> {
+    let Ok(text) = fs::read_to_string("/proc/self/cgroup") else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
+            continue;
+        };
+        let root = match controllers {
+            "" => Path::new("/sys/fs/cgroup"),
+            c if c.split(',').any(|c| c == "memory") => Path::new("/sys/fs/cgroup/memory"),
+            _ => continue,
+        };
+        let mut group = root.join(path.trim_start_matches('/'));
+        while group.starts_with(root) {
+            found.push(group.clone());
+            if !group.pop() {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// Limit and use of a group, in bytes; files of version 2 and of version 1. Page cache that can be dropped is not use.
+fn limit_of(group: &Path) -> Option<(u64, u64)> {
+    let number = |name: &str| {
+        fs::read_to_string(group.join(name))
+            .ok()?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    };
+    let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
+    let used = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
+    let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let inactive = stat
+        .lines()
+        .find_map(|l| l.strip_prefix("inactive_file ")?.trim().parse().ok());
+    Some((limit, used.saturating_sub(inactive.unwrap_or(0))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine() {
+        let machine = Machine::here().unwrap();
+        assert!(machine.cores > 0);
+        assert!(machine.memory_available > 0 && machine.memory_available <= machine.memory_total);
+        assert!(disk_available(Path::new("/")).unwrap() > 0);
+        assert_eq!(disk_available(Path::new("/no such folder")), None);
+    }
+
+    #[test]
+    fn limits_of_groups() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        put("memory.max", "max\n");
+        put("memory.current", "700\n");
+        assert_eq!(limit_of(dir.path()), None, "no limit");
+        put("memory.max", "1000\n");
+        put("memory.stat", "anon 400\ninactive_file 200\n");
+        assert_eq!(limit_of(dir.path()), Some((1000, 500)));
+        assert_eq!(
+            parse_meminfo("MemTotal:  10 kB\nMemAvailable:   4 kB\n"),
+            Some((10240, 4096))
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! What processes used: our own, and a server's when it runs on this machine.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+use crate::process::{after_name, start_of};
+
+/// What a process has used since it began.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Usage {
+    /// Processor seconds, of all its threads, in the kernel too.
+    pub cpu_seconds: f64,
+    /// Bytes that it caused to be read from disks; 0 where this may not be seen.
+    pub read_bytes: u64,
+    /// Bytes that it caused to be written to disks; 0 where this may not be seen.
+    pub written_bytes: u64,
+    /// Seconds that its threads waited for disks; 0 where the kernel does not count them.
+    pub disk_wait_seconds: f64,
+}
+
+/// A process that is looked at again and again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerProbe {
+    pid: u32,
+    start: u64,
+}
+
+impl ServerProbe {
+    /// Looks at a process by its id.
+    pub fn of_pid(pid: u32) -> Option<Self> {
+        start_of(pid).map(|start| Self { pid, start })
+    }
+
+    /// Finds the process of this machine that listens on a TCP port and is a database server by its name. Sees only
+    /// processes of this user, and all of them when this is root.
+    ///
+    /// `hostname` is what the server says of itself (`@@hostname`): another name is another machine.
+    pub fn find(hostname: &str, port: u16) -> Option<Self> {
+        if rustix::system::uname().nodename().to_string_lossy() != hostname {
+            return None;
+        }
+        let sockets = listening(port);
+        if sockets.is_empty() {
+            return None;
+        }
+        for entry in fs::read_dir("/proc").ok()?.flatten() {
+            let Some(pid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|n| n.parse::<u32>().ok())
+            else {
+                continue;
+            };
+            let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+            if ["mysqld", "mariadbd"].contains(&comm.trim()) && holds(&entry.path(), &sockets) {
+                return Self::of_pid(pid);
+            }
+        }
+        None
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// What it has used so far; `None` once it is gone.
+    pub fn usage(&self) -> Option<Usage> {
+        (start_of(self.pid)? == self.start).then(|| usage_of(&self.pid.to_string()))?
+    }
+}
+
+/// What this process has used so far.
+pub fn own_usage() -> Option<Usage> {
+    usage_of("self")
+}
+
+fn usage_of(process: &str) -> Option<Usage> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let io = fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
+    let ticks = rustix::param::clock_ticks_per_second() as f64;
+    parse(&stat, &io, ticks)
+}
+
+fn parse(stat: &str, io: &str, ticks: f64) -> Option<Usage> {
+    // Fields are counted from 1, and the first after the name is field 3.
+    let fields: Vec<&str> = after_name(stat)?.split_ascii_whitespace().collect();
+    let field = |n: usize| fields.get(n - 3)?.parse::<u64>().ok();
+    let line = |name: &str| {
+        io.lines()
+            .find_map(|l| l.strip_prefix(name)?.trim().parse().ok())
+            .unwrap_or(0)
+    };
+    Some(Usage {
+        cpu_seconds: (field(14)? + field(15)?) as f64 / ticks,
+        read_bytes: line("read_bytes:"),
+        written_bytes: line("write_bytes:"),
+        disk_wait_seconds: field(42).unwrap_or(0) as f64 / ticks,
+    })
+}
+
+/// Socket numbers that listen on a port (state 0A).
+fn listening(port: u16) -> HashSet<String> {
+    let wanted = format!(":{port:04X}");
+    let mut found = HashSet::new();
+    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        for line in fs::read_to_string(table)
+            .unwrap_or_default()
+            .lines()
+            .skip(1)
+        {
+            let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+            if let [_, local, _, "0A", _, _, _, _, _, inode, ..] = fields[..]
+                && local.ends_with(&wanted)
+            {
+                found.insert(format!("socket:[{inode}]"));
+            }
+        }
+    }
+    found
+}
+
+fn holds(process: &Path, sockets: &HashSet<String>) -> bool {
+    let Ok(open) = fs::read_dir(process.join("fd")) else {
+        return false;
+    };
+    open.flatten().any(|fd| {
+        fs::read_link(fd.path())
+            .is_ok_and(|target| target.to_str().is_some_and(|t| sockets.contains(t)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_proc() {
+        let stat = "7 (a) b c) S 1 7 7 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 40 0 900 1 1 1 1 1 1 1 1 0 0 0 0 0 0 0 17 1 0 0 25 0";
+        let usage = parse(
+            stat,
+            "rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\n",
+            100.0,
+        )
+        .unwrap();
+        assert!((usage.cpu_seconds - 2.0).abs() < 1e-9);
+        assert_eq!((usage.read_bytes, usage.written_bytes), (4096, 8192));
+        assert!((usage.disk_wait_seconds - 0.25).abs() < 1e-9);
+        assert_eq!(parse("nonsense", "", 100.0), None);
+    }
+
+    #[test]
+    fn we_use_something_and_no_server_listens_where_we_do() {
+        let spin = std::time::Instant::now();
+        while spin.elapsed() < std::time::Duration::from_millis(60) {}
+        assert!(own_usage().unwrap().cpu_seconds > 0.0);
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let host = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
+        assert_eq!(listening(port).len(), 1);
+        assert!(holds(Path::new("/proc/self"), &listening(port)));
+        assert_eq!(
+            ServerProbe::find(&host, port),
+            None,
+            "this is no database server"
+        );
+        assert_eq!(ServerProbe::find("another.host", port), None);
+    }
+}

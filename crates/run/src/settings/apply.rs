@@ -1,0 +1,334 @@
+//! Journal first, then change, then read back.
+
+use std::time::Duration;
+
+use refloat_wire::Connection;
+
+use super::facts::REDO_LOG;
+use super::journal::{self, FORMAT, Journal, JournalEntry, OpenRun, ServerMark};
+use super::revert::{self, RevertReport};
+use super::{SettingsError, SettingsPlan, Skipped, value};
+use crate::{Event, Events, Owner, RunDir, RunId};
+
+/// Name of the server-side lock that two runs beginning at once meet at.
+const LOCK: &str = "refloat.settings";
+/// How long a run waits for another that is just changing settings, in seconds.
+const LOCK_WAIT: u32 = 10;
+/// How long a resize of the buffer pool may take before the run goes on without waiting.
+const RESIZE_WAIT: Duration = Duration::from_secs(20);
+
+/// Settings that are changed for a run, and the way back.
+///
+/// Dropping this puts nothing back: call [`AppliedSettings::revert`]. After a crash the journal is the way back.
+#[derive(Debug)]
+pub struct AppliedSettings {
+    dir: RunDir,
+    journal: Option<Journal>,
+    skipped: Vec<Skipped>,
+    left_to: Option<RunId>,
+}
+
+impl AppliedSettings {
+    /// Carries a plan out.
+    ///
+    /// What a killed run left on this server is put back first. While another run that lives (or whose life cannot be
+    /// seen) has settings changed on this server, nothing is changed: its tuned values must never be taken for originals.
+    /// A change that the server refuses is left out and said; only a lost connection or a journal that cannot be written
+    /// is an error.
+    pub fn apply(
+        conn: &mut Connection,
+        plan: &SettingsPlan,
+        dir: &RunDir,
+        events: &Events,
+    ) -> Result<Self, SettingsError> {
+        let mut applied = Self {
+            dir: dir.clone(),
+            journal: None,
+            skipped: Vec::new(),
+            left_to: None,
+        };
+        if plan.changes.is_empty() {
+            return Ok(applied);
+        }
+        let locked = conn.query_value(format!("SELECT GET_LOCK('{LOCK}', {LOCK_WAIT})"))?;
+        if locked.as_deref() != Some("1") {
+            applied.leave(
+                plan,
+                "another run is changing settings on this server right now",
+                events,
+            );
+            return Ok(applied);
+        }
+        let result = applied.apply_locked(conn, plan, events);
+        // A lost connection gives the lock back by itself.
+        drop(conn.query_value(format!("SELECT RELEASE_LOCK('{LOCK}')")));
+        result.map(|()| applied)
+    }
+
+    fn apply_locked(
+        &mut self,
+        conn: &mut Connection,
+        plan: &SettingsPlan,
+        events: &Events,
+    ) -> Result<(), SettingsError> {
+        let server = ServerMark::of(conn)?;
+        if let Some(other) = self.make_way(conn, &server, events)? {
+            let why = format!(
+                "run {} has changed settings on this server and may still work",
+                other.journal.run
+            );
+            self.left_to = Some(other.journal.run);
+            self.leave(plan, &why, events);
+            return Ok(());
+        }
+        let mut changes = Vec::new();
+        for change in &plan.changes {
+            // The value may have changed since the plan, and what was put back above certainly has.
+            let now = read(conn, &change.name)?;
+            match now {
+                Some(now) if !value::same(&now, &change.new) => changes.push(JournalEntry {
+                    name: change.name.clone(),
+                    old: now,
+                    new: change.new.clone(),
+                    applied: None,
+                    reason: change.reason.clone(),
+                }),
+                _ => {}
+            }
+        }
+        let mut journal = Journal {
+            format: FORMAT,
+            run: self.dir.id().clone(),
+            owner: Owner::this(),
+            server,
+            durability: plan.durability,
+            created: jiff::Timestamp::now().to_string(),
+            changes,
+            row: true,
+            closed: false,
+        };
+        self.dir.write(RunDir::SETTINGS, &journal)?;
+        if let Err(e) = journal::write_row(conn, &journal) {
+            if conn.is_closed() {
+                return Err(e);
+            }
+            events.note(format!(
+                "the journal of settings stands in {} only: {e}",
+                self.dir.path().display()
+            ));
+            journal.row = false;
+            self.dir.write(RunDir::SETTINGS, &journal)?;
+        }
+        let result = self.change_all(conn, &mut journal, events);
+        // What was never changed is no business of a later revert.
+        journal
+            .changes
+            .retain(|c| c.applied.is_some() || result.is_err());
+        self.dir.write(RunDir::SETTINGS, &journal)?;
+        if result.is_ok() && journal.row {
+            journal::write_row(conn, &journal)?;
+        }
+        self.journal = Some(journal);
+        result
+    }
+
+    fn change_all(
+        &mut self,
+        conn: &mut Connection,
+        journal: &mut Journal,
+        events: &Events,
+    ) -> Result<(), SettingsError> {
+        let peer = journal.server.peer.clone();
+        for entry in &mut journal.changes {
+            if let Err(e) = write(conn, &entry.name, &entry.new) {
+                if conn.is_closed() {
+                    return Err(e);
+                }
+                self.skip(&entry.name, format!("the server refused: {e}"), events);
+                continue;
+            }
+            let got = read_settled(conn, &entry.name, &entry.old, &entry.new)?;
+            if value::same(&got, &entry.old) {
+                self.skip(
+                    &entry.name,
+                    "the server took the new value and kept the old one",
+                    events,
+                );
+                continue;
+            }
+            if !value::accepted(&entry.name, &entry.new, &got) {
+                events.warn(format!(
+                    "{} was set to {} and reads {got}",
+                    entry.name, entry.new
+                ));
+            }
+            events.emit(Event::SettingChanged {
+                server: peer.clone(),
+                name: entry.name.clone(),
+                old: entry.old.clone(),
+                new: got.clone(),
+                reason: entry.reason.clone(),
+            });
+            entry.applied = Some(got);
+        }
+        Ok(())
+    }
+
+    /// Puts back what dead runs left; returns a run that is in the way.
+    fn make_way(
+        &self,
+        conn: &mut Connection,
+        server: &ServerMark,
+        events: &Events,
+    ) -> Result<Option<OpenRun>, SettingsError> {
+        let mut open = journal::list_on_server(conn)?;
+        // Without a row (it could not be written) the folder beside ours is the only trace.
+        if let Some(state) = self.dir.path().parent().and_then(|p| p.parent()) {
+            for other in journal::list(state)? {
+                let known = open.iter().any(|o| o.journal.run == other.journal.run);
+                if !known && other.journal.server.same_server(server) {
+                    open.push(other);
+                }
+            }
+        }
+        // A run puts back before it changes again; the newest change is undone first.
+        open.sort_by(|a, b| b.journal.run.cmp(&a.journal.run));
+        for other in open {
+            if other.journal.run == *self.dir.id() || other.alive != Some(false) {
+                return Ok(Some(other));
+            }
+            events.note(format!(
+                "run {} ended without putting settings back: doing that first",
+                other.journal.run
+            ));
+            let mut journal = other.journal.clone();
+            let report = revert::revert_journal(conn, &mut journal, events)?;
+            self.close_folder(&journal)?;
+            if !report.complete {
+                return Ok(Some(other));
+            }
+        }
+        Ok(None)
+    }
+
+    fn close_folder(&self, journal: &Journal) -> Result<(), SettingsError> {
+        if let Some(state) = self.dir.path().parent().and_then(|p| p.parent())
+            && let Ok(dir) = RunDir::open(state, &journal.run)
+        {
+            dir.write(RunDir::SETTINGS, journal)?;
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, plan: &SettingsPlan, why: &str, events: &Events) {
+        events.warn(format!("settings are left as they are: {why}"));
+        self.skipped.extend(plan.changes.iter().map(|c| Skipped {
+            name: c.name.clone(),
+            reason: why.to_owned(),
+        }));
+    }
+
+    fn skip(&mut self, name: &str, reason: impl Into<String>, events: &Events) {
+        let reason = reason.into();
+        events.warn(format!("{name} stays as it is: {reason}"));
+        self.skipped.push(Skipped {
+            name: name.to_owned(),
+            reason,
+        });
+    }
+
+    /// What is changed now, with the values read back.
+    pub fn changes(&self) -> &[JournalEntry] {
+        self.journal.as_ref().map_or(&[], |j| &j.changes)
+    }
+
+    /// Planned changes that were not made, and why.
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.skipped
+    }
+
+    /// The other run that the settings were left to.
+    pub fn left_to(&self) -> Option<&RunId> {
+        self.left_to.as_ref()
+    }
+
+    /// Whether something is still to be put back.
+    pub fn is_open(&self) -> bool {
+        self.journal.as_ref().is_some_and(|j| !j.closed)
+    }
+
+    /// Puts everything back, in reverse order. May be called again after an error, with a new connection.
+    pub fn revert(
+        &mut self,
+        conn: &mut Connection,
+        events: &Events,
+    ) -> Result<Option<RevertReport>, SettingsError> {
+        let Some(journal) = self.journal.as_mut().filter(|j| !j.closed) else {
+            return Ok(None);
+        };
+        let report = revert::revert_journal(conn, journal, events);
+        self.dir.write(RunDir::SETTINGS, journal)?;
+        report.map(Some)
+    }
+}
+
+/// The value of a setting now; `None` where the server has no such setting.
+pub(super) fn read(conn: &mut Connection, name: &str) -> Result<Option<String>, SettingsError> {
+    let (show, switch) = if name == REDO_LOG {
+        (
+            "SHOW GLOBAL STATUS LIKE 'Innodb\\_redo\\_log\\_enabled'".to_owned(),
+            true,
+        )
+    } else {
+        // Names come from the table of settings or are checked against its letters; `_` would match any letter.
+        (
+            format!("SHOW GLOBAL VARIABLES LIKE '{}'", name.replace('_', "\\_")),
+            false,
+        )
+    };
+    let result = conn.query(show)?;
+    Ok(result.str(0, 1).map(|v| match (switch, v) {
+        (true, v) if value::same(v, "ON") => "ON".to_owned(),
+        (true, _) => "OFF".to_owned(),
+        (false, v) => v.to_owned(),
+    }))
+}
+
+/// Reads until the value is the new one: a resize of the buffer pool goes on behind the statement's back.
+pub(super) fn read_settled(
+    conn: &mut Connection,
+    name: &str,
+    before: &str,
+    asked: &str,
+) -> Result<String, SettingsError> {
+    let begun = std::time::Instant::now();
+    loop {
+        let got = read(conn, name)?.unwrap_or_default();
+        let settled = value::accepted(name, asked, &got);
+        let waits = name == "innodb_buffer_pool_size" && begun.elapsed() < RESIZE_WAIT;
+        if settled || !waits || !value::same(&got, before) {
+            return Ok(got);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Sets a setting.
+pub(super) fn write(conn: &mut Connection, name: &str, new: &str) -> Result<(), SettingsError> {
+    let statement = if name == REDO_LOG {
+        let verb = if value::same(new, "ON") {
+            "ENABLE"
+        } else {
+            "DISABLE"
+        };
+        format!("ALTER INSTANCE {verb} INNODB REDO_LOG")
+    } else {
+        let literal = value::literal(new).ok_or_else(|| SettingsError::BadRow {
+            run: String::new(),
+            reason: format!("{name} has the value {new:?}"),
+        })?;
+        format!("SET GLOBAL `{name}` = {literal}")
+    };
+    conn.exec(statement)?;
+    Ok(())
+}

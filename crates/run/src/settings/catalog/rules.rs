@@ -1,0 +1,604 @@
+//! The rules, one setting after the other.
+
+use refloat_wire::Vendor;
+
+use super::{Planner, SessionChange, Wish};
+use crate::settings::Durability::{self, Disposable, Relaxed};
+use crate::settings::facts::REDO_LOG;
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+/// Share of the free memory that a buffer pool may grow by: the rest is for connections, sorts of index builds, the
+/// page cache, and ourselves.
+const POOL_SHARE: f64 = 0.5;
+/// Rows in InnoDB pages take about this much more room than as dump text, indexes included.
+const POOL_PER_DUMP: f64 = 1.5;
+/// A pool that grows by less is not worth the resize.
+const POOL_MIN_GROWTH: f64 = 1.25;
+/// Redo log for a load: more brings nothing that was measured.
+const REDO_MAX: u64 = 2 * GIB;
+/// Redo of less than this is small for any load.
+const REDO_MIN: u64 = 512 * MIB;
+/// Pages flushed per second that a solid-state disk takes; the servers' defaults (200, MySQL 8.4 10000) are for a disk
+/// that turns.
+const IO_CAPACITY: u64 = 10_000;
+/// The largest packet that any server takes.
+const PACKET_MAX: u64 = GIB;
+
+impl Planner<'_> {
+    pub(super) fn run(&mut self) {
+        self.buffer_pool();
+        self.redo_size();
+        self.flushing();
+        self.sync_binlog();
+        self.doublewrite();
+        self.adaptive_hash();
+        self.packet();
+        self.local_infile();
+        self.redo_off();
+        self.session_binlog();
+        self.startup_advice();
+    }
+
+    fn buffer_pool(&mut self) {
+        const NAME: &str = "innodb_buffer_pool_size";
+        let Some(now) = self.facts.number(NAME) else {
+            return;
+        };
+        let useful = self
+            .hints
+            .dump_bytes
+            .map(|b| (b as f64 * POOL_PER_DUMP) as u64);
+        if useful.is_some_and(|u| (u as f64) < now as f64 * POOL_MIN_GROWTH) {
+            return;
+        }
+        let Some(free) = self.hints.server_memory_available else {
+            self.skip(
+                NAME,
+                "the free memory of the server's machine cannot be seen from here",
+            );
+            return;
+        };
+        let mut new = now + (free as f64 * POOL_SHARE) as u64;
+        new = useful.map_or(new, |u| new.min(u));
+        // MariaDB 11.8 sets this limit to the size at startup, unless it is configured.
+        let max = self
+            .facts
+            .number("innodb_buffer_pool_size_max")
+            .filter(|m| *m > 0 && *m < new);
+        if let Some(max) = max {
+            self.advise_restart(
+                "innodb_buffer_pool_size_max",
+                &max.to_string(),
+                &new.to_string(),
+                "the buffer pool cannot grow beyond it while the server runs",
+                "index builds about 2 times as fast with a larger buffer pool",
+            );
+            new = max;
+        }
+        // Both servers take whole chunks per instance; newer MariaDB has no chunks and takes any size.
+        let chunk = self
+            .facts
+            .number("innodb_buffer_pool_chunk_size")
+            .filter(|c| *c > 0)
+            .unwrap_or(8 * MIB);
+        let unit = chunk
+            * self
+                .facts
+                .number("innodb_buffer_pool_instances")
+                .unwrap_or(1)
+                .max(1);
+        new -= new % unit;
+        if (new as f64) < now as f64 * POOL_MIN_GROWTH {
+            self.skip(
+                NAME,
+                match max {
+                    Some(_) => "innodb_buffer_pool_size_max does not let it grow",
+                    None => "there is not enough free memory for a larger one",
+                },
+            );
+            return;
+        }
+        self.wish(Wish {
+            name: NAME,
+            new: new.to_string(),
+            level: Relaxed,
+            reason: "pages stay in memory until index builds have read them",
+            gain: "index builds about 2 times as fast",
+        });
+    }
+
+    fn redo_size(&mut self) {
+        // MySQL 8.0.30 replaced the two old variables by one that is dynamic; they are still shown and have no effect.
+        let capacity = self.facts.number("innodb_redo_log_capacity");
+        let (name, now, files) = match capacity {
+            Some(now) => ("innodb_redo_log_capacity", now, 1),
+            None => match self.facts.number("innodb_log_file_size") {
+                Some(now) => {
+                    let files = self
+                        .facts
+                        .number("innodb_log_files_in_group")
+                        .unwrap_or(1)
+                        .max(1);
+                    ("innodb_log_file_size", now, files)
+                }
+                None => return,
+            },
+        };
+        let wanted = self
+            .hints
+            .dump_bytes
+            .unwrap_or(REDO_MAX)
+            .clamp(REDO_MIN, REDO_MAX)
+            / MIB
+            * MIB;
+        if now * files >= wanted {
+            return;
+        }
+        let fixed = self.facts.startup_only.contains(name)
+            || (self.facts.vendor == Vendor::MySql && capacity.is_none());
+        if !fixed
+            && self
+                .hints
+                .server_disk_available
+                .is_some_and(|free| free < wanted * 4)
+        {
+            self.skip(
+                name,
+                "the data directory has not enough free space for a larger one",
+            );
+            return;
+        }
+        let wish = Wish {
+            name,
+            new: (wanted / files).to_string(),
+            level: Relaxed,
+            reason: "a small redo log makes the server write pages out again and again while loading",
+            gain: "loading and index builds together about 1.2 times as fast",
+        };
+        if fixed {
+            let now = now.to_string();
+            self.advise(&wish, &now, true);
+        } else {
+            self.wish(wish);
+        }
+    }
+
+    fn flushing(&mut self) {
+        let new = if self.durability == Disposable {
+            "0"
+        } else {
+            "2"
+        };
+        let relaxed_already = self
+            .facts
+            .number("innodb_flush_log_at_trx_commit")
+            .is_some_and(|n| n == 0 || (n == 2 && new == "2"));
+        if !relaxed_already {
+            self.wish(Wish {
+                name: "innodb_flush_log_at_trx_commit",
+                new: new.to_owned(),
+                level: Relaxed,
+                reason: "a commit need not wait for the disk; the log is written and synced at the end",
+                gain: "little with large chunks, much on disks with slow syncs",
+            });
+        }
+        // The maximum first: it may not be below the capacity. Put back in reverse order, that holds as well.
+        for (name, new) in [
+            ("innodb_io_capacity_max", IO_CAPACITY * 2),
+            ("innodb_io_capacity", IO_CAPACITY),
+        ] {
+            if self.facts.number(name).is_some_and(|now| now < new) {
+                self.wish(Wish {
+                    name,
+                    new: new.to_string(),
+                    level: Relaxed,
+                    reason: "the background writer may use what a solid-state disk can do",
+                    gain: "fewer stalls when the redo log fills; not measured alone",
+                });
+            }
+        }
+    }
+
+    fn sync_binlog(&mut self) {
+        if self.facts.is_on("log_bin") && self.facts.number("sync_binlog").is_some_and(|n| n != 0) {
+            self.wish(Wish {
+                name: "sync_binlog",
+                new: "0".into(),
+                level: Relaxed,
+                reason: "the binary log is on, and every commit would wait for its sync",
+                gain: "one sync less per chunk; not measured alone",
+            });
+        }
+    }
+
+    fn doublewrite(&mut self) {
+        const NAME: &str = "innodb_doublewrite";
+        let Some(now) = self.facts.get(NAME) else {
+            return;
+        };
+        if ["OFF", "0", "DETECT_ONLY", "FALSE"]
+            .iter()
+            .any(|off| off.eq_ignore_ascii_case(now))
+        {
+            return;
+        }
+        // MySQL 8.0.30 made it dynamic between the kinds of "on", of which DETECT_ONLY writes no page twice; OFF needs
+        // a restart. MariaDB says itself whether it is dynamic.
+        let mysql = self.facts.vendor == Vendor::MySql;
+        let new = if mysql && self.facts.mysql_since((8, 0, 30)) {
+            "DETECT_ONLY"
+        } else {
+            "OFF"
+        };
+        let wish = Wish {
+            name: NAME,
+            new: new.into(),
+            level: Disposable,
+            reason: "pages are written once, not twice; a crash of the machine may tear pages",
+            gain: "up to half of the page writes; not measured alone",
+        };
+        if mysql && !self.facts.mysql_since((8, 0, 30)) {
+            let now = now.to_owned();
+            self.advise(&wish, &now, true);
+        } else {
+            self.wish(wish);
+        }
+    }
+
+    fn adaptive_hash(&mut self) {
+        if self.facts.is_on("innodb_adaptive_hash_index") {
+            self.wish(Wish {
+                name: "innodb_adaptive_hash_index",
+                new: "OFF".into(),
+                level: Relaxed,
+                reason: "its upkeep costs inserts and nobody looks rows up while loading",
+                gain: "a few per cent of server CPU; not measured alone",
+            });
+        }
+    }
+
+    fn packet(&mut self) {
+        const NAME: &str = "max_allowed_packet";
+        let (Some(now), Some(wanted)) = (self.facts.number(NAME), self.hints.packet_wanted) else {
+            return;
+        };
+        let wanted = wanted.div_ceil(1024).saturating_mul(1024);
+        if wanted > PACKET_MAX {
+            self.skip(NAME, "no server takes packets over 1 GiB");
+        } else if now < wanted {
+            self.wish(Wish {
+                name: NAME,
+                new: wanted.to_string(),
+                level: Relaxed,
+                reason: "a statement of the dump is longer than the server takes",
+                gain: "the load is possible at all; new connections only",
+            });
+        }
+    }
+
+    fn local_infile(&mut self) {
+        const NAME: &str = "local_infile";
+        if self
+            .facts
+            .get(NAME)
+            .is_none_or(|v| crate::settings::value::same(v, "ON"))
+        {
+            return;
+        }
+        let wish = Wish {
+            name: NAME,
+            new: "ON".into(),
+            level: Relaxed,
+            reason: "LOAD DATA LOCAL is the fastest way into MySQL",
+            gain: "about 3 times as fast as INSERT on MySQL",
+        };
+        if self.hints.allow_local_infile {
+            self.wish(wish);
+        } else if self.facts.vendor == Vendor::MySql {
+            // On MariaDB the array-bound insert is faster and needs no permission.
+            self.advise(&wish, "OFF", false);
+        }
+    }
+
+    fn redo_off(&mut self) {
+        if self.facts.redo_enabled != Some(true) || self.facts.vendor != Vendor::MySql {
+            return;
+        }
+        match self.durability {
+            Durability::Keep => {}
+            Relaxed => self.skip(REDO_LOG, "needs --durability disposable"),
+            Disposable => match self.missing_privilege(REDO_LOG) {
+                Some(missing) => self.skip(REDO_LOG, format!("the account lacks {missing}")),
+                None => self.plan.changes.push(super::PlannedChange {
+                    name: REDO_LOG.into(),
+                    old: "ON".into(),
+                    new: "OFF".into(),
+                    reason: "nothing is logged while loading; a crash of the server makes the whole instance unusable"
+                        .into(),
+                    gain: "loading about 1.5 times as fast".into(),
+                }),
+            },
+        }
+    }
+
+    fn session_binlog(&mut self) {
+        const NAME: &str = "sql_log_bin";
+        if !self.facts.is_on("log_bin")
+            || !(self.durability == Disposable || self.hints.skip_binlog)
+        {
+            return;
+        }
+        match self.facts.replicas {
+            None => self.skip(
+                NAME,
+                "whether replicas are connected cannot be seen without PROCESS",
+            ),
+            Some(n) if n > 0 => self.skip(NAME, format!("{n} replicas read the binary log")),
+            Some(_) => {
+                let any: &[&str] = &[
+                    "SUPER",
+                    "BINLOG ADMIN",
+                    "SYSTEM_VARIABLES_ADMIN",
+                    "SESSION_VARIABLES_ADMIN",
+                ];
+                if self.facts.may(any) {
+                    self.plan.session.push(SessionChange {
+                        name: NAME.into(),
+                        value: "0".into(),
+                        reason: "rows need not be written once more into the binary log".into(),
+                    });
+                } else {
+                    self.skip(
+                        NAME,
+                        "the account may not switch its sessions' binary log off",
+                    );
+                }
+            }
+        }
+    }
+
+    /// What only a restart changes and no rule above has looked at.
+    fn startup_advice(&mut self) {
+        let mode = self.facts.number("innodb_autoinc_lock_mode");
+        if let Some(mode) = mode.filter(|m| *m != 2) {
+            self.advise_restart(
+                "innodb_autoinc_lock_mode",
+                &mode.to_string(),
+                "2",
+                "LOAD DATA and INSERT … SELECT lock a table with AUTO_INCREMENT for others",
+                "two writers into one such table; none where ids stand in the dump",
+            );
+        }
+        if self.facts.is_on("log_bin")
+            && self.facts.replicas == Some(0)
+            && self.plan.session.is_empty()
+        {
+            self.advise_restart(
+                "log_bin",
+                "ON",
+                "OFF",
+                "every row is written into the binary log once more",
+                "not measured alone; --skip-binlog has the same effect for the load's sessions",
+            );
+        }
+        let method = self.facts.get("innodb_flush_method").map(str::to_owned);
+        if let Some(method) = method.filter(|m| m.eq_ignore_ascii_case("fsync")) {
+            self.advise_restart(
+                "innodb_flush_method",
+                &method,
+                "O_DIRECT",
+                "pages lie in the page cache a second time",
+                "memory for a larger buffer pool",
+            );
+        }
+    }
+
+    fn advise_restart(&mut self, name: &str, now: &str, new: &str, reason: &str, gain: &str) {
+        let wish = Wish {
+            name,
+            new: new.to_owned(),
+            level: Relaxed,
+            reason,
+            gain,
+        };
+        self.advise(&wish, now, true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+    use crate::settings::{Facts, Hints, SettingsPlan, catalog};
+
+    fn facts(vendor: Vendor, version: (u16, u16, u16), variables: &[(&str, &str)]) -> Facts {
+        let variables: BTreeMap<_, _> = variables
+            .iter()
+            .map(|(k, v)| ((*k).into(), (*v).into()))
+            .collect();
+        Facts {
+            vendor,
+            version,
+            variables,
+            startup_only: BTreeSet::new(),
+            privileges: BTreeSet::from(["ALL PRIVILEGES".into()]),
+            redo_enabled: (vendor == Vendor::MySql).then_some(true),
+            replicas: Some(0),
+        }
+    }
+
+    fn hints() -> Hints {
+        Hints {
+            dump_bytes: Some(4 * GIB),
+            server_memory_available: Some(8 * GIB),
+            ..Hints::default()
+        }
+    }
+
+    fn new_of(plan: &SettingsPlan, name: &str) -> Option<String> {
+        plan.changes
+            .iter()
+            .find(|c| c.name == name)
+            .map(|c| c.new.clone())
+    }
+
+    fn mysql() -> Facts {
+        facts(
+            Vendor::MySql,
+            (9, 7, 4),
+            &[
+                ("innodb_buffer_pool_size", "134217728"),
+                ("innodb_buffer_pool_chunk_size", "134217728"),
+                ("innodb_buffer_pool_instances", "1"),
+                ("innodb_redo_log_capacity", "104857600"),
+                ("innodb_log_file_size", "50331648"),
+                ("innodb_flush_log_at_trx_commit", "1"),
+                ("innodb_doublewrite", "ON"),
+                ("log_bin", "ON"),
+                ("sync_binlog", "1"),
+                ("local_infile", "OFF"),
+                ("innodb_autoinc_lock_mode", "2"),
+            ],
+        )
+    }
+
+    #[test]
+    fn keep_touches_nothing() {
+        let plan = catalog::plan(&mysql(), Durability::Keep, &hints());
+        assert!(plan.changes.is_empty() && plan.session.is_empty());
+        assert!(
+            plan.advice
+                .iter()
+                .any(|a| a.name == "innodb_buffer_pool_size" && !a.restart)
+        );
+    }
+
+    #[test]
+    fn levels_differ() {
+        let relaxed = catalog::plan(&mysql(), Relaxed, &hints());
+        assert_eq!(
+            new_of(&relaxed, "innodb_flush_log_at_trx_commit").as_deref(),
+            Some("2")
+        );
+        assert_eq!(new_of(&relaxed, "sync_binlog").as_deref(), Some("0"));
+        assert_eq!(
+            new_of(&relaxed, "innodb_redo_log_capacity"),
+            Some((2 * GIB).to_string())
+        );
+        assert_eq!(
+            new_of(&relaxed, "innodb_log_file_size"),
+            None,
+            "without effect there"
+        );
+        assert_eq!(new_of(&relaxed, "innodb_doublewrite"), None);
+        assert_eq!(new_of(&relaxed, REDO_LOG), None);
+        assert_eq!(new_of(&relaxed, "local_infile"), None, "only when allowed");
+        assert!(relaxed.advice.iter().any(|a| a.name == "local_infile"));
+        assert!(relaxed.session.is_empty());
+        let all = catalog::plan(
+            &mysql(),
+            Disposable,
+            &Hints {
+                allow_local_infile: true,
+                ..hints()
+            },
+        );
+        assert_eq!(new_of(&all, REDO_LOG).as_deref(), Some("OFF"));
+        assert_eq!(
+            new_of(&all, "innodb_doublewrite").as_deref(),
+            Some("DETECT_ONLY")
+        );
+        assert_eq!(new_of(&all, "local_infile").as_deref(), Some("ON"));
+        assert_eq!(all.session[0].name, "sql_log_bin");
+        let replica = Facts {
+            replicas: Some(1),
+            ..mysql()
+        };
+        assert!(
+            catalog::plan(&replica, Disposable, &hints())
+                .session
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn the_pool_grows_only_as_far_as_useful_and_free() {
+        let pool = |hints: &Hints| {
+            new_of(
+                &catalog::plan(&mysql(), Relaxed, hints),
+                "innodb_buffer_pool_size",
+            )
+        };
+        let number = |h: &Hints| pool(h).map(|n| n.parse::<u64>().unwrap());
+        let n = number(&hints()).unwrap();
+        assert!(
+            n > 4 * GIB && n <= 4 * GIB + 128 * MIB && n.is_multiple_of(128 * MIB),
+            "{n}"
+        );
+        let small = Hints {
+            dump_bytes: Some(50 * MIB),
+            ..hints()
+        };
+        assert_eq!(number(&small), None, "the dump fits already");
+        let tight = Hints {
+            server_memory_available: Some(10 * MIB),
+            ..hints()
+        };
+        assert_eq!(number(&tight), None);
+        let remote = Hints {
+            server_memory_available: None,
+            ..hints()
+        };
+        assert_eq!(number(&remote), None);
+        let mut limited = mysql();
+        limited
+            .variables
+            .insert("innodb_buffer_pool_size_max".into(), (GIB).to_string());
+        let plan = catalog::plan(&limited, Relaxed, &hints());
+        assert_eq!(
+            new_of(&plan, "innodb_buffer_pool_size"),
+            Some(GIB.to_string())
+        );
+    }
+
+    #[test]
+    fn startup_only_becomes_advice_and_missing_privileges_a_reason() {
+        let mut maria = facts(
+            Vendor::MariaDb,
+            (10, 6, 0),
+            &[
+                ("innodb_log_file_size", "100663296"),
+                ("innodb_doublewrite", "ON"),
+                ("innodb_flush_log_at_trx_commit", "1"),
+                ("innodb_autoinc_lock_mode", "1"),
+            ],
+        );
+        maria.startup_only = ["innodb_log_file_size", "innodb_doublewrite"]
+            .map(Into::into)
+            .into();
+        let plan = catalog::plan(&maria, Disposable, &hints());
+        let advised: Vec<_> = plan
+            .advice
+            .iter()
+            .filter(|a| a.restart)
+            .map(|a| a.name.as_str())
+            .collect();
+        assert_eq!(
+            advised,
+            [
+                "innodb_log_file_size",
+                "innodb_doublewrite",
+                "innodb_autoinc_lock_mode"
+            ]
+        );
+        maria.privileges = ["SELECT".into()].into();
+        let plan = catalog::plan(&maria, Disposable, &hints());
+        assert!(plan.changes.is_empty());
+        assert!(
+            plan.skipped.iter().any(|s| s.reason.contains("SUPER")),
+            "{plan:?}"
+        );
+    }
+}

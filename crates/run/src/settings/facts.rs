@@ -1,0 +1,140 @@
+//! What the server says about itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use refloat_wire::{Connection, Vendor};
+
+use super::SettingsError;
+
+/// The pseudo setting of MySQL's redo log: it is a state of the instance and not a variable.
+pub const REDO_LOG: &str = "redo_log";
+
+/// A server's settings, as far as plans need them.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// MariaDB or MySQL.
+    pub vendor: Vendor,
+    /// Its version.
+    pub version: (u16, u16, u16),
+    /// All global variables, names in lower case.
+    pub variables: BTreeMap<String, String>,
+    /// Variables that only a restart changes, where the server says so (MariaDB).
+    pub startup_only: BTreeSet<String>,
+    /// Privileges of the account on everything, in upper case; `ALL PRIVILEGES` is one of them.
+    pub privileges: BTreeSet<String>,
+    /// State of MySQL's redo log: `ON`, `OFF`, or `None` where there is no such state.
+    pub redo_enabled: Option<bool>,
+    /// Replicas that read the binary log now; `None` when the account may not see that.
+    pub replicas: Option<u64>,
+}
+
+impl Facts {
+    /// Asks the server. Changes nothing.
+    pub fn read(conn: &mut Connection) -> Result<Self, SettingsError> {
+        let (vendor, version) = (conn.server().vendor, conn.server().version);
+        let mut variables = BTreeMap::new();
+        let all = conn.query("SHOW GLOBAL VARIABLES")?;
+        for row in 0..all.len() {
+            if let (Some(name), Some(value)) = (all.str(row, 0), all.str(row, 1)) {
+                variables.insert(name.to_ascii_lowercase(), value.to_owned());
+            }
+        }
+        let mut startup_only = BTreeSet::new();
+        if vendor == Vendor::MariaDb {
+            let fixed = "SELECT VARIABLE_NAME FROM information_schema.SYSTEM_VARIABLES WHERE READ_ONLY='YES'";
+            startup_only = conn
+                .query(fixed)?
+                .texts(0)
+                .map(str::to_ascii_lowercase)
+                .collect();
+        }
+        let privileges = global_privileges(conn.query("SHOW GRANTS")?.texts(0));
+        let redo = conn.query("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'")?;
+        let redo_enabled = redo.str(0, 1).map(|v| super::value::same(v, "ON"));
+        let mut facts = Self {
+            vendor,
+            version,
+            variables,
+            startup_only,
+            privileges,
+            redo_enabled,
+            replicas: None,
+        };
+        if facts.may(&["PROCESS"]) {
+            let dumps = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'";
+            facts.replicas = conn.query(dumps)?.u64(0, 0);
+        }
+        Ok(facts)
+    }
+
+    /// A variable's text.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+
+    /// A variable's number.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.get(name)?.parse().ok()
+    }
+
+    /// Whether a switch is on.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|v| super::value::same(v, "ON"))
+    }
+
+    /// Whether the account has one of these privileges on everything.
+    pub fn may(&self, any: &[&str]) -> bool {
+        self.privileges.contains("ALL PRIVILEGES")
+            || any.iter().any(|p| self.privileges.contains(*p))
+    }
+
+    /// Whether it is a MySQL of at least this version.
+    pub fn mysql_since(&self, version: (u16, u16, u16)) -> bool {
+        self.vendor == Vendor::MySql && self.version >= version
+    }
+}
+
+/// The privileges of `GRANT … ON *.*` lines, those of active roles included (SHOW GRANTS lists both).
+fn global_privileges<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for line in lines {
+        let Some(list) = line
+            .strip_prefix("GRANT ")
+            .and_then(|rest| rest.split_once(" ON *.* TO "))
+            .map(|(list, _)| list)
+        else {
+            continue;
+        };
+        found.extend(list.split(',').map(|p| p.trim().to_ascii_uppercase()));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_of_both_vendors() {
+        let lines = [
+            "GRANT ALL PRIVILEGES ON `shop`.* TO `a`@`%`",
+            "GRANT SELECT, BINLOG ADMIN, PROCESS ON *.* TO `a`@`%` IDENTIFIED BY PASSWORD '*00'",
+            "GRANT SYSTEM_VARIABLES_ADMIN,INNODB_REDO_LOG_ENABLE ON *.* TO `a`@`%`",
+            "GRANT `role`@`%` TO `a`@`%`",
+        ];
+        let found = global_privileges(lines.into_iter());
+        for p in [
+            "SELECT",
+            "BINLOG ADMIN",
+            "PROCESS",
+            "SYSTEM_VARIABLES_ADMIN",
+            "INNODB_REDO_LOG_ENABLE",
+        ] {
+            assert!(found.contains(p), "{p}");
+        }
+        assert!(
+            !found.contains("ALL PRIVILEGES"),
+            "all on one database is not all"
+        );
+    }
+}

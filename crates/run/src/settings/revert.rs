@@ -1,0 +1,288 @@
+//! The way back.
+
+use std::path::Path;
+
+use refloat_wire::Connection;
+use serde::{Deserialize, Serialize};
+
+use super::apply::{read, read_settled, write};
+use super::facts::REDO_LOG;
+use super::journal::{self, Journal, JournalEntry, ServerMark};
+use super::{SettingsError, value};
+use crate::{Event, Events, RunDir, RunId};
+
+/// Settings that a run may have changed, and nothing else: a journal is read from a server and is not to be trusted with
+/// more.
+const KNOWN: &[&str] = &[
+    "innodb_adaptive_hash_index",
+    "innodb_buffer_pool_size",
+    "innodb_doublewrite",
+    "innodb_flush_log_at_trx_commit",
+    "innodb_io_capacity",
+    "innodb_io_capacity_max",
+    "innodb_log_file_size",
+    "innodb_redo_log_capacity",
+    "local_infile",
+    "max_allowed_packet",
+    REDO_LOG,
+    "sync_binlog",
+];
+/// How often a setting is tried again: MariaDB gives up a shrink of the buffer pool while pages are in use.
+const TRIES: u32 = 3;
+
+/// What happened to one setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum RevertResult {
+    /// Put back, and read back.
+    Reverted,
+    /// It had its old value already.
+    AlreadyBack,
+    /// The server was restarted meanwhile: our value is gone, and what it has now is what its configuration says.
+    GoneWithRestart,
+    /// Somebody else has changed it since: left alone.
+    ChangedBySomeoneElse,
+    /// It could not be put back.
+    Failed {
+        /// The server's words.
+        reason: String,
+    },
+}
+
+/// One setting of a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RevertedSetting {
+    /// The setting.
+    pub name: String,
+    /// Its value before the run.
+    pub original: String,
+    /// Its value now.
+    pub now: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub result: RevertResult,
+}
+
+/// What putting back brought.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RevertReport {
+    /// The run whose settings these are.
+    pub run: RunId,
+    /// The server.
+    pub server: String,
+    /// Whether the server was restarted since the settings were changed.
+    pub restarted: bool,
+    /// Each setting, in the order of putting back.
+    pub settings: Vec<RevertedSetting>,
+    /// Nothing is left to do: the journal is closed.
+    pub complete: bool,
+}
+
+/// Puts the settings of a run back from its folder alone.
+///
+/// A run whose process still works is refused, and so is one whose process cannot be seen from here, unless `force` says that
+/// it is known to be dead.
+pub fn revert_run(
+    dir: &RunDir,
+    conn: &mut Connection,
+    events: &Events,
+    force: bool,
+) -> Result<Option<RevertReport>, SettingsError> {
+    if !dir.has(RunDir::SETTINGS) {
+        return Ok(None);
+    }
+    let mut journal: Journal = dir.read(RunDir::SETTINGS)?;
+    if journal.closed {
+        return Ok(None);
+    }
+    dead(&journal, force)?;
+    let report = revert_journal(conn, &mut journal, events);
+    dir.write(RunDir::SETTINGS, &journal)?;
+    report.map(Some)
+}
+
+/// Puts back what the server's own rows say, newest run first. Rows of living runs, and of runs that cannot be seen
+/// unless `force`, are returned as errors beside the reports. Folders of these runs under `state_dir` are closed as well.
+pub fn revert_on_server(
+    conn: &mut Connection,
+    state_dir: Option<&Path>,
+    events: &Events,
+    force: bool,
+) -> Result<(Vec<RevertReport>, Vec<SettingsError>), SettingsError> {
+    let (mut reports, mut refused) = (Vec::new(), Vec::new());
+    let mut open = journal::list_on_server(conn)?;
+    open.reverse();
+    for mut run in open {
+        if let Err(e) = dead(&run.journal, force) {
+            refused.push(e);
+            continue;
+        }
+        reports.push(revert_journal(conn, &mut run.journal, events)?);
+        if let Some(dir) = state_dir.and_then(|s| RunDir::open(s, &run.journal.run).ok()) {
+            dir.write(RunDir::SETTINGS, &run.journal)?;
+        }
+    }
+    Ok((reports, refused))
+}
+
+fn dead(journal: &Journal, force: bool) -> Result<(), SettingsError> {
+    let owner = &journal.owner;
+    let ours = *owner == crate::Owner::this();
+    match owner.alive() {
+        _ if ours => Ok(()),
+        Some(false) => Ok(()),
+        Some(true) => Err(SettingsError::StillRunning {
+            run: journal.run.clone(),
+            pid: owner.pid,
+            host: owner.host.clone(),
+        }),
+        None if force => Ok(()),
+        None => Err(SettingsError::OwnerUnknown {
+            run: journal.run.clone(),
+            pid: owner.pid,
+            host: owner.host.clone(),
+        }),
+    }
+}
+
+/// Puts a journal's changes back in reverse order and closes it when nothing is left.
+pub(super) fn revert_journal(
+    conn: &mut Connection,
+    journal: &mut Journal,
+    events: &Events,
+) -> Result<RevertReport, SettingsError> {
+    let here = ServerMark::of(conn)?;
+    if !here.same_server(&journal.server) {
+        let text = |m: &ServerMark| format!("{}:{} ({})", m.hostname, m.port, m.datadir);
+        return Err(SettingsError::WrongServer {
+            run: journal.run.clone(),
+            expected: text(&journal.server),
+            found: text(&here),
+        });
+    }
+    let restarted = !here.same_start(&journal.server);
+    if restarted {
+        events.note("the server was restarted since its settings were changed");
+    }
+    let mut report = RevertReport {
+        run: journal.run.clone(),
+        server: here.peer.clone(),
+        restarted,
+        settings: Vec::new(),
+        complete: true,
+    };
+    for entry in journal.changes.iter().rev() {
+        let (before, setting) = revert_one(conn, entry, restarted)?;
+        if matches!(setting.result, RevertResult::Failed { .. }) {
+            report.complete = false;
+        }
+        events.emit(Event::SettingReverted {
+            server: here.peer.clone(),
+            name: entry.name.clone(),
+            old: before,
+            new: setting.now.clone(),
+            reason: words(&setting.result),
+        });
+        report.settings.push(setting);
+    }
+    if journal
+        .changes
+        .iter()
+        .any(|c| c.name == "innodb_flush_log_at_trx_commit")
+    {
+        // Commits of the last second may still be on their way to the disk; "done" is said after this.
+        if let Err(e) = conn.exec("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS") {
+            events.note(format!(
+                "the server's logs were not flushed ({e}): they are within a second"
+            ));
+        }
+    }
+    if report.complete {
+        // Also when the journal says that there is no row: it may be of a time before that was known.
+        match journal::remove_row(conn, &journal.run) {
+            Ok(()) => {}
+            Err(_) if !journal.row => {}
+            Err(e) => {
+                events.warn(format!(
+                    "the settings are back, but their row on the server stays: {e}"
+                ));
+                report.complete = false;
+            }
+        }
+    }
+    journal.closed = report.complete;
+    Ok(report)
+}
+
+/// Puts one setting back; returns its value before and what happened.
+fn revert_one(
+    conn: &mut Connection,
+    entry: &JournalEntry,
+    restarted: bool,
+) -> Result<(String, RevertedSetting), SettingsError> {
+    let setting = |now: String, result| RevertedSetting {
+        name: entry.name.clone(),
+        original: entry.old.clone(),
+        now,
+        result,
+    };
+    if !KNOWN.contains(&entry.name.as_str()) {
+        let reason = "no run changes such a setting: the journal is not ours".to_owned();
+        return Ok((
+            String::new(),
+            setting(String::new(), RevertResult::Failed { reason }),
+        ));
+    }
+    let Some(before) = read(conn, &entry.name)? else {
+        let reason = "the server has no such setting any more".to_owned();
+        return Ok((
+            String::new(),
+            setting(String::new(), RevertResult::Failed { reason }),
+        ));
+    };
+    if value::same(&before, &entry.old) {
+        return Ok((before.clone(), setting(before, RevertResult::AlreadyBack)));
+    }
+    let ours = match &entry.applied {
+        Some(applied) => value::same(applied, &before),
+        // Killed between the change and its confirmation.
+        None => value::accepted(&entry.name, &entry.new, &before),
+    };
+    if !ours {
+        let result = if restarted {
+            RevertResult::GoneWithRestart
+        } else {
+            RevertResult::ChangedBySomeoneElse
+        };
+        return Ok((before.clone(), setting(before, result)));
+    }
+    let mut failure = String::new();
+    for _ in 0..TRIES {
+        match write(conn, &entry.name, &entry.old) {
+            Ok(()) => {
+                let now = read_settled(conn, &entry.name, &before, &entry.old)?;
+                if value::accepted(&entry.name, &entry.old, &now) {
+                    return Ok((before, setting(now, RevertResult::Reverted)));
+                }
+                failure = format!("set to {} and reads {now}", entry.old);
+            }
+            Err(e) if conn.is_closed() => return Err(e),
+            Err(e) => failure = e.to_string(),
+        }
+    }
+    let now = read(conn, &entry.name)?.unwrap_or_default();
+    Ok((
+        before,
+        setting(now, RevertResult::Failed { reason: failure }),
+    ))
+}
+
+fn words(result: &RevertResult) -> String {
+    match result {
+        RevertResult::Reverted => "reverted".into(),
+        RevertResult::AlreadyBack => "had its old value already".into(),
+        RevertResult::GoneWithRestart => "gone with the restart of the server".into(),
+        RevertResult::ChangedBySomeoneElse => "changed by someone else since: left alone".into(),
+        RevertResult::Failed { reason } => reason.clone(),
+    }
+}

@@ -1,0 +1,597 @@
+//! Settings on real servers: whatever happens in between, afterwards the server is as it was.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use refloat_run::events::{EventSink, Record};
+use refloat_run::settings::{
+    AppliedSettings, Durability, Hints, Journal, RevertReport, RevertResult, SettingsError,
+    SettingsPlan, list, list_on_server, plan, revert_on_server, revert_run,
+};
+use refloat_run::{Event, Events, RunDir};
+use refloat_sandbox::{Ephemeral, Sandbox, ServerKind, StartOptions};
+use refloat_wire::{ConnectOptions, Connection};
+
+const MIB: u64 = 1 << 20;
+
+/// A server with values that leave something to change, and a state folder.
+struct Lab {
+    server: Ephemeral,
+    state: tempfile::TempDir,
+    _base: tempfile::TempDir,
+}
+
+impl Lab {
+    fn start(kind: ServerKind) -> Self {
+        // Servers run as another user when root starts them: the folder must be open to it.
+        let base = tempfile::Builder::new()
+            .prefix("rfl")
+            .permissions(std::fs::Permissions::from_mode(0o755))
+            .tempdir()
+            .unwrap();
+        let cache = std::env::temp_dir().join("refloat-run-tests-cache");
+        let mut options = StartOptions::new(kind)
+            .option("innodb_io_capacity", "200")
+            .option("innodb_adaptive_hash_index", "ON")
+            .option("log_bin", "binlog")
+            .option("server_id", "7")
+            .option("sync_binlog", "1");
+        if kind == ServerKind::MariaDb118 {
+            // By default the pool cannot grow there.
+            options = options.option("innodb_buffer_pool_size_max", "4G");
+        }
+        let server = Sandbox::new(base.path())
+            .with_cache_dir(cache)
+            .start_ephemeral(&options)
+            .unwrap();
+        let state = tempfile::tempdir().unwrap();
+        Self {
+            server,
+            state,
+            _base: base,
+        }
+    }
+
+    fn connect(&self) -> Connection {
+        self.connect_as("root")
+    }
+
+    fn connect_as(&self, user: &str) -> Connection {
+        Connection::connect(&ConnectOptions::tcp("127.0.0.1", self.server.port(), user)).unwrap()
+    }
+
+    fn run(&self) -> RunDir {
+        RunDir::create(self.state.path(), "load").unwrap()
+    }
+}
+
+fn variables(conn: &mut Connection) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for what in [
+        "SHOW GLOBAL VARIABLES",
+        "SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'",
+    ] {
+        let result = conn.query(what).unwrap();
+        for row in 0..result.len() {
+            all.insert(
+                result.str(row, 0).unwrap().to_owned(),
+                result.str(row, 1).unwrap_or_default().to_owned(),
+            );
+        }
+    }
+    // Figures that move by themselves.
+    all.retain(|name, _| !name.to_ascii_lowercase().starts_with("gtid") && name != "timestamp");
+    all
+}
+
+fn databases(conn: &mut Connection) -> Vec<String> {
+    conn.query("SHOW DATABASES")
+        .unwrap()
+        .texts(0)
+        .map(str::to_owned)
+        .collect()
+}
+
+fn hints() -> Hints {
+    Hints {
+        dump_bytes: Some(700 * MIB),
+        server_memory_available: Some(800 * MIB),
+        allow_local_infile: true,
+        packet_wanted: Some(200 * MIB),
+        ..Hints::default()
+    }
+}
+
+fn disposable(conn: &mut Connection) -> SettingsPlan {
+    plan(conn, Durability::Disposable, &hints()).unwrap()
+}
+
+fn quiet() -> Events {
+    Events::new()
+}
+
+/// Makes the journals of a run look like those of a process that was killed.
+fn kill_owner(lab: &Lab, dir: &RunDir) {
+    let mut child = Command::new("true").spawn().unwrap();
+    let pid = child.id();
+    child.wait().unwrap();
+    let mut journal: Journal = dir.read(RunDir::SETTINGS).unwrap();
+    journal.owner.pid = pid;
+    journal.owner.pid_start = 1;
+    dir.write(RunDir::SETTINGS, &journal).unwrap();
+    if journal.row {
+        let hex: String = serde_json::to_vec(&journal)
+            .unwrap()
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect();
+        let statement = format!(
+            "UPDATE refloat.settings_journal SET journal=x'{hex}' WHERE run='{}'",
+            journal.run
+        );
+        lab.connect().exec(statement).unwrap();
+    }
+}
+
+fn result_of<'a>(report: &'a RevertReport, name: &str) -> &'a RevertResult {
+    &report
+        .settings
+        .iter()
+        .find(|s| s.name == name)
+        .unwrap()
+        .result
+}
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<Event>>);
+
+impl EventSink for Heard {
+    fn event(&self, record: &Record) {
+        self.0.lock().unwrap().push(record.event.clone());
+    }
+}
+
+fn on_every_server(test: impl Fn(&mut Lab)) {
+    for kind in ServerKind::ALL {
+        eprintln!("--- {}", kind.name());
+        test(&mut Lab::start(kind));
+    }
+}
+
+#[test]
+fn settings_on_real_servers() {
+    // One server per kind for all cases: each case must leave it as it was, which the next one checks.
+    on_every_server(|lab| {
+        let before = variables(&mut lab.connect());
+        let schemas = databases(&mut lab.connect());
+        for (name, case) in CASES {
+            eprintln!("    {name}");
+            case(lab);
+            let mut conn = lab.connect();
+            let after = variables(&mut conn);
+            let changed: Vec<_> = before
+                .iter()
+                .filter(|(k, v)| after.get(*k) != Some(v))
+                .collect();
+            assert!(
+                changed.is_empty(),
+                "{name} left these changed (with their old values): {changed:?}"
+            );
+            assert_eq!(databases(&mut conn), schemas, "{name} left a schema");
+            assert!(
+                list(lab.state.path()).unwrap().is_empty(),
+                "{name} left a journal open"
+            );
+        }
+    });
+}
+
+type Case = (&'static str, fn(&mut Lab));
+
+const CASES: &[Case] = &[
+    ("keep", keep),
+    ("apply and revert", apply_and_revert),
+    ("killed, from the folder alone", killed_folder),
+    ("killed, from the row alone", killed_row),
+    ("killed before the changes were confirmed", killed_early),
+    ("the next run puts back first", next_run),
+    ("two runs at once", two_runs),
+    ("changed by someone else", changed_by_someone_else),
+    ("missing privileges", privileges),
+    ("another server's journal", wrong_server),
+    ("a hostile row", hostile_row),
+    ("restarted meanwhile", restarted),
+];
+
+fn keep(lab: &mut Lab) {
+    let mut conn = lab.connect();
+    let plan = plan(&mut conn, Durability::Keep, &hints()).unwrap();
+    assert!(plan.changes.is_empty());
+    assert!(!plan.advice.is_empty());
+    let dir = lab.run();
+    let mut applied = AppliedSettings::apply(&mut conn, &plan, &dir, &quiet()).unwrap();
+    assert!(!dir.has(RunDir::SETTINGS));
+    assert_eq!(applied.revert(&mut conn, &quiet()).unwrap(), None);
+}
+
+fn apply_and_revert(lab: &mut Lab) {
+    let mut conn = lab.connect();
+    let plan = disposable(&mut conn);
+    let names: Vec<_> = plan.changes.iter().map(|c| c.name.as_str()).collect();
+    let mut expected = vec![
+        "innodb_buffer_pool_size",
+        "innodb_flush_log_at_trx_commit",
+        "innodb_io_capacity_max",
+        "innodb_io_capacity",
+        "sync_binlog",
+        "innodb_adaptive_hash_index",
+        "max_allowed_packet",
+    ];
+    if lab.server.kind().is_mariadb() {
+        expected.push("innodb_log_file_size");
+    } else {
+        expected.extend([
+            "innodb_redo_log_capacity",
+            "innodb_doublewrite",
+            "local_infile",
+            "redo_log",
+        ]);
+    }
+    for name in expected {
+        assert!(
+            names.contains(&name),
+            "{name} is not in {names:?}\n{:?}",
+            plan.skipped
+        );
+    }
+    assert_eq!(plan.session.len(), 1, "{plan:?}");
+    let heard = Arc::new(Heard::default());
+    let events = Events::new();
+    events.add(heard.clone());
+    let dir = lab.run();
+    let mut applied = AppliedSettings::apply(&mut conn, &plan, &dir, &events).unwrap();
+    assert!(applied.skipped().is_empty(), "{:?}", applied.skipped());
+    assert_eq!(applied.changes().len(), plan.changes.len());
+    // Proof by another session.
+    let now = variables(&mut lab.connect());
+    for change in applied.changes() {
+        let read = match change.name.as_str() {
+            "redo_log" => &now["Innodb_redo_log_enabled"],
+            name => &now[name],
+        };
+        assert_eq!(Some(read), change.applied.as_ref(), "{}", change.name);
+        assert_ne!(read, &change.old, "{}", change.name);
+    }
+    let said = |f: fn(&Event) -> bool| heard.0.lock().unwrap().iter().filter(|e| f(e)).count();
+    assert_eq!(
+        said(|e| matches!(e, Event::SettingChanged { .. })),
+        plan.changes.len()
+    );
+    let open = list_on_server(&mut conn).unwrap();
+    assert_eq!((open.len(), open[0].alive), (1, Some(true)));
+    assert_eq!(
+        list(lab.state.path()).unwrap()[0].journal,
+        open[0].journal,
+        "both places say the same"
+    );
+
+    let report = applied.revert(&mut conn, &events).unwrap().unwrap();
+    assert!(report.complete && !report.restarted, "{report:?}");
+    assert!(
+        report
+            .settings
+            .iter()
+            .all(|s| s.result == RevertResult::Reverted),
+        "{report:?}"
+    );
+    assert_eq!(
+        said(|e| matches!(e, Event::SettingReverted { .. })),
+        plan.changes.len()
+    );
+    assert!(!applied.is_open());
+    assert_eq!(applied.revert(&mut conn, &events).unwrap(), None);
+}
+
+/// Applies, and loses everything but what is journalled.
+fn abandoned(lab: &mut Lab) -> RunDir {
+    let mut conn = lab.connect();
+    let plan = disposable(&mut conn);
+    let dir = lab.run();
+    let applied = AppliedSettings::apply(&mut conn, &plan, &dir, &quiet()).unwrap();
+    assert!(applied.is_open());
+    dir
+}
+
+fn killed_folder(lab: &mut Lab) {
+    let dir = abandoned(lab);
+    let mut conn = lab.connect();
+    // While the process lives, nobody else may.
+    let mut journal: Journal = dir.read(RunDir::SETTINGS).unwrap();
+    let own = journal.owner.clone();
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    journal.owner.pid = child.id();
+    journal.owner.pid_start = 0;
+    dir.write(RunDir::SETTINGS, &journal).unwrap();
+    let refused = revert_run(&dir, &mut conn, &quiet(), true).unwrap_err();
+    assert!(
+        matches!(refused, SettingsError::StillRunning { .. }),
+        "{refused}"
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
+    journal.owner = own;
+    journal.owner.host = "elsewhere".into();
+    journal.owner.boot_id = "another".into();
+    dir.write(RunDir::SETTINGS, &journal).unwrap();
+    let refused = revert_run(&dir, &mut conn, &quiet(), false).unwrap_err();
+    assert!(
+        matches!(refused, SettingsError::OwnerUnknown { .. }),
+        "{refused}"
+    );
+
+    kill_owner(lab, &dir);
+    conn.exec("DROP DATABASE refloat").unwrap();
+    let mut journal: Journal = dir.read(RunDir::SETTINGS).unwrap();
+    journal.row = false;
+    dir.write(RunDir::SETTINGS, &journal).unwrap();
+    let report = revert_run(&dir, &mut conn, &quiet(), true)
+        .unwrap()
+        .unwrap();
+    assert!(report.complete, "{report:?}");
+    assert_eq!(revert_run(&dir, &mut conn, &quiet(), true).unwrap(), None);
+}
+
+fn killed_row(lab: &mut Lab) {
+    let dir = abandoned(lab);
+    kill_owner(lab, &dir);
+    std::fs::remove_dir_all(dir.path()).unwrap();
+    let mut conn = lab.connect();
+    let (reports, refused) =
+        revert_on_server(&mut conn, Some(lab.state.path()), &quiet(), false).unwrap();
+    assert_eq!((reports.len(), refused.len()), (1, 0));
+    assert!(
+        reports[0].complete && reports[0].settings.len() > 5,
+        "{reports:?}"
+    );
+}
+
+fn killed_early(lab: &mut Lab) {
+    let dir = abandoned(lab);
+    // The journal as it stood before the first change was confirmed.
+    let mut journal: Journal = dir.read(RunDir::SETTINGS).unwrap();
+    for change in &mut journal.changes {
+        change.applied = None;
+    }
+    dir.write(RunDir::SETTINGS, &journal).unwrap();
+    kill_owner(lab, &dir);
+    let mut conn = lab.connect();
+    let report = revert_run(&dir, &mut conn, &quiet(), false)
+        .unwrap()
+        .unwrap();
+    assert!(
+        report
+            .settings
+            .iter()
+            .all(|s| s.result == RevertResult::Reverted),
+        "{report:?}"
+    );
+}
+
+fn next_run(lab: &mut Lab) {
+    let killed = abandoned(lab);
+    kill_owner(lab, &killed);
+    let mut conn = lab.connect();
+    let plan = disposable(&mut conn);
+    // Its plan saw tuned values; what counts is what stands there after putting back.
+    let dir = lab.run();
+    let plan = SettingsPlan {
+        changes: killed_changes(&killed),
+        ..plan
+    };
+    let mut applied = AppliedSettings::apply(&mut conn, &plan, &dir, &quiet()).unwrap();
+    let originals: Journal = killed.read(RunDir::SETTINGS).unwrap();
+    assert!(originals.closed);
+    for (ours, theirs) in applied.changes().iter().zip(&originals.changes) {
+        assert_eq!(
+            (&ours.name, &ours.old),
+            (&theirs.name, &theirs.old),
+            "tuned values are no originals"
+        );
+    }
+    assert!(
+        applied
+            .revert(&mut conn, &quiet())
+            .unwrap()
+            .unwrap()
+            .complete
+    );
+}
+
+fn killed_changes(dir: &RunDir) -> Vec<refloat_run::settings::PlannedChange> {
+    let journal: Journal = dir.read(RunDir::SETTINGS).unwrap();
+    let planned = journal
+        .changes
+        .iter()
+        .map(|c| refloat_run::settings::PlannedChange {
+            name: c.name.clone(),
+            old: c.applied.clone().unwrap(),
+            new: c.new.clone(),
+            reason: c.reason.clone(),
+            gain: String::new(),
+        });
+    planned.collect()
+}
+
+fn two_runs(lab: &mut Lab) {
+    let mut conn = lab.connect();
+    let plan = disposable(&mut conn);
+    let first_dir = lab.run();
+    let mut first = AppliedSettings::apply(&mut conn, &plan, &first_dir, &quiet()).unwrap();
+    let tuned = variables(&mut conn);
+    // The second sees the row even without the first one's folder.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let second_dir = RunDir::create(elsewhere.path(), "load").unwrap();
+    let mut other = lab.connect();
+    let mut second = AppliedSettings::apply(&mut other, &plan, &second_dir, &quiet()).unwrap();
+    assert_eq!(second.left_to(), Some(first_dir.id()));
+    assert_eq!(second.skipped().len(), plan.changes.len());
+    assert_eq!(second.revert(&mut other, &quiet()).unwrap(), None);
+    assert!(
+        variables(&mut conn) == tuned,
+        "the second run touched something"
+    );
+    assert!(first.revert(&mut conn, &quiet()).unwrap().unwrap().complete);
+}
+
+fn changed_by_someone_else(lab: &mut Lab) {
+    let mut conn = lab.connect();
+    let plan = disposable(&mut conn);
+    let mut applied = AppliedSettings::apply(&mut conn, &plan, &lab.run(), &quiet()).unwrap();
+    conn.exec("SET GLOBAL innodb_io_capacity=1234").unwrap();
+    let report = applied.revert(&mut conn, &quiet()).unwrap().unwrap();
+    assert_eq!(
+        result_of(&report, "innodb_io_capacity"),
+        &RevertResult::ChangedBySomeoneElse
+    );
+    assert_eq!(result_of(&report, "sync_binlog"), &RevertResult::Reverted);
+    assert!(report.complete, "left alone is done");
+    assert_eq!(
+        conn.query_value("SELECT @@GLOBAL.innodb_io_capacity")
+            .unwrap()
+            .unwrap(),
+        "1234"
+    );
+    conn.exec("SET GLOBAL innodb_io_capacity=200").unwrap();
+}
+
+fn privileges(lab: &mut Lab) {
+    let mut root = lab.connect();
+    root.exec("CREATE USER plain@'127.0.0.1'").unwrap();
+    root.exec("GRANT SELECT, INSERT ON *.* TO plain@'127.0.0.1'")
+        .unwrap();
+    let mut conn = lab.connect_as("plain");
+    let plan = plan(&mut conn, Durability::Disposable, &hints()).unwrap();
+    assert!(
+        plan.changes.is_empty() && plan.session.is_empty(),
+        "{plan:?}"
+    );
+    assert!(
+        plan.skipped
+            .iter()
+            .any(|s| s.name == "innodb_io_capacity" && s.reason.contains("lacks")),
+        "{plan:?}"
+    );
+    // A plan that somebody with more rights made: the server's refusal is said, and nothing is left behind.
+    let dir = lab.run();
+    let others = disposable(&mut root);
+    let mut applied = AppliedSettings::apply(&mut conn, &others, &dir, &quiet()).unwrap();
+    assert!(applied.changes().is_empty());
+    assert_eq!(applied.skipped().len(), others.changes.len());
+    let journal: Journal = dir.read(RunDir::SETTINGS).unwrap();
+    assert!(!journal.row);
+    applied.revert(&mut conn, &quiet()).unwrap();
+    // Enough for settings, not for a row: the folder alone must do.
+    let more = if lab.server.kind().is_mariadb() {
+        "SUPER, BINLOG ADMIN"
+    } else {
+        "SYSTEM_VARIABLES_ADMIN"
+    };
+    root.exec(format!("GRANT {more} ON *.* TO plain@'127.0.0.1'"))
+        .unwrap();
+    let mut conn = lab.connect_as("plain");
+    let plan = self::plan(&mut conn, Durability::Relaxed, &hints()).unwrap();
+    let dir = lab.run();
+    let applied = AppliedSettings::apply(&mut conn, &plan, &dir, &quiet()).unwrap();
+    assert!(applied.changes().len() > 4, "{:?}", applied.skipped());
+    kill_owner(lab, &dir);
+    let report = revert_run(&dir, &mut conn, &quiet(), false)
+        .unwrap()
+        .unwrap();
+    assert!(report.complete, "{report:?}");
+    root.exec("DROP USER plain@'127.0.0.1'").unwrap();
+}
+
+fn wrong_server(lab: &mut Lab) {
+    let dir = abandoned(lab);
+    kill_owner(lab, &dir);
+    let good: Journal = dir.read(RunDir::SETTINGS).unwrap();
+    let mut bad = good.clone();
+    bad.server.datadir = "/elsewhere/".into();
+    dir.write(RunDir::SETTINGS, &bad).unwrap();
+    let mut conn = lab.connect();
+    let tuned = variables(&mut conn);
+    let error = revert_run(&dir, &mut conn, &quiet(), true).unwrap_err();
+    assert!(
+        matches!(error, SettingsError::WrongServer { .. }),
+        "{error}"
+    );
+    assert!(variables(&mut conn) == tuned);
+    dir.write(RunDir::SETTINGS, &good).unwrap();
+    assert!(
+        revert_run(&dir, &mut conn, &quiet(), false)
+            .unwrap()
+            .unwrap()
+            .complete
+    );
+}
+
+fn hostile_row(lab: &mut Lab) {
+    let dir = abandoned(lab);
+    kill_owner(lab, &dir);
+    let good: Journal = dir.read(RunDir::SETTINGS).unwrap();
+    let mut bad = good.clone();
+    bad.changes[0].name = "general_log".into();
+    bad.changes[0].old = "ON".into();
+    bad.changes[0].applied = Some("OFF".into());
+    bad.changes[1].old = "0; DROP DATABASE mysql".into();
+    dir.write(RunDir::SETTINGS, &bad).unwrap();
+    let mut conn = lab.connect();
+    let report = revert_run(&dir, &mut conn, &quiet(), false)
+        .unwrap()
+        .unwrap();
+    assert!(!report.complete);
+    assert!(matches!(
+        result_of(&report, "general_log"),
+        RevertResult::Failed { .. }
+    ));
+    assert!(matches!(
+        result_of(&report, &bad.changes[1].name),
+        RevertResult::Failed { .. }
+    ));
+    dir.write(RunDir::SETTINGS, &good).unwrap();
+    assert!(
+        revert_run(&dir, &mut conn, &quiet(), false)
+            .unwrap()
+            .unwrap()
+            .complete
+    );
+}
+
+fn restarted(lab: &mut Lab) {
+    std::thread::sleep(Duration::from_secs(4));
+    let dir = abandoned(lab);
+    kill_owner(lab, &dir);
+    // A clean restart: with redo off, a kill would leave a server that does not start again.
+    lab.server.restart().unwrap();
+    let mut conn = lab.connect();
+    let report = revert_run(&dir, &mut conn, &quiet(), false)
+        .unwrap()
+        .unwrap();
+    assert!(report.restarted && report.complete, "{report:?}");
+    assert_eq!(
+        result_of(&report, "innodb_io_capacity"),
+        &RevertResult::AlreadyBack
+    );
+    assert_eq!(path_count(&dir), 2);
+}
+
+fn path_count(dir: &RunDir) -> usize {
+    fn count(path: &Path) -> usize {
+        std::fs::read_dir(path).unwrap().count()
+    }
+    count(dir.path())
+}

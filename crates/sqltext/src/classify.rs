@@ -404,9 +404,11 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
                     StatementKind::Set
                 }
             }
-            None if self.any(&["PASSWORD", "ROLE", "DEFAULT"]) => StatementKind::Account,
-            None if self.any(&["GLOBAL", "PERSIST", "PERSIST_ONLY"]) => StatementKind::SetGlobal,
             None if self.word("STATEMENT") => self.set_statement().unwrap_or(StatementKind::Other),
+            None if self.remaining("PASSWORD") || self.any(&["ROLE", "DEFAULT"]) => {
+                StatementKind::Account
+            }
+            None if self.any(&["GLOBAL", "PERSIST", "PERSIST_ONLY"]) => StatementKind::SetGlobal,
             None => StatementKind::Other,
         }
     }

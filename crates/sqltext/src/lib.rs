@@ -8,6 +8,9 @@
 //! [`RowVisitor`], which receives the values of rows.
 
 pub mod classify;
+pub mod ddl;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod ident;
 pub mod mode;
 pub mod scanner;
@@ -16,6 +19,7 @@ pub mod token;
 pub mod values;
 
 pub use classify::{Danger, ObjectName, StatementKind, classify};
+pub use ddl::{CreateTable, DdlError, Element, parse_create_table, replace_collations};
 pub use ident::{quote_ident, quote_ident_bytes};
 pub use mode::{CharsetFamily, LexMode};
 pub use scanner::{

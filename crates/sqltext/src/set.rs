@@ -85,6 +85,9 @@ impl Reader<'_> {
 
     fn assignment(&mut self, found: &mut Vec<SetAssignment>) -> Option<()> {
         let names = self.at;
+        if self.word("PASSWORD") {
+            return None;
+        }
         if self.word("NAMES") && !self.comes_assign() {
             let charset = self.names_value()?;
             found.push(self.make(SetScope::Names, b"names", charset));

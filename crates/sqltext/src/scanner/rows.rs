@@ -273,7 +273,12 @@ impl Scanner {
         last: bool,
         terminated: bool,
     ) -> Result<Step, ScanError> {
-        let range = rows.start..rows.end;
+        // Blanks behind the comma of the last cut.
+        let blanks = buf[rows.start..rows.end]
+            .iter()
+            .take_while(|&&b| is_blank(b))
+            .count();
+        let range = rows.start + blanks..rows.end;
         let text: Range<usize> = if rows.first {
             self.text_start..rows.end
         } else {

@@ -1,5 +1,9 @@
 //! Tests of the room's public face.
 
+mod corpora;
+mod ddl;
 mod drive;
+mod kinds;
 mod scan_hazards;
 mod scan_props;
+mod values;

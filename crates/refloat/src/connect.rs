@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use refloat_wire::options::ParsedUrl;
+use refloat_wire::options::{ParsedUrl, load_option_files};
 use refloat_wire::{ConnectOptions, Secret};
 
 use clap::{Args, ValueEnum};
@@ -92,8 +92,22 @@ impl ConnectArgs {
             ProgramError::usage(format!("--to: {error}"))
                 .hint("Write it as mysql://USER@HOST:PORT/ or, for a unix socket, mysql://USER@localhost/?socket=PATH")
         })?;
-        let mut options = parsed.options;
-        self.set_flags(url, &mut options);
+        let mut options = ConnectOptions::default();
+        if !self.no_defaults {
+            load_option_files(
+                self.defaults_file.as_deref(),
+                self.defaults_extra_file.as_deref(),
+                context.home(),
+                None,
+            )
+            .and_then(|files| files.apply(&mut options))
+            .context("cannot use the option files")?;
+        }
+        if let Some(password) = context.mysql_pwd() {
+            options.password = Some(Secret::new(password.as_bytes()));
+        }
+        self.set_flags(&mut options);
+        set_url(url, &parsed.options, &mut options);
         if options.user.is_empty()
             && let Some(user) = context.login()
         {
@@ -102,29 +116,62 @@ impl ConnectArgs {
         if self.ask_password {
             let prompt = format!("Password for {}: ", options.describe());
             options.password = Some(ask::password(&prompt).context("cannot ask for the password")?);
-        } else if let Some(password) = context.mysql_pwd() {
-            options.password = Some(Secret::new(password.as_bytes()));
         }
         Ok(options)
     }
 
-    /// Sets what a flag says and the URL does not.
-    fn set_flags(&self, url: &str, options: &mut ConnectOptions) {
-        if let (Some(mode), false) = (
-            self.ssl_mode,
-            url_names(url, "ssl-mode") || url_names(url, "sslmode"),
-        ) {
-            options.ssl_mode = mode.into();
-        }
+    /// Sets what the flags say.
+    fn set_flags(&self, options: &mut ConnectOptions) {
         for (flag, place) in [
             (&self.ssl_ca, &mut options.ssl_ca),
             (&self.ssl_cert, &mut options.ssl_cert),
             (&self.ssl_key, &mut options.ssl_key),
         ] {
-            if place.is_none() {
+            if flag.is_some() {
                 place.clone_from(flag);
             }
         }
+        if let Some(mode) = self.ssl_mode {
+            options.ssl_mode = mode.into();
+        } else if self.ssl_ca.is_some() {
+            // As in the stock clients: who names an authority wants it to be checked.
+            options.ssl_mode = options.ssl_mode.max(refloat_wire::SslMode::VerifyCa);
+        }
+    }
+}
+
+/// Sets what the URL says. An address in it counts as a whole: nothing in an option file leads it to another server.
+fn set_url(url: &str, said: &ConnectOptions, options: &mut ConnectOptions) {
+    if said.host.is_some() || said.port.is_some() || said.socket.is_some() {
+        options.host.clone_from(&said.host);
+        options.port = said.port;
+        options.socket.clone_from(&said.socket);
+    }
+    if !said.user.is_empty() {
+        options.user.clone_from(&said.user);
+    }
+    options.database.clone_from(&said.database);
+    let named = |key: &str| url_names(url, key);
+    if named("ssl-mode") || named("sslmode") || named("ssl-ca") {
+        options.ssl_mode = said.ssl_mode;
+    }
+    for (place, value) in [
+        (&mut options.ssl_ca, &said.ssl_ca),
+        (&mut options.ssl_cert, &said.ssl_cert),
+        (&mut options.ssl_key, &said.ssl_key),
+    ] {
+        if value.is_some() {
+            place.clone_from(value);
+        }
+    }
+    if named("connect-timeout") {
+        options.connect_timeout = said.connect_timeout;
+    }
+    options.read_timeout = said.read_timeout.or(options.read_timeout);
+    options.write_timeout = said.write_timeout.or(options.write_timeout);
+    options.max_allowed_packet = said.max_allowed_packet.or(options.max_allowed_packet);
+    if named("get-server-public-key") {
+        options.get_server_public_key = said.get_server_public_key;
     }
 }
 
@@ -204,24 +251,70 @@ mod tests {
         }
     }
 
+    /// The options for `url` with these flags, as if an option file had said `from_file` before.
+    fn resolved(url: &str, flags: &ConnectArgs, from_file: ConnectOptions) -> ConnectOptions {
+        let mut options = from_file;
+        flags.set_flags(&mut options);
+        set_url(
+            url,
+            &ParsedUrl::parse(url).expect("the URL is good").options,
+            &mut options,
+        );
+        options
+    }
+
     #[test]
-    fn the_url_wins_over_flags() {
-        let args = ConnectArgs {
+    fn the_url_wins_over_flags_and_flags_over_files() {
+        let flags = ConnectArgs {
             ssl_mode: Some(SslMode::Required),
             ssl_ca: Some("flag.pem".into()),
             ..ConnectArgs::default()
         };
-        let resolve = |url: &str| {
-            let mut options = ParsedUrl::parse(url).expect("the URL is good").options;
-            args.set_flags(url, &mut options);
-            options
+        let file = || ConnectOptions {
+            user: "file".to_owned(),
+            ssl_mode: refloat_wire::SslMode::Disabled,
+            ssl_ca: Some("file.pem".into()),
+            ssl_cert: Some("file-cert.pem".into()),
+            ..ConnectOptions::default()
         };
-        let options = resolve("mysql://u@h/");
+        let options = resolved("mysql://h/", &flags, file());
+        assert_eq!(options.user, "file");
         assert_eq!(options.ssl_mode, refloat_wire::SslMode::Required);
         assert_eq!(options.ssl_ca, Some("flag.pem".into()));
-        let options = resolve("mysql://u@h/?ssl_mode=disabled&ssl-ca=url.pem");
+        assert_eq!(options.ssl_cert, Some("file-cert.pem".into()));
+        let options = resolved(
+            "mysql://u@h/?ssl_mode=disabled&ssl-ca=url.pem",
+            &flags,
+            file(),
+        );
+        assert_eq!(options.user, "u");
         assert_eq!(options.ssl_mode, refloat_wire::SslMode::Disabled);
         assert_eq!(options.ssl_ca, Some("url.pem".into()));
+        let options = resolved("mysql://u@h/", &ConnectArgs::default(), file());
+        assert_eq!(options.ssl_mode, refloat_wire::SslMode::Disabled);
+    }
+
+    #[test]
+    fn an_option_file_never_leads_a_url_to_another_server() {
+        let file = || ConnectOptions {
+            host: Some("other".to_owned()),
+            port: Some(3399),
+            socket: Some("/run/other.sock".into()),
+            ..ConnectOptions::default()
+        };
+        let target = |url| {
+            resolved(url, &ConnectArgs::default(), file())
+                .target()
+                .to_string()
+        };
+        assert_eq!(target("mysql://db1/"), "db1:3306");
+        assert_eq!(target("mysql://127.0.0.1:3307/"), "127.0.0.1:3307");
+        assert_eq!(target("mysql://localhost:3307/"), "localhost:3307");
+        assert_eq!(
+            target("mysql://u@/?socket=/run/mine.sock"),
+            "/run/mine.sock"
+        );
+        assert_eq!(target("mysql://"), "other:3399");
     }
 
     #[test]

@@ -17,7 +17,6 @@ pub struct Context {
     login: Option<String>,
     mysql_pwd: Option<OsString>,
     stderr_is_terminal: bool,
-    stdout_is_terminal: bool,
     no_color: bool,
     utf8: bool,
 }
@@ -48,7 +47,6 @@ impl Context {
             mysql_pwd: env::var_os("MYSQL_PWD"),
             stderr_is_terminal: std::io::stderr().is_terminal()
                 && var("TERM").is_none_or(|term| term != "dumb"),
-            stdout_is_terminal: std::io::stdout().is_terminal(),
             no_color: var("NO_COLOR").is_some(),
             // The first of these that is set decides, as in setlocale(3).
             utf8: var("LC_ALL")
@@ -84,11 +82,6 @@ impl Context {
     /// May lines on stderr be drawn again and again?
     pub fn stderr_is_terminal(&self) -> bool {
         self.stderr_is_terminal
-    }
-
-    /// Does a person read stdout?
-    pub fn stdout_is_terminal(&self) -> bool {
-        self.stdout_is_terminal
     }
 
     /// Can the terminal show more than ASCII?

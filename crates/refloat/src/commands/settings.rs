@@ -1,10 +1,19 @@
 //! `refloat settings`: what was changed on which server, and the way back.
 
-use clap::{Args, Subcommand};
+use std::io::Write as _;
 
-use crate::connect::ConnectArgs;
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use refloat_run::settings::{
+    self, Durability, Hints, OpenRun, RevertReport, RevertResult, ServerMark,
+};
+use refloat_run::{Events, RunDir};
+use refloat_wire::Connection;
+use serde_json::json;
+
+use crate::connect::{ConnectArgs, TargetArgs};
 use crate::context::Context;
-use crate::exit::{Exit, ProgramError};
+use crate::exit::{self, Exit, ProgramError};
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -14,10 +23,10 @@ EXAMPLES:
   What would a load change on this server, and what does each setting stand at now?
       refloat settings show --to mysql://root@db1/
 
-  Put back what a killed run left behind, on every server that the journal knows:
+  Which servers have something to be put back?
       refloat settings revert
 
-  On one server only:
+  Put back what a killed run left behind on one of them:
       refloat settings revert --to mysql://root@db1/
 
 A setting is written to the journal before it is changed, so this works after kill -9 and after a
@@ -39,7 +48,7 @@ enum SettingsCommand {
     List(ListArgs),
     /// Show the settings of a server that matter for speed, and what they stand at
     #[command(after_long_help = AFTER_HELP)]
-    Show(ServerArgs),
+    Show(ShowArgs),
     /// Put back what runs have changed
     #[command(after_long_help = AFTER_HELP)]
     Revert(ServerArgs),
@@ -47,14 +56,7 @@ enum SettingsCommand {
 
 #[derive(Debug, Args)]
 struct ListArgs {
-    /// Print the result as JSON on stdout
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, Args)]
-struct ServerArgs {
-    /// Only this server; without it, every server that the journal knows
+    /// Ask this server too: it has a journal of its own, also of runs that other machines started
     #[arg(long = "to", value_name = "URL", help_heading = "Connection")]
     to: Option<String>,
 
@@ -66,10 +68,273 @@ struct ServerArgs {
     json: bool,
 }
 
-pub fn run(args: SettingsArgs, _context: &Context) -> anyhow::Result<Exit> {
+#[derive(Debug, Args)]
+struct ShowArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+
+    /// Print the result as JSON on stdout
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct ServerArgs {
+    /// Put back runs that were started on other machines too
+    ///
+    /// Whether such a run still works cannot be seen from here: be sure that it does not.
+    #[arg(long)]
+    force: bool,
+
+    /// The server; without it, the servers that the journal knows are named
+    #[arg(long = "to", value_name = "URL", help_heading = "Connection")]
+    to: Option<String>,
+
+    #[command(flatten)]
+    options: ConnectArgs,
+
+    /// Print the result as JSON on stdout
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+pub fn run(args: SettingsArgs, context: &Context) -> anyhow::Result<Exit> {
     match args.command {
-        SettingsCommand::List(_) | SettingsCommand::Show(_) | SettingsCommand::Revert(_) => {
-            Err(ProgramError::new(Exit::Failed, "settings is not in this build yet").into())
+        SettingsCommand::List(args) => list(&args, context),
+        SettingsCommand::Show(args) => show(&args, context),
+        SettingsCommand::Revert(args) => revert(&args, context),
+    }
+}
+
+/// What the journals of this machine, and of one server if it is named, still hold.
+fn list(args: &ListArgs, context: &Context) -> anyhow::Result<Exit> {
+    let mut open =
+        settings::list(context.state_dir()).context("cannot read the journals of settings")?;
+    if let Some(url) = &args.to {
+        let mut conn = connect(url, &args.options, context)?;
+        let server = mark(&conn);
+        open.retain(|run| run.journal.server.same_server(&server));
+        for run in
+            settings::list_on_server(&mut conn).context("cannot read the server's own journal")?
+        {
+            if !open
+                .iter()
+                .any(|known| known.journal.run == run.journal.run)
+            {
+                open.push(run);
+            }
         }
+    }
+    print_list(&open, args.json)?;
+    Ok(if open.is_empty() {
+        Exit::Done
+    } else {
+        Exit::SettingsPending
+    })
+}
+
+fn print_list(open: &[OpenRun], json: bool) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        let runs: Vec<_> = open
+            .iter()
+            .map(|run| json!({ "alive": run.alive, "journal": run.journal }))
+            .collect();
+        writeln!(
+            out,
+            "{}",
+            serde_json::to_string_pretty(&json!({ "open": runs }))?
+        )?;
+        return Ok(());
+    }
+    if open.is_empty() {
+        writeln!(out, "no setting is left to be put back")?;
+    }
+    for run in open {
+        let journal = &run.journal;
+        let state = match run.alive {
+            Some(true) => "still working: it puts them back itself",
+            Some(false) => "ended without putting them back",
+            None => "ran on another machine",
+        };
+        writeln!(
+            out,
+            "{}: run {} of {}, {state}",
+            journal.server.peer, journal.run, journal.created
+        )?;
+        for change in &journal.changes {
+            writeln!(
+                out,
+                "  {}: {} -> {}  ({})",
+                change.name, change.old, change.new, change.reason
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// What a load would change on this server at each level, and what only a restart could.
+fn show(args: &ShowArgs, context: &Context) -> anyhow::Result<Exit> {
+    let mut conn = connect(&args.target.to, &args.target.options, context)?;
+    let hints = Hints::default();
+    let plan = |conn: &mut Connection, level| {
+        settings::plan(conn, level, &hints).context("cannot read the server's settings")
+    };
+    let relaxed = plan(&mut conn, Durability::Relaxed)?;
+    let disposable = plan(&mut conn, Durability::Disposable)?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(
+            out,
+            "{}",
+            serde_json::to_string_pretty(&json!({ "relaxed": relaxed, "disposable": disposable }))?
+        )?;
+        return Ok(Exit::Done);
+    }
+    for plan in [&relaxed, &disposable] {
+        writeln!(out, "with --durability {}:", plan.durability)?;
+        if plan.changes.is_empty() {
+            writeln!(out, "  nothing would be changed")?;
+        }
+        for change in &plan.changes {
+            writeln!(
+                out,
+                "  {}: {} -> {}  ({})",
+                change.name, change.old, change.new, change.reason
+            )?;
+        }
+        for skipped in &plan.skipped {
+            writeln!(out, "  {}: left alone: {}", skipped.name, skipped.reason)?;
+        }
+    }
+    if !relaxed.advice.is_empty() {
+        writeln!(out, "what you could change:")?;
+    }
+    for advice in &relaxed.advice {
+        let how = if advice.restart {
+            ", with a restart"
+        } else {
+            ""
+        };
+        writeln!(
+            out,
+            "  {}: {} -> {}{how}  ({}; {})",
+            advice.name, advice.now, advice.better, advice.reason, advice.gain
+        )?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Puts back what one server's own journal and the journals of this machine hold.
+fn revert(args: &ServerArgs, context: &Context) -> anyhow::Result<Exit> {
+    let open =
+        settings::list(context.state_dir()).context("cannot read the journals of settings")?;
+    let Some(url) = &args.to else {
+        if open.is_empty() {
+            print_reports(&[], args.json)?;
+            return Ok(Exit::Done);
+        }
+        let mut peers: Vec<&str> = open
+            .iter()
+            .map(|run| run.journal.server.peer.as_str())
+            .collect();
+        peers.sort_unstable();
+        peers.dedup();
+        return Err(ProgramError::new(
+            Exit::SettingsPending,
+            format!("settings are still changed on: {}", peers.join(", ")),
+        )
+        .hint("Name the server, one at a time: refloat settings revert --to URL")
+        .into());
+    };
+    let mut conn = connect(url, &args.options, context)?;
+    let server = mark(&conn);
+    let events = Events::new();
+    let (mut reports, mut refused) =
+        settings::revert_on_server(&mut conn, Some(context.state_dir()), &events, args.force)
+            .context("cannot put back what the server's own journal says")?;
+    for run in open
+        .iter()
+        .filter(|run| run.journal.server.same_server(&server))
+    {
+        if reports.iter().any(|report| report.run == run.journal.run) {
+            continue;
+        }
+        let dir = RunDir::open(context.state_dir(), &run.journal.run)?;
+        match settings::revert_run(&dir, &mut conn, &events, args.force) {
+            Ok(report) => reports.extend(report),
+            Err(error) => refused.push(error),
+        }
+    }
+    print_reports(&reports, args.json)?;
+    let mut said = Vec::new();
+    for error in &refused {
+        let text = error.to_string();
+        if !said.contains(&text) {
+            exit::print_line("warning", &text, context.colour());
+            said.push(text);
+        }
+    }
+    let complete = refused.is_empty() && reports.iter().all(|report| report.complete);
+    Ok(if complete {
+        Exit::Done
+    } else {
+        Exit::SettingsPending
+    })
+}
+
+fn print_reports(reports: &[RevertReport], json: bool) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(
+            out,
+            "{}",
+            serde_json::to_string_pretty(&json!({ "reverted": reports }))?
+        )?;
+        return Ok(());
+    }
+    if reports.is_empty() {
+        writeln!(out, "no setting is left to be put back")?;
+    }
+    for report in reports {
+        let restarted = if report.restarted {
+            ", which was restarted meanwhile"
+        } else {
+            ""
+        };
+        writeln!(out, "{}{restarted}: run {}", report.server, report.run)?;
+        for setting in &report.settings {
+            let what = match &setting.result {
+                RevertResult::Reverted => "put back".to_owned(),
+                RevertResult::AlreadyBack => "was back already".to_owned(),
+                RevertResult::GoneWithRestart => "gone with the restart".to_owned(),
+                RevertResult::ChangedBySomeoneElse => format!(
+                    "left alone: somebody has changed it since ({} before the run)",
+                    setting.original
+                ),
+                RevertResult::Failed { reason } => format!("FAILED: {reason}"),
+            };
+            writeln!(out, "  {}: {}  {what}", setting.name, setting.now)?;
+        }
+    }
+    Ok(())
+}
+
+fn connect(url: &str, options: &ConnectArgs, context: &Context) -> anyhow::Result<Connection> {
+    let target = options.resolve(url, context)?;
+    Connection::connect(&target).with_context(|| format!("cannot connect to {}", target.describe()))
+}
+
+/// The server at the other side, to be compared with those in journals. Its start is left out.
+fn mark(conn: &Connection) -> ServerMark {
+    let identity = conn.identity();
+    ServerMark {
+        peer: conn.server().peer.clone(),
+        uuid: identity.uuid.clone(),
+        hostname: identity.hostname.clone(),
+        port: identity.port,
+        datadir: identity.datadir.clone(),
+        version: identity.version.clone(),
+        started: 0,
     }
 }

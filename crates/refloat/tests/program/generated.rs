@@ -74,7 +74,7 @@ fn a_reader_that_goes_away_is_no_error() {
         .args(["-c", "set -o pipefail; \"$0\" completions bash | head -c 10 >/dev/null; exit ${PIPESTATUS[0]}", program])
         .output()
         .expect("bash is there");
-    assert!(output.status.success(), "{:?}", output);
+    assert!(output.status.success(), "{output:?}");
     assert!(
         output.stderr.is_empty(),
         "{}",

@@ -7,8 +7,12 @@ use refloat_wire::ConnectOptions;
 use super::args::{self, LoadArgs};
 
 /// What the flags ask for. Where a flag is missing the engine's own default stays.
-pub fn from_args(args: &LoadArgs, target: ConnectOptions) -> LoadOptions {
+///
+/// A database in the URL is the one for dumps that name none. It need not be there yet, so the connection does not ask for it.
+pub fn from_args(args: &LoadArgs, mut target: ConnectOptions) -> LoadOptions {
+    let database = args.what.database.clone().or(target.database.take());
     let mut options = LoadOptions::new(&args.source, target);
+    options.database = database;
     what(&mut options, &args.what);
     how(&mut options, &args.how);
     trouble(&mut options, &args.trouble);
@@ -16,7 +20,6 @@ pub fn from_args(args: &LoadArgs, target: ConnectOptions) -> LoadOptions {
 }
 
 fn what(options: &mut LoadOptions, args: &args::WhatArgs) {
-    options.database.clone_from(&args.database);
     options.tables = args
         .tables
         .iter()

@@ -261,6 +261,7 @@ impl Connection {
 
     /// Closes the socket at once, whatever is under way. The server rolls back what was not committed.
     pub fn abort(&mut self) {
+        self.loading = false;
         self.link.close();
     }
 
@@ -330,6 +331,7 @@ impl Connection {
 
     /// Sends a command of `prefix` and `body` after checking its length.
     pub(crate) fn send_command(&mut self, prefix: &[u8], body: &[u8]) -> Result<(), Error> {
+        self.link.check_open()?;
         if self.loading {
             return Err(Error::Busy {
                 what: "a LOAD DATA stream is open",
@@ -342,7 +344,6 @@ impl Connection {
                 limit: self.max_allowed_packet.saturating_sub(1),
             });
         }
-        self.link.check_open()?;
         self.link.framed.set_sequence(0);
         self.link.send(Phase::Send, prefix, body)?;
         self.pending.push_back(self.link.framed.sequence());

@@ -85,10 +85,14 @@ impl Connection {
             failed: None,
             sent: 0,
         };
-        let sent = send(&mut stream);
-        let flushed = if sent.is_ok() { stream.flush() } else { Ok(()) };
+        let outcome = send(&mut stream);
+        let flushed = if outcome.is_ok() {
+            stream.flush()
+        } else {
+            Ok(())
+        };
         let failed = stream.failed.take();
-        match (failed, sent, flushed) {
+        match (failed, outcome, flushed) {
             (None, Ok(()), Ok(())) => self.load_finish(),
             (Some(error), ..) | (None, Ok(()), Err(error)) => {
                 self.abort();

@@ -67,7 +67,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn any_length_near_a_border_comes_back(packets in 0..3_usize, off in -5..6_i64, prefix in 0..8_usize, step in 1_000..5_000_000_usize) {
-        let length = (packets * MAX_PAYLOAD) as i64 + off;
+        let length = i64::try_from(packets * MAX_PAYLOAD).unwrap() + off;
         if length >= 0 {
             round_trip(prefix, length as usize, step);
         }

@@ -332,7 +332,7 @@ impl OptionFiles {
                 reason,
             };
             match option.key.as_str() {
-                "user" => options.user = text.unwrap_or_default().to_owned(),
+                "user" => text.unwrap_or_default().clone_into(&mut options.user),
                 "password" => options.password.clone_from(&option.value),
                 "host" => options.host = text.map(str::to_owned),
                 "port" => {
@@ -343,7 +343,7 @@ impl OptionFiles {
                 }
                 "database" => options.database = text.map(str::to_owned),
                 "protocol" if text.is_some_and(|t| t.eq_ignore_ascii_case("tcp")) => {
-                    options.socket = None
+                    options.socket = None;
                 }
                 // MariaDB's own words for TLS.
                 "ssl" | "skip-ssl" | "ssl-verify-server-cert" | "skip-ssl-verify-server-cert" => {

@@ -173,7 +173,7 @@ pub(super) fn set(options: &mut ConnectOptions, key: &str, value: &str) -> Resul
                 value
                     .parse()
                     .map_err(|_| wrong("it takes a number of bytes"))?,
-            )
+            );
         }
         "get-server-public-key" => {
             options.get_server_public_key = match value {

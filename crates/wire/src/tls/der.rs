@@ -44,7 +44,7 @@ pub(super) struct PublicKey<'a> {
 }
 
 impl<'a> PublicKey<'a> {
-    /// From the content of a SubjectPublicKeyInfo.
+    /// From the content of a `SubjectPublicKeyInfo`.
     pub(super) fn parse(content: &'a [u8]) -> Option<Self> {
         let mut d = Der(content);
         let algorithm = d.expect(SEQUENCE)?;

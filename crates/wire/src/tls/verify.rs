@@ -187,5 +187,9 @@ fn check_name(
     {
         return Ok(());
     }
-    Err(CertificateError::NotValidForName.into())
+    Err(CertificateError::NotValidForNameContext {
+        expected: name.to_owned(),
+        presented: fields.common_name.map(str::to_owned).into_iter().collect(),
+    }
+    .into())
 }

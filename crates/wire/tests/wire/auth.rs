@@ -178,13 +178,11 @@ fn unix_socket_accounts() {
         } else {
             how
         };
-        if user != "root" {
-            account(&mut c, user, &how);
-        } else {
-            c.exec("CREATE OR REPLACE USER root@'127.0.0.9' IDENTIFIED VIA unix_socket")
-                .unwrap();
+        if user == "root" {
             c.exec("ALTER USER root@localhost IDENTIFIED VIA unix_socket")
                 .unwrap();
+        } else {
+            account(&mut c, user, &how);
         }
         let options = ConnectOptions {
             user: user.to_owned(),

@@ -27,18 +27,18 @@ fn a_hundred_thousand_rows_of_every_kind() {
         for id in 0..ROWS {
             p.put_u64(u64::MAX - id);
             if id % 3 == 0 {
-                p.put_null()
+                p.put_null();
             } else {
-                p.put_i64(-(id as i64))
+                p.put_i64(-id.cast_signed());
             }
             p.put_with(600, |out| {
-                out.extend_from_slice("é".repeat(id as usize % 120).as_bytes())
+                out.extend_from_slice("é".repeat(id as usize % 120).as_bytes());
             });
             p.put_bytes(&all[..(id % 257) as usize]);
-            if id % 2 == 0 {
-                p.put_default()
+            if id.is_multiple_of(2) {
+                p.put_default();
             } else {
-                p.put_i32(id as i32)
+                p.put_i32(id as i32);
             }
             p.put_f64(id as f64 / 8.0);
             p.put_bytes(format!("{id}.0123456789").as_bytes());
@@ -58,12 +58,12 @@ fn a_hundred_thousand_rows_of_every_kind() {
             let id: u64 = seen;
             let text = |i: usize| std::str::from_utf8(row.cell(i).unwrap()).unwrap();
             assert_eq!(text(0), id.to_string());
-            assert_eq!(row.cell(1).is_none(), id % 3 == 0);
+            assert_eq!(row.cell(1).is_none(), id.is_multiple_of(3));
             assert_eq!(text(2), "é".repeat(id as usize % 120));
             assert_eq!(row.cell(3).unwrap(), &all[..(id % 257) as usize]);
             assert_eq!(
                 text(4),
-                if id % 2 == 0 {
+                if id.is_multiple_of(2) {
                     "42".to_owned()
                 } else {
                     id.to_string()
@@ -144,7 +144,7 @@ fn packets_over_sixteen_megabytes_and_sent_ahead() {
         p.end_row();
         c.bulk_send(&p).unwrap();
         assert!(c.read_result().unwrap_err().is_duplicate_key());
-        for _ in 0..7 {
+        for _ in 0..8 {
             p.put_i32(1);
             p.put_bytes(&big);
             p.end_row();

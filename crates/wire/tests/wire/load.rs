@@ -93,7 +93,7 @@ fn a_source_that_fails_commits_nothing() {
             // Dropping the connection in the middle does the same.
             let mut c = c.reconnect().unwrap();
             c.load_begin(LOAD).unwrap();
-            c.load_write(&b"1\tx\n".repeat(1)).unwrap();
+            c.load_write(b"1\tx\n").unwrap();
             let id = c.server().connection_id;
             drop(c);
             assert_empty(&mut watcher, id);

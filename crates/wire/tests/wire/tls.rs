@@ -5,6 +5,9 @@ use crate::common::{ALL, ca, sandbox, tcp, unix};
 use refloat_sandbox::{ServerKind, StartOptions, Tls};
 use refloat_wire::{ConnectOptions, Connection, Error, SslMode};
 
+/// Another way to write 127.0.0.1, which no certificate here carries.
+const ALIAS: &str = "::ffff:127.0.0.1";
+
 fn openssl(folder: &Path, arguments: &str) {
     let out = Command::new("openssl")
         .args(arguments.split(' '))
@@ -81,16 +84,16 @@ fn every_mode_with_a_good_and_a_bad_authority() {
                 Err(Error::Options { .. })
             ));
         }
-        // The name: localhost and 127.0.0.1 are in the certificate, 127.0.0.2 leads to the same server and is not.
+        // The name: localhost and 127.0.0.1 are in the certificate, the alias leads to the same server and is not.
         let named = |host: &str, ssl_mode| ConnectOptions {
             host: Some(host.to_owned()),
             ..with(ssl_mode, Some(ca(kind)))
         };
         assert!(
-            refused(&named("127.0.0.2", SslMode::VerifyIdentity)).contains("not valid for name"),
+            refused(&named(ALIAS, SslMode::VerifyIdentity)).contains("not valid for name"),
             "{kind}"
         );
-        Connection::connect(&named("127.0.0.2", SslMode::VerifyCa)).unwrap();
+        Connection::connect(&named(ALIAS, SslMode::VerifyCa)).unwrap();
         Connection::connect(&named("localhost", SslMode::VerifyIdentity)).unwrap();
         // A socket is not encrypted unless asked for, and can be.
         assert!(!Connection::connect(&unix(kind)).unwrap().server().is_tls);
@@ -195,7 +198,7 @@ fn certificates_that_webpki_would_not_read() {
             }
         }
         let elsewhere = ConnectOptions {
-            host: Some("127.0.0.2".into()),
+            host: Some(ALIAS.to_owned()),
             ..with(SslMode::VerifyIdentity, Some(at("ca.pem")))
         };
         let reason = refused(&elsewhere);

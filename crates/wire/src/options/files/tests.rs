@@ -71,7 +71,7 @@ fn the_reader_agrees_with_the_stock_one() {
     assert!(stock.status.success());
     let stock: Vec<String> = String::from_utf8_lossy(&stock.stdout)
         .lines()
-        .map(|l| normal(l))
+        .map(normal)
         .collect();
     assert!(stock.len() > 10, "{stock:?}");
     assert_eq!(lines(&ours), stock);
@@ -159,7 +159,7 @@ fn named_files_must_exist_and_lines_must_make_sense() {
         fs::write(&file, text).unwrap();
         match load_option_files(Some(&file), None, None, None) {
             Err(error @ OptionFilesError::Line { line: found, .. }) if found == line => {
-                assert!(!error.to_string().contains("hunter2"))
+                assert!(!error.to_string().contains("hunter2"));
             }
             other => panic!("{text:?}: {other:?}"),
         }

@@ -149,3 +149,8 @@ pub fn plan(
     let facts = Facts::read(conn)?;
     Ok(catalog::plan(&facts, durability, hints))
 }
+
+/// [`plan`] from facts that were read before.
+pub fn plan_for(facts: &Facts, durability: Durability, hints: &Hints) -> SettingsPlan {
+    catalog::plan(facts, durability, hints)
+}

@@ -1,0 +1,290 @@
+//! Loading a dump: from text to rows in a server, in parallel, with proof.
+//!
+//! [`load`] is the recipe. The conductor reads the dump and keeps its order; workers write rows; indexes and foreign keys
+//! follow; at the end everything is counted and compared. Read [`conductor`](self) first in the source for how order is
+//! kept, and `docs/design/load.md` for why.
+
+mod bound;
+mod chunk;
+mod chunk_size;
+mod conductor;
+mod context;
+mod definition;
+mod encode;
+mod error;
+mod foreign_keys;
+mod indexes;
+mod options;
+mod outcome;
+mod outline;
+mod pattern;
+mod phases;
+mod plan;
+mod preflight;
+mod proof;
+mod queue;
+mod rows;
+mod session;
+mod table;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use refloat_run::settings::{AppliedSettings, Durability, Facts, Hints, SettingsPlan};
+use refloat_run::machine::Machine;
+use refloat_run::probe::ServerProbe;
+use refloat_run::progress::Phase;
+use refloat_run::{Cancel, Event, Events, Progress, RunDir};
+use refloat_store::{Compression, Input};
+use refloat_wire::Connection;
+
+pub use error::{LoadError, LoadFailure, Refusal};
+pub use options::{
+    BinlogMode, ExistingPolicy, ForeignKeyMode, IndexMode, LoadOptions, MEMORY_DEFAULT, OnError, StatementClass, SystemSchemaMode, WritePath,
+};
+pub use outcome::{
+    Bounded, LoadOutcome, LoadWarning, OrphanRows, PhaseTime, Proof, ProofDifference, StatementFailure, TableOutcome,
+};
+pub use plan::{LoadPlan, PlannedTable, plan};
+
+use chunk_size::ChunkSize;
+use conductor::Conductor;
+use context::{Context, Setup};
+use phases::Phases;
+use preflight::Preflight;
+use queue::Queue;
+
+/// Memory that is neither rows in flight nor packets: connections, decompressor, the program itself.
+const MEMORY_FIXED: usize = 56 << 20;
+/// Least memory for rows in flight, whatever the ceiling says.
+const MEMORY_ROWS_MIN: usize = 8 << 20;
+/// Largest chunk that the search for a good size may reach.
+const CHUNK_BYTES_MAX: usize = 64 << 20;
+/// Text per compressed byte that is assumed until the dump was read.
+const COMPRESSION_GUESS: u64 = 4;
+/// Memory for sorting index entries, on servers that can be told, when nothing is known about the machine.
+const INDEX_MEMORY: u64 = 256 << 20;
+
+/// What a load needs besides its options.
+#[derive(Debug, Clone)]
+pub struct LoadRun {
+    /// The run's folder: events and the settings journal go there.
+    pub dir: RunDir,
+    /// Ends the load early.
+    pub cancel: Cancel,
+    /// What the run says.
+    pub events: Events,
+    /// Where the run stands.
+    pub progress: Progress,
+}
+
+/// Loads a dump.
+///
+/// # Errors
+/// [`LoadFailure`] carries why it stopped and what was done until then. An `Ok` outcome may still have found differences:
+/// see [`LoadOutcome::proven`].
+pub fn load(options: &LoadOptions, run: &LoadRun) -> Result<LoadOutcome, LoadFailure> {
+    let started = Instant::now();
+    let mut outcome = LoadOutcome { run: run.dir.id().to_string(), target: options.target.describe(), ..LoadOutcome::default() };
+    let clock = Arc::new(Phases::new(run));
+    let result = run_load(options, run, &mut outcome, &clock);
+    outcome.phases = clock.end();
+    outcome.seconds = started.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => Ok(outcome),
+        Err(error) => Err(LoadFailure { error, outcome: Box::new(outcome) }),
+    }
+}
+
+fn run_load(options: &LoadOptions, run: &LoadRun, outcome: &mut LoadOutcome, clock: &Arc<Phases>) -> Result<(), LoadError> {
+    clock.enter(Phase::Preflight);
+    let mut input = open_source(options, run)?;
+    outcome.source = input.name().to_owned();
+    let outline = preflight::look_at_source(options, &mut input)?;
+    let mut control = connect(options)?;
+    outcome.server = format!("{} {}", control.server().vendor, control.server().version_string);
+    let facts = Facts::read(&mut control)?;
+    let preflight = preflight::look_at_server(options, &mut control, &facts, outline)?;
+    outcome.advice.clone_from(&preflight.advice);
+    clock.enter(Phase::Settings);
+    let settings = plan_settings(options, &facts, &preflight, input_bytes(&input));
+    outcome.advice.extend(settings.advice.iter().map(advice_line));
+    announce(options, run, outcome, &input, &settings);
+    let mut applied = AppliedSettings::apply(&mut control, &settings, &run.dir, &run.events)?;
+    outcome.settings_changed = applied.changes().iter().map(|change| format!("{}: {} -> {} ({})", change.name, change.old, change.new, change.reason)).collect();
+    let result = with_settings(options, run, outcome, clock, &mut input, control, &preflight, &settings);
+    clock.enter(Phase::Revert);
+    let reverted = put_back(options, run, outcome, &mut applied);
+    run.progress.set_phase(Phase::Done);
+    result?;
+    reverted?;
+    finish(outcome)
+}
+
+/// The load proper, with the server's settings as planned.
+#[expect(clippy::too_many_arguments, reason = "the middle of one recipe, split off so that settings are put back whatever happens here")]
+fn with_settings(
+    options: &LoadOptions,
+    run: &LoadRun,
+    outcome: &mut LoadOutcome,
+    clock: &Arc<Phases>,
+    input: &mut Input,
+    mut control: Connection,
+    preflight: &Preflight,
+    settings: &SettingsPlan,
+) -> Result<(), LoadError> {
+    if settings.changes.iter().any(|change| change.name == "max_allowed_packet" || change.name == "local_infile") {
+        // Both are taken over by a session when it begins.
+        control = control.reconnect().map_err(|error| LoadError::server("connecting again after settings were changed", error))?;
+    }
+    let facts = Facts::read(&mut control)?;
+    let write_path = preflight::path_now(options, &facts, preflight.write_path);
+    if write_path != preflight.write_path {
+        outcome.advice.retain(|line| !preflight.advice.contains(line));
+    }
+    let rows_memory = options.max_memory.saturating_sub(MEMORY_FIXED + options.threads * 2 * worker::PACKET_TARGET).max(MEMORY_ROWS_MIN);
+    let chunk_max = (rows_memory / (options.threads + 1)).min(CHUNK_BYTES_MAX);
+    let probe = ServerProbe::find(&control.identity().hostname, control.identity().port);
+    let binlog_off = settings.session.iter().any(|change| change.name == "sql_log_bin");
+    let setup = Setup {
+        options: options.clone(),
+        source: outcome.source.clone(),
+        cancel: run.cancel.clone(),
+        progress: run.progress.clone(),
+        events: run.events.clone(),
+        phases: Arc::clone(clock),
+        identity: control.identity().clone(),
+        server_is_local: probe.is_some(),
+        write_path,
+        chunk_size: ChunkSize::new(options.chunk_bytes, chunk_max),
+        binlog_off,
+        index_memory: Machine::here().filter(|_| probe.is_some()).map_or(INDEX_MEMORY, |machine| machine.memory_available / 8),
+    };
+    let ctx = Arc::new(Context::new(setup));
+    preflight::control_connection(options, &mut control)?;
+    if binlog_off {
+        control.exec("SET SESSION sql_log_bin = 0").map_err(|error| LoadError::server("switching the binary log off for the session", error))?;
+    }
+    run.progress.set_source(input.total_bytes(), Arc::clone(input.raw_position()));
+    if let Some(outline) = &preflight.outline {
+        run.progress.set_tables_total(outline.tables);
+    }
+    let watch = bound::Watch::start(&ctx, probe, &mut control);
+    clock.enter(Phase::Data);
+    let queue = Queue::new(rows_memory, run.cancel.clone());
+    let source_bytes = (input.compression() == Compression::None).then(|| input.total_bytes()).flatten();
+    let mut conductor = Conductor::new(&ctx, &queue, control, source_bytes)?;
+    let kill = conductor.kill_on_cancel();
+    let result = std::thread::scope(|scope| {
+        for _ in 0..options.threads.max(1) {
+            scope.spawn(|| worker::run(&ctx, &queue));
+        }
+        let result = conductor.run(input).and_then(|()| {
+            outcome.bound_by = watch.verdict(&mut conductor.catalog);
+            clock.enter(Phase::Proof);
+            conductor.prove()
+        });
+        // Workers end with the queue; after an error they have nothing left to do.
+        match &result {
+            Ok(_) => queue.end(),
+            Err(_) => queue.stop(),
+        }
+        result
+    });
+    drop(kill);
+    conductor.report(outcome);
+    match result {
+        Ok(proof) => {
+            outcome.proof = proof;
+            Ok(())
+        }
+        Err(_) if run.cancel.is_cancelled() => Err(ctx.interrupted()),
+        // What a worker ran into says more than that the queue has ended.
+        Err(error) => Err(queue.take_error().unwrap_or(error)),
+    }
+}
+
+fn open_source(options: &LoadOptions, run: &LoadRun) -> Result<Input, LoadError> {
+    let mut input = if options.source.as_os_str() == "-" { Input::stdin()? } else { Input::open(&options.source)? };
+    input.cancel_flag(run.cancel.flag());
+    Ok(input)
+}
+
+fn connect(options: &LoadOptions) -> Result<Connection, LoadError> {
+    Connection::connect(&options.target).map_err(|error| LoadError::server(format!("connecting to {}", options.target.describe()), error))
+}
+
+/// Bytes of text that the source will give, as far as that can be told.
+fn input_bytes(input: &Input) -> Option<u64> {
+    let factor = if input.compression() == Compression::None { 1 } else { COMPRESSION_GUESS };
+    input.total_bytes().map(|bytes| bytes * factor)
+}
+
+/// How far settings may be changed: as asked, or relaxed where nobody else's data is at stake.
+pub(crate) fn durability(options: &LoadOptions, preflight: &Preflight) -> Durability {
+    options.durability.unwrap_or(if preflight.empty_server { Durability::Relaxed } else { Durability::Keep })
+}
+
+fn plan_settings(options: &LoadOptions, facts: &Facts, preflight: &Preflight, dump_bytes: Option<u64>) -> SettingsPlan {
+    let level = durability(options, preflight);
+    let near = preflight.server_is_local;
+    let datadir = facts.get("datadir").map(std::path::PathBuf::from);
+    let hints = Hints {
+        dump_bytes,
+        server_memory_available: Machine::here().filter(|_| near).map(|machine| machine.memory_available),
+        server_disk_available: datadir.filter(|_| near).and_then(|path| refloat_run::machine::disk_available(&path)),
+        allow_local_infile: matches!(options.write_path, WritePath::Auto | WritePath::LoadData),
+        skip_binlog: options.binlog == BinlogMode::Off,
+        packet_wanted: None,
+    };
+    let mut plan = refloat_run::settings::plan_for(facts, level, &hints);
+    if options.binlog == BinlogMode::Keep {
+        plan.session.retain(|change| change.name != "sql_log_bin");
+    }
+    plan
+}
+
+fn advice_line(advice: &refloat_run::settings::Advice) -> String {
+    let restart = if advice.restart { ", needs a restart of the server" } else { "" };
+    format!("{} = {} would be better than {}: {} ({}{restart})", advice.name, advice.better, advice.now, advice.reason, advice.gain)
+}
+
+fn announce(options: &LoadOptions, run: &LoadRun, outcome: &LoadOutcome, input: &Input, settings: &SettingsPlan) {
+    run.events.emit(Event::RunStarted {
+        run: run.dir.id().clone(),
+        command: "load".to_owned(),
+        source: outcome.source.clone(),
+        target: outcome.target.clone(),
+        plan: serde_json::json!({
+            "server": outcome.server,
+            "threads": options.threads,
+            "source_bytes": input.total_bytes(),
+            "compression": input.compression().to_string(),
+            "durability": settings.durability,
+            "settings": settings.changes,
+        }),
+    });
+}
+
+/// Puts settings back, on a connection of its own: the load's may be gone or in the middle of something.
+fn put_back(options: &LoadOptions, run: &LoadRun, outcome: &mut LoadOutcome, applied: &mut AppliedSettings) -> Result<(), LoadError> {
+    if !applied.is_open() {
+        return Ok(());
+    }
+    let result = connect(options).and_then(|mut conn| Ok(applied.revert(&mut conn, &run.events)?));
+    if applied.is_open() {
+        outcome.settings_left = applied.changes().iter().map(|change| format!("{} (was {})", change.name, change.old)).collect();
+    }
+    result.map(drop)
+}
+
+/// The verdict over what the load and its proof found.
+fn finish(outcome: &mut LoadOutcome) -> Result<(), LoadError> {
+    if !outcome.failures.is_empty() {
+        return Err(LoadError::Failures { total: outcome.failures.total });
+    }
+    outcome.proven = outcome.proof.done && !outcome.proof_failed() && outcome.settings_left.is_empty();
+    Ok(())
+}
+

@@ -1,0 +1,285 @@
+//! The conductor: reads the dump, runs what is not rows, and hands rows to the workers.
+//!
+//! It runs the dump's statements in their order on the *control* connection, as the stock client would. Rows are the
+//! exception: they flow to the workers and are written in parallel, where that cannot change the result. A statement that
+//! is not known to be independent of rows in flight is a barrier: everything before it is finished first.
+
+mod barrier;
+mod registry;
+mod rows;
+mod statements;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use refloat_run::cancel::HookGuard;
+use refloat_sqltext::{CommentKind, Item, ItemKind, LexMode, ScanOptions, Scanner, Step};
+use refloat_store::Input;
+use refloat_wire::Connection;
+
+use super::chunk::{Block, BlockPool, Chunk};
+use super::context::Context;
+use super::error::LoadError;
+use super::indexes::Deferral;
+use super::outcome::{Bounded, LoadOutcome, OrphanRows, TableOutcome};
+use super::queue::Queue;
+use super::session::{Session, Tracker};
+
+pub use registry::{Entry, TableKey};
+
+/// Bytes of decompressed text read at a time.
+const BLOCK_BYTES: usize = 4 << 20;
+/// Bytes of rows in one piece, the unit that is never divided between chunks.
+const PIECE_BYTES: usize = 1 << 20;
+/// Largest single statement or row that is kept in memory: the server takes no larger one either.
+const ITEM_MAX: usize = 1 << 30;
+
+/// A definition that runs after the rows, with the session state that it stands in.
+pub struct Postponed {
+    session: Arc<Session>,
+    text: Vec<u8>,
+    line: u64,
+    offset: u64,
+    /// Table of a trigger.
+    table: Option<TableKey>,
+    /// Whether it creates something (a missing one must be reported) or drops it.
+    creates: bool,
+}
+
+/// Where the dump says that it ends, and what it says of itself.
+#[derive(Default)]
+pub struct Marks {
+    /// The dump program's head line was seen.
+    pub header: bool,
+    /// `-- Dump completed` was seen, and nothing but comments behind it.
+    pub completed: bool,
+}
+
+/// Reads the dump and keeps the order of things.
+pub struct Conductor<'a> {
+    pub(super) ctx: Arc<Context>,
+    pub(super) queue: &'a Queue,
+    /// Runs the dump's own statements, in the dump's own session.
+    control: Connection,
+    /// Looks at the server, and changes definitions, without touching the dump's session.
+    pub(super) catalog: Connection,
+    pub(super) catalog_session: Option<Arc<Session>>,
+    tracker: Tracker,
+    session: Option<Arc<Session>>,
+    /// Rows must stay on the control connection: something that only it knows decides their values.
+    control_only: bool,
+    pub(super) entries: Vec<Entry>,
+    by_name: HashMap<TableKey, usize>,
+    databases: HashMap<String, registry::Database>,
+    /// The table whose rows come now, and its open chunk.
+    current: Option<usize>,
+    chunk: Option<Chunk>,
+    postponed: Vec<Postponed>,
+    /// Statements run on the control connection.
+    pub(super) statements: u64,
+    /// Statements left out on purpose.
+    pub(super) skipped: Bounded<String>,
+    /// Bytes of text read.
+    pub(super) bytes: u64,
+    marks: Marks,
+    source_bytes: Option<u64>,
+    /// Orphan rows found so far.
+    pub(super) orphans: Vec<OrphanRows>,
+}
+
+impl<'a> Conductor<'a> {
+    /// A conductor with its two connections.
+    pub fn new(ctx: &Arc<Context>, queue: &'a Queue, control: Connection, source_bytes: Option<u64>) -> Result<Self, LoadError> {
+        let mut catalog = ctx.connect("for the catalogue")?;
+        let tracker = Tracker::new(&mut catalog).map_err(|error| LoadError::server("reading session variables", error))?;
+        Ok(Self {
+            ctx: Arc::clone(ctx),
+            queue,
+            control,
+            catalog,
+            catalog_session: None,
+            tracker,
+            session: None,
+            control_only: false,
+            entries: Vec::new(),
+            by_name: HashMap::new(),
+            databases: HashMap::new(),
+            current: None,
+            chunk: None,
+            postponed: Vec::new(),
+            statements: 0,
+            skipped: Bounded::default(),
+            bytes: 0,
+            marks: Marks::default(),
+            source_bytes,
+            orphans: Vec::new(),
+        })
+    }
+
+    /// Reads the dump to its end, and finishes everything that it asked for.
+    pub fn run(&mut self, input: &mut Input) -> Result<(), LoadError> {
+        self.read(input)?;
+        self.check_marks()?;
+        self.settle()
+    }
+
+    /// Ends what the control and catalogue connections are doing when the run is cancelled.
+    pub fn kill_on_cancel(&self) -> [HookGuard; 2] {
+        [self.ctx.kill_on_cancel(&self.control), self.ctx.kill_on_cancel(&self.catalog)]
+    }
+
+    /// Adds what was done, and what was not, to the outcome.
+    pub fn report(&self, outcome: &mut LoadOutcome) {
+        let tally = self.ctx.tally();
+        outcome.bytes = self.bytes;
+        outcome.statements = self.statements;
+        outcome.skipped = self.skipped.clone();
+        outcome.rows = self.entries.iter().map(|entry| entry.table.rows()).sum();
+        outcome.ignored_rows = self.entries.iter().map(|entry| entry.table.ignored()).sum();
+        outcome.chunk_bytes = self.ctx.chunk_size.current() as u64;
+        outcome.chunk_rows = tally.rows.checked_div(tally.chunks).unwrap_or(0);
+        outcome.write_paths = tally.paths;
+        outcome.retries = tally.retries;
+        outcome.warnings = tally.warnings;
+        outcome.failures = tally.failures;
+        outcome.tables = self
+            .entries
+            .iter()
+            .filter(|entry| !entry.dropped)
+            .map(|entry| TableOutcome {
+                database: entry.table.db.clone(),
+                table: entry.table.name.clone(),
+                rows: entry.table.rows(),
+                bytes: entry.table.bytes(),
+                indexes_built: entry.built,
+                complete: entry.complete,
+                missing: entry.deferral.as_ref().map(Deferral::clauses).unwrap_or_default(),
+            })
+            .collect();
+    }
+
+    fn read(&mut self, input: &mut Input) -> Result<(), LoadError> {
+        let pool = Arc::new(BlockPool::default());
+        let piece_target = self.ctx.options.chunk_bytes.map_or(PIECE_BYTES, |bytes| bytes.clamp(4096, PIECE_BYTES));
+        let mut options = ScanOptions::default();
+        options.piece_target = piece_target;
+        options.max_item = ITEM_MAX;
+        let mut scanner = Scanner::new(options);
+        let mut mode = self.session()?.lex_mode();
+        scanner.set_mode(mode);
+        let mut rest: Vec<u8> = Vec::new();
+        let mut eof = false;
+        loop {
+            // A row larger than a block makes the next block twice as large, so the rest is not copied time and again.
+            let want = BLOCK_BYTES.max(rest.len() * 2);
+            while !eof && rest.len() < want {
+                let before = rest.len();
+                if input.read_block(&mut rest, want - before)? == 0 {
+                    eof = true;
+                }
+                self.bytes += (rest.len() - before) as u64;
+            }
+            let block = Arc::new(Block::new(rest, Arc::clone(&pool)));
+            let mut at = 0;
+            loop {
+                self.check_cancel()?;
+                match scanner.next(&block[at..], eof).map_err(|error| self.text_error(error))? {
+                    Step::Item(item) => {
+                        let len = item.len;
+                        self.item(&block, at, item)?;
+                        at += len;
+                        mode = self.follow_mode(&mut scanner, mode)?;
+                    }
+                    Step::NeedMore => break,
+                    Step::End => return Ok(()),
+                }
+            }
+            rest = pool.take();
+            rest.extend_from_slice(&block[at..]);
+        }
+    }
+
+    /// Lets the scanner read on as the session now says.
+    fn follow_mode(&mut self, scanner: &mut Scanner, before: LexMode) -> Result<LexMode, LoadError> {
+        let Some(session) = &self.session else { return Ok(before) };
+        let mode = session.lex_mode();
+        if mode != before {
+            scanner.set_mode(mode);
+        }
+        Ok(mode)
+    }
+
+    fn item(&mut self, block: &Arc<Block>, at: usize, item: Item) -> Result<(), LoadError> {
+        let text = at + item.text.start..at + item.text.end;
+        match item.kind {
+            ItemKind::Rows(ref rows) => {
+                self.marks.completed = false;
+                self.rows(block, at, &item, rows)
+            }
+            ItemKind::Statement(ref kind) => {
+                self.marks.completed = false;
+                if !item.terminated {
+                    return self.unterminated(&item);
+                }
+                self.statement(kind, &block[text], &item)
+            }
+            ItemKind::ClientCommand(ref command) => self.client_command(command, &block[text], &item),
+            ItemKind::Comment(kind) => {
+                match kind {
+                    CommentKind::DumpHeader => self.marks.header = true,
+                    CommentKind::DumpCompleted => self.marks.completed = true,
+                    CommentKind::Plain | CommentKind::SandboxMode => {}
+                }
+                Ok(())
+            }
+            ItemKind::Blank => Ok(()),
+        }
+    }
+
+    /// The last statement has no delimiter: the dump may be cut in the middle of it.
+    fn unterminated(&self, item: &Item) -> Result<(), LoadError> {
+        Err(LoadError::Text {
+            file: self.ctx.source.clone(),
+            line: item.line,
+            offset: item.offset,
+            message: "the dump ends in the middle of a statement: no delimiter follows it".to_owned(),
+        })
+    }
+
+    /// A dump that says where it begins must say where it ends.
+    fn check_marks(&self) -> Result<(), LoadError> {
+        if self.marks.header && !self.marks.completed && !self.ctx.options.accept_missing_trailer {
+            return Err(LoadError::MissingTrailer { file: self.ctx.source.clone(), offset: self.bytes });
+        }
+        Ok(())
+    }
+
+    fn text_error(&self, error: refloat_sqltext::ScanError) -> LoadError {
+        LoadError::Scan { file: self.ctx.source.clone(), source: error }
+    }
+
+    pub(super) fn check_cancel(&self) -> Result<(), LoadError> {
+        if self.ctx.cancel.is_cancelled() {
+            return Err(self.ctx.interrupted());
+        }
+        Ok(())
+    }
+
+    /// The session state of the dump as it is now, asked for when a statement may have changed it.
+    pub(super) fn session(&mut self) -> Result<Arc<Session>, LoadError> {
+        if let Some(session) = &self.session {
+            return Ok(Arc::clone(session));
+        }
+        let session = self
+            .tracker
+            .read(&mut self.control, self.ctx.binlog_off)
+            .map_err(|error| LoadError::server("reading the state of the session", error))?;
+        // The same state keeps its identity, so that chunks before and after a `SET` that changed nothing can be one.
+        let session = match self.entries.last().and_then(|entry| entry.session.as_ref()).filter(|last| ***last == session) {
+            Some(last) => Arc::clone(last),
+            None => Arc::new(session),
+        };
+        self.session = Some(Arc::clone(&session));
+        Ok(session)
+    }
+}

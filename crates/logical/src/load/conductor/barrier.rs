@@ -1,0 +1,129 @@
+//! Barriers: everything before a statement is finished before it runs.
+
+use std::sync::Arc;
+
+use refloat_run::progress::Phase;
+use refloat_sqltext::Item;
+
+use super::Conductor;
+use super::registry::TableKey;
+use crate::load::error::LoadError;
+use crate::load::outcome::StatementFailure;
+use crate::load::worker::head;
+
+impl Conductor<'_> {
+    /// Runs a statement that may depend on anything before it, or that anything behind it may depend on.
+    pub(super) fn barrier(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+        if !self.ctx.options.tables.is_empty() {
+            // With a choice of tables, what other statements would do to them cannot be told.
+            self.skipped.push(format!("line {}: {}", item.line, head(text)));
+            return Ok(());
+        }
+        if let Some(database) = self.session()?.database.clone()
+            && self.leaves_out(&database)?
+        {
+            return Ok(());
+        }
+        self.settle()?;
+        self.ctx.phases.enter(Phase::Data);
+        self.session = None;
+        self.execute(text, item, None)?;
+        self.session().map(drop)
+    }
+
+    /// Finishes everything that the dump has asked for so far: rows, indexes, foreign keys, triggers, events.
+    pub(super) fn settle(&mut self) -> Result<(), LoadError> {
+        self.finish_current()?;
+        self.queue.wait_all()?;
+        self.show_loaded();
+        self.build_all()?;
+        self.check_foreign_keys()?;
+        self.enable_keys()?;
+        self.run_postponed()
+    }
+
+    /// Takes loaded tables off the list of those at work.
+    fn show_loaded(&self) {
+        for entry in &self.entries {
+            if let Some(seconds) = entry.table.shown_loaded() {
+                self.ctx.events.emit(refloat_run::Event::TableFinished {
+                    table: entry.table.label(),
+                    rows: entry.table.rows(),
+                    bytes: entry.table.bytes(),
+                    seconds,
+                });
+            }
+        }
+    }
+
+    /// A dump that disabled keys and never enabled them (it may have been cut) must not leave them disabled.
+    fn enable_keys(&mut self) -> Result<(), LoadError> {
+        for index in 0..self.entries.len() {
+            if std::mem::take(&mut self.entries[index].keys_disabled) && !self.entries[index].dropped {
+                let table = Arc::clone(&self.entries[index].table);
+                self.control
+                    .exec(format!("ALTER TABLE {} ENABLE KEYS", table.quoted()))
+                    .map_err(|error| LoadError::server(format!("enabling the keys of table {}", table.label()), error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether rows of this table would have met a trigger that was put off.
+    pub(super) fn has_postponed_trigger(&self, key: &TableKey) -> bool {
+        self.postponed.iter().any(|one| one.table.as_ref() == Some(key))
+    }
+
+    /// Creates the triggers of a table now, because rows come that must meet them.
+    pub(super) fn run_postponed_triggers(&mut self, key: &TableKey) -> Result<(), LoadError> {
+        if !self.has_postponed_trigger(key) {
+            return Ok(());
+        }
+        // Drops of triggers do not say whose they are: the order of all of them is kept up to the last of this table.
+        let last = self.postponed.iter().rposition(|one| one.table.as_ref() == Some(key)).unwrap_or(0);
+        let rest = self.postponed.split_off(last + 1);
+        self.run_postponed()?;
+        self.postponed = rest;
+        self.control_only = true;
+        Ok(())
+    }
+
+    /// Runs the definitions that were put off, each in the session state that it stands in.
+    pub(super) fn run_postponed(&mut self) -> Result<(), LoadError> {
+        if self.postponed.is_empty() {
+            return Ok(());
+        }
+        self.ctx.phases.enter(Phase::Programs);
+        let server = |error| LoadError::server("preparing the session for triggers and events", error);
+        let mut conn = self.ctx.connect("for triggers and events")?;
+        let _kill = self.ctx.kill_on_cancel(&conn);
+        let mut current = None;
+        for one in std::mem::take(&mut self.postponed) {
+            self.check_cancel()?;
+            if current.as_ref().is_none_or(|current| !Arc::ptr_eq(current, &one.session)) {
+                conn.exec(one.session.exact_set()).map_err(server)?;
+                if let Some(database) = &one.session.database {
+                    conn.exec(format!("USE {}", refloat_sqltext::quote_ident(database))).map_err(server)?;
+                }
+                current = Some(Arc::clone(&one.session));
+            }
+            self.statements += 1;
+            match conn.exec(&one.text) {
+                Ok(_) => {}
+                Err(_) if self.ctx.cancel.is_cancelled() => return Err(self.ctx.interrupted()),
+                Err(error) if error.server_code().is_some() && (one.creates || !error.is_lost_connection()) => {
+                    self.fail(StatementFailure {
+                        line: one.line,
+                        offset: one.offset,
+                        head: head(&one.text),
+                        code: error.server_code().unwrap_or(0),
+                        message: error.to_string(),
+                        table: one.table.as_ref().map(|key| format!("{}.{}", key.0, key.1)),
+                    })?;
+                }
+                Err(error) => return Err(LoadError::server(format!("line {}: running {}", one.line, head(&one.text)), error)),
+            }
+        }
+        Ok(())
+    }
+}

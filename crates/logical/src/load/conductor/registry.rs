@@ -1,0 +1,294 @@
+//! What is known of the target: databases as they were found, tables as they come along.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use refloat_run::Event;
+use refloat_run::progress::TableState;
+use refloat_sqltext::{ObjectName, quote_ident};
+
+use super::Conductor;
+use crate::load::error::{LoadError, Refusal};
+use crate::load::indexes::Deferral;
+use crate::load::options::{ExistingPolicy, SystemSchemaMode};
+use crate::load::session::Session;
+use crate::load::table::{Layout, Table};
+
+/// Databases that belong to the server.
+const SYSTEM_DATABASES: &[&str] = &["mysql", "sys", "information_schema", "performance_schema"];
+/// Names shown when a database is not empty.
+const NAMES_SHOWN: usize = 5;
+
+/// Database and name.
+pub type TableKey = (String, String);
+
+/// A table of the dump and how far it is.
+pub struct Entry {
+    /// Shared with the workers.
+    pub table: Arc<Table>,
+    /// The session state of its latest rows.
+    pub session: Option<Arc<Session>>,
+    /// Whether its rows must be written in the order of the dump, by one worker at a time.
+    pub ordered: bool,
+    /// Whether it was decided if its indexes are put off.
+    pub decided: bool,
+    /// Indexes and foreign keys that are put off until its rows are in.
+    pub deferral: Option<Deferral>,
+    /// Indexes and foreign keys that were put off and are built.
+    pub built: u64,
+    /// Fingerprint of `SHOW CREATE TABLE` before its rows, without the next AUTO_INCREMENT value.
+    pub definition: Option<u128>,
+    /// Storage engine.
+    pub engine: String,
+    /// Whether `DISABLE KEYS` was run for it.
+    pub keys_disabled: bool,
+    /// Whether its indexes and foreign keys are all in place.
+    pub complete: bool,
+    /// Whether it was dropped again by the dump.
+    pub dropped: bool,
+}
+
+/// A database as it was found.
+pub struct Database {
+    /// Base tables that were there.
+    pub tables: HashSet<String>,
+    /// Views that were there.
+    pub views: HashSet<String>,
+    /// Whether its contents were judged against the policy for existing objects.
+    judged: bool,
+}
+
+/// What a statement means to do with a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touch {
+    /// Create or drop objects in it.
+    Define,
+    /// Only add rows.
+    Rows,
+}
+
+impl Conductor<'_> {
+    /// The database and name that `name` means now.
+    pub(super) fn resolve(&mut self, name: &ObjectName) -> Result<TableKey, LoadError> {
+        let table = String::from_utf8_lossy(&name.name).into_owned();
+        if let Some(database) = &name.database {
+            return Ok((String::from_utf8_lossy(database).into_owned(), table));
+        }
+        match &self.session()?.database {
+            Some(database) => Ok((database.clone(), table)),
+            None => Err(LoadError::Refused(vec![Refusal {
+                reason: format!("the dump names no database for table {table}"),
+                hint: "Say where it goes with --database, or put the database into the URL.".to_owned(),
+            }])),
+        }
+    }
+
+    /// Whether statements about this database are left out (`--system-schema skip`); refuses them if nobody decided.
+    pub(super) fn leaves_out(&mut self, database: &str) -> Result<bool, LoadError> {
+        if !SYSTEM_DATABASES.contains(&database.to_ascii_lowercase().as_str()) {
+            return Ok(false);
+        }
+        match self.ctx.options.system_schema {
+            SystemSchemaMode::Load => Ok(false),
+            SystemSchemaMode::Skip => Ok(true),
+            SystemSchemaMode::Refuse => Err(LoadError::Refused(vec![Refusal {
+                reason: format!("the dump holds the server's own schema {database}: accounts, privileges and other things of the whole server"),
+                hint: "Leave it out with --system-schema skip, or run it as it stands with --system-schema load.".to_owned(),
+            }])),
+        }
+    }
+
+    /// Whether the server's own schema is being loaded: nothing about it is changed or put off.
+    pub(super) fn is_system(database: &str) -> bool {
+        SYSTEM_DATABASES.contains(&database.to_ascii_lowercase().as_str())
+    }
+
+    /// Looks at a database before it is changed for the first time, and refuses what would destroy something.
+    pub(super) fn touch(&mut self, database: &str, touch: Touch) -> Result<(), LoadError> {
+        if !self.databases.contains_key(database) {
+            let found = self.look(database)?;
+            self.databases.insert(database.to_owned(), found);
+        }
+        let policy = self.ctx.options.existing;
+        let Some(found) = self.databases.get_mut(database) else { return Ok(()) };
+        if touch == Touch::Rows || found.judged || policy != ExistingPolicy::Refuse || Self::is_system(database) {
+            return Ok(());
+        }
+        found.judged = true;
+        if found.tables.is_empty() && found.views.is_empty() {
+            return Ok(());
+        }
+        let mut names: Vec<&str> = found.tables.iter().chain(&found.views).map(String::as_str).collect();
+        names.sort_unstable();
+        let more = if names.len() > NAMES_SHOWN { ", …" } else { "" };
+        Err(LoadError::Refused(vec![Refusal {
+            reason: format!(
+                "database {database} is not empty: {} tables and {} views ({}{more})",
+                found.tables.len(),
+                found.views.len(),
+                names.iter().take(NAMES_SHOWN).copied().collect::<Vec<_>>().join(", "),
+            ),
+            hint: "Use --replace to let the dump's tables replace those of the same name, --append to add rows to them, or another --database.".to_owned(),
+        }]))
+    }
+
+    /// Lists what a database holds; a database that does not exist holds nothing.
+    fn look(&mut self, database: &str) -> Result<Database, LoadError> {
+        let mut found = Database { tables: HashSet::new(), views: HashSet::new(), judged: false };
+        match self.catalog.query(format!("SHOW FULL TABLES FROM {}", quote_ident(database))) {
+            Ok(result) => {
+                for row in 0..result.len() {
+                    let name = result.str(row, 0).unwrap_or_default().to_owned();
+                    if result.str(row, 1).is_some_and(|kind| kind.contains("VIEW")) {
+                        found.views.insert(name);
+                    } else {
+                        found.tables.insert(name);
+                    }
+                }
+                Ok(found)
+            }
+            // ER_BAD_DB_ERROR: the dump is about to create it.
+            Err(error) if error.server_code() == Some(1049) => Ok(found),
+            Err(error) => Err(LoadError::server(format!("listing the tables of database {database}"), error)),
+        }
+    }
+
+    /// Whether a base table of this name was there before the run and still is.
+    pub(super) fn existed(&self, key: &TableKey) -> bool {
+        self.databases.get(&key.0).is_some_and(|database| database.tables.contains(&key.1))
+    }
+
+    /// Forgets what was there before, after the dump dropped it.
+    pub(super) fn forget(&mut self, key: &TableKey) {
+        if let Some(database) = self.databases.get_mut(&key.0) {
+            database.tables.remove(&key.1);
+            database.views.remove(&key.1);
+        }
+        if let Some(index) = self.by_name.remove(key) {
+            self.entries[index].dropped = true;
+        }
+    }
+
+    /// Adds a table, which from now on is the one of this name.
+    pub(super) fn register(&mut self, key: TableKey, created: bool, rows_before: u64) -> usize {
+        let index = self.entries.len();
+        let table = Table::new(index, key.0.clone(), key.1.clone(), created, rows_before);
+        self.entries.push(Entry {
+            table: Arc::new(table),
+            session: None,
+            ordered: false,
+            decided: !created,
+            deferral: None,
+            built: 0,
+            definition: None,
+            engine: String::new(),
+            keys_disabled: false,
+            complete: false,
+            dropped: false,
+        });
+        self.by_name.insert(key, index);
+        index
+    }
+
+    /// The table of this name, if the run has seen it.
+    pub(super) fn known(&self, key: &TableKey) -> Option<usize> {
+        self.by_name.get(key).copied()
+    }
+
+    /// The table that rows are for, looked at before its first rows.
+    pub(super) fn table_for_rows(&mut self, key: &TableKey) -> Result<usize, LoadError> {
+        if let Some(index) = self.known(key) {
+            if self.entries[index].table.layout().is_none() {
+                self.read_layout(index)?;
+            }
+            return Ok(index);
+        }
+        self.touch(&key.0, Touch::Rows)?;
+        let quoted = format!("{}.{}", quote_ident(&key.0), quote_ident(&key.1));
+        let before = self
+            .catalog
+            .query_value(format!("SELECT COUNT(*) FROM (SELECT 1 FROM {quoted} LIMIT 1) AS probe"))
+            .map_err(|error| LoadError::server(format!("looking at table {}.{}", key.0, key.1), error))?;
+        let mut rows_before = 0;
+        if before.as_deref() != Some("0") {
+            if self.ctx.options.existing != ExistingPolicy::Append {
+                return Err(LoadError::Refused(vec![Refusal {
+                    reason: format!("table {}.{} already holds rows, and the dump would add to them", key.0, key.1),
+                    hint: "Use --append to add the dump's rows to those that are there.".to_owned(),
+                }]));
+            }
+            rows_before = self.count(&quoted)?;
+        }
+        self.refuse_triggers(key)?;
+        let index = self.register(key.clone(), false, rows_before);
+        self.read_layout(index)?;
+        Ok(index)
+    }
+
+    fn count(&mut self, quoted: &str) -> Result<u64, LoadError> {
+        let value = self
+            .catalog
+            .query_value(format!("SELECT COUNT(*) FROM {quoted}"))
+            .map_err(|error| LoadError::server(format!("counting the rows of {quoted}"), error))?;
+        Ok(value.and_then(|value| value.parse().ok()).unwrap_or(0))
+    }
+
+    /// Rows must not fire triggers that are already there: what they do is in the dump, or never was.
+    fn refuse_triggers(&mut self, key: &TableKey) -> Result<(), LoadError> {
+        let name = key.1.replace('\\', "\\\\").replace('\'', "''");
+        let result = self
+            .catalog
+            .query(format!("SHOW TRIGGERS FROM {} WHERE `Table` = '{name}' AND `Event` <> 'UPDATE'", quote_ident(&key.0)))
+            .map_err(|error| LoadError::server(format!("listing the triggers of table {}.{}", key.0, key.1), error))?;
+        if result.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = result.texts(0).collect();
+        Err(LoadError::Refused(vec![Refusal {
+            reason: format!("table {}.{} has triggers that the dump's rows would fire: {}", key.0, key.1, names.join(", ")),
+            hint: "Drop them before the load and create them again after it.".to_owned(),
+        }]))
+    }
+
+    /// Reads the columns of a table, and shows it among those at work.
+    fn read_layout(&mut self, index: usize) -> Result<(), LoadError> {
+        let table = Arc::clone(&self.entries[index].table);
+        let server = |error| LoadError::server(format!("reading the columns of table {}", table.label()), error);
+        if self.entries[index].engine.is_empty() {
+            let (create, _) = self.show_create(&table)?;
+            self.entries[index].engine = engine_of(&create);
+        }
+        let transactional = matches!(self.entries[index].engine.to_ascii_lowercase().as_str(), "innodb" | "rocksdb" | "tokudb" | "ndbcluster");
+        let layout = Layout::read(&mut self.catalog, &table.db, &table.name, transactional).map_err(server)?;
+        table.set_layout(layout);
+        table.show(self.ctx.progress.table(&table.label(), TableState::Loading));
+        self.ctx.events.emit(Event::TableStarted { table: table.label() });
+        if !transactional {
+            // Rows cannot be taken back, so they must not be written twice: one after the other, as the dump has them.
+            self.entries[index].ordered = true;
+            self.entries[index].decided = true;
+        }
+        Ok(())
+    }
+
+    /// `SHOW CREATE TABLE`, as text and as a fingerprint without the next AUTO_INCREMENT value.
+    pub(in crate::load) fn show_create(&mut self, table: &Table) -> Result<(String, u128), LoadError> {
+        let result = self
+            .catalog
+            .query(format!("SHOW CREATE TABLE {}", table.quoted()))
+            .map_err(|error| LoadError::server(format!("reading the definition of table {}", table.label()), error))?;
+        let text = result.str(0, 1).unwrap_or_default().to_owned();
+        let print = crate::load::definition::fingerprint(&text);
+        Ok((text, print))
+    }
+}
+
+/// The engine in a `SHOW CREATE TABLE` text.
+pub fn engine_of(create: &str) -> String {
+    // The options follow the last line that begins with a parenthesis.
+    let options = create.rfind("\n)").map_or(create, |at| &create[at..]);
+    options
+        .split_once("ENGINE=")
+        .map(|(_, rest)| rest.chars().take_while(char::is_ascii_alphanumeric).collect())
+        .unwrap_or_default()
+}

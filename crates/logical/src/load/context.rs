@@ -1,0 +1,266 @@
+//! What the threads of one load share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use refloat_run::{Event, Events};
+use refloat_run::cancel::HookGuard;
+use refloat_run::{Cancel, Progress};
+use refloat_sqltext::InsertVerb;
+use refloat_wire::{Connection, Identity, OkInfo};
+
+use super::chunk::Chunk;
+use super::chunk_size::ChunkSize;
+use super::error::LoadError;
+use super::options::{LoadOptions, WritePath};
+use super::phases::Phases;
+use super::outcome::{Bounded, LoadWarning, ProofDifference, StatementFailure};
+use super::table::Table;
+
+/// Warnings fetched from the server for one statement.
+const WARNINGS_FETCHED: usize = 20;
+/// `ER_DUP_ENTRY`: expected as a warning of `INSERT IGNORE`.
+const DUPLICATE_ENTRY: u16 = 1062;
+/// What every connection of a load sets first, so that nothing is inherited from the server's defaults.
+const SESSION_INIT: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mode = '', SESSION wait_timeout = 86400, \
+     SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, SESSION sql_select_limit = DEFAULT";
+
+/// What is the same for all threads of one load, from its beginning to its end.
+pub struct Setup {
+    /// What was asked for.
+    pub options: LoadOptions,
+    /// Name of the source, for messages.
+    pub source: String,
+    /// Ends the load early.
+    pub cancel: Cancel,
+    /// Where the run stands.
+    pub progress: Progress,
+    /// What the run says.
+    pub events: Events,
+    /// Which phase the run is in.
+    pub phases: Arc<Phases>,
+    /// The server that the first connection reached; all others must reach the same.
+    pub identity: Identity,
+    /// Whether the server runs on this machine, so that its folders and its process can be looked at.
+    pub server_is_local: bool,
+    /// The path that rows take unless something about them forbids it.
+    pub write_path: WritePath,
+    /// The search for a good chunk size.
+    pub chunk_size: ChunkSize,
+    /// `sql_log_bin=0` in every session.
+    pub binlog_off: bool,
+    /// Bytes that index builds may sort in together, on servers that can be told.
+    pub index_memory: u64,
+}
+
+/// What the threads of one load share.
+pub struct Context {
+    setup: Setup,
+    counts: Counts,
+    lists: Mutex<Lists>,
+}
+
+impl std::ops::Deref for Context {
+    type Target = Setup;
+    fn deref(&self) -> &Setup {
+        &self.setup
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    source_wait_micros: AtomicU64,
+    server_wait_micros: AtomicU64,
+    retries: AtomicU64,
+    chunks: AtomicU64,
+    rows: AtomicU64,
+    bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Lists {
+    warnings: Bounded<LoadWarning>,
+    failures: Bounded<StatementFailure>,
+    differences: Bounded<ProofDifference>,
+    paths: BTreeMap<&'static str, (WritePath, u64)>,
+}
+
+/// What the threads counted.
+pub struct Tally {
+    /// Chunks tried again.
+    pub retries: u64,
+    /// Chunks committed.
+    pub chunks: u64,
+    /// Rows committed.
+    pub rows: u64,
+    /// Bytes of dump text committed.
+    pub bytes: u64,
+    /// Warnings.
+    pub warnings: Bounded<LoadWarning>,
+    /// Failures that the load went on after.
+    pub failures: Bounded<StatementFailure>,
+    /// Definitions that are not what the dump asked for.
+    pub differences: Bounded<ProofDifference>,
+    /// Rows by write path.
+    pub paths: Vec<(WritePath, u64)>,
+}
+
+impl Context {
+    /// A context with nothing counted yet.
+    pub fn new(setup: Setup) -> Self {
+        Self { setup, counts: Counts::default(), lists: Mutex::default() }
+    }
+
+    /// Connects to the server that the load began with, with a session of its own.
+    pub fn connect(&self, what: &str) -> Result<Connection, LoadError> {
+        let failed = |error| LoadError::server(format!("connecting {what} to {}", self.options.target.describe()), error);
+        let mut conn = Connection::connect(&self.options.target).map_err(failed)?;
+        conn.expect_identity(&self.identity).map_err(failed)?;
+        init_session(&mut conn, self.binlog_off).map_err(failed)?;
+        Ok(conn)
+    }
+
+    /// Kills what the connection is doing when the run is cancelled.
+    pub fn kill_on_cancel(&self, conn: &Connection) -> HookGuard {
+        let killer = conn.killer();
+        let shutdown = conn.shutdown_handle();
+        self.cancel.on_cancel(move || {
+            // The query ends on the server first, so that its rollback has begun when the connection goes.
+            let _ = killer.kill_query();
+            shutdown.shutdown();
+        })
+    }
+
+    /// The error of a cancelled run.
+    pub fn interrupted(&self) -> LoadError {
+        LoadError::Interrupted(self.cancel.reason().map_or_else(|| "stopped".to_owned(), |reason| reason.to_string()))
+    }
+
+    /// The path for this chunk.
+    pub fn path_for(&self, chunk: &Chunk) -> WritePath {
+        if chunk.table.is_plain() || chunk.session.lex_mode().charset_family != refloat_sqltext::CharsetFamily::Plain {
+            WritePath::Insert
+        } else {
+            self.write_path
+        }
+    }
+
+    /// Looks at the warnings of the last statement on `conn` and keeps those that say something about the data.
+    pub fn judge(&self, conn: &mut Connection, table: &Table, verb: InsertVerb, ok: &OkInfo) -> Result<(), refloat_wire::Error> {
+        if ok.warnings == 0 {
+            return Ok(());
+        }
+        for warning in conn.warnings()?.into_iter().take(WARNINGS_FETCHED) {
+            if verb == InsertVerb::InsertIgnore && warning.code == DUPLICATE_ENTRY {
+                continue;
+            }
+            self.warn(LoadWarning { about: table.label(), code: warning.code, message: warning.message });
+        }
+        Ok(())
+    }
+
+    /// Keeps a warning.
+    pub fn warn(&self, warning: LoadWarning) {
+        self.progress.add_warnings(1);
+        self.events.emit(Event::Warning {
+            code: (warning.code != 0).then_some(warning.code),
+            message: warning.message.clone(),
+            table: Some(warning.about.clone()),
+        });
+        self.lists().warnings.push(warning);
+    }
+
+    /// Keeps a failure that the load goes on after; returns how many there are.
+    pub fn note_failure(&self, failure: StatementFailure) -> u64 {
+        self.events.emit(Event::StatementFailed {
+            file: self.source.clone(),
+            line: failure.line,
+            offset: failure.offset,
+            head: failure.head.clone(),
+            code: failure.code,
+            message: failure.message.clone(),
+        });
+        let mut lists = self.lists();
+        lists.failures.push(failure);
+        lists.failures.total
+    }
+
+    /// Keeps a difference between what the dump asked for and what is there.
+    pub fn differ(&self, difference: ProofDifference) {
+        self.lists().differences.push(difference);
+    }
+
+    /// Counts time that a worker had nothing to do.
+    pub fn note_source_wait(&self, since: Instant) {
+        add_micros(&self.counts.source_wait_micros, since);
+    }
+
+    /// Counts time that a worker waited for the server.
+    pub fn note_server_wait(&self, since: Instant) {
+        add_micros(&self.counts.server_wait_micros, since);
+    }
+
+    /// Seconds that workers together had nothing to do, and waited for the server.
+    pub fn waits(&self) -> (f64, f64) {
+        let seconds = |micros: &AtomicU64| micros.load(Ordering::Relaxed) as f64 / 1e6;
+        (seconds(&self.counts.source_wait_micros), seconds(&self.counts.server_wait_micros))
+    }
+
+    /// Counts a retry.
+    pub fn note_retry(&self) {
+        self.counts.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a committed chunk.
+    pub fn note_chunk(&self, path: WritePath, rows: u64, bytes: u64) {
+        self.counts.chunks.fetch_add(1, Ordering::Relaxed);
+        self.counts.rows.fetch_add(rows, Ordering::Relaxed);
+        self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.lists().paths.entry(path.word()).or_insert((path, 0)).1 += rows;
+    }
+
+    /// Says that chunks have another size from now on.
+    pub fn note_chunk_size(&self, bytes: usize) {
+        let reason = "found by the rate of finished chunks".to_owned();
+        self.events.emit(Event::ChunkSizeChanged { rows: None, bytes: bytes as u64, reason });
+    }
+
+    /// What was counted so far.
+    pub fn tally(&self) -> Tally {
+        let lists = self.lists();
+        Tally {
+            retries: self.counts.retries.load(Ordering::Relaxed),
+            chunks: self.counts.chunks.load(Ordering::Relaxed),
+            rows: self.counts.rows.load(Ordering::Relaxed),
+            bytes: self.counts.bytes.load(Ordering::Relaxed),
+            warnings: lists.warnings.clone(),
+            failures: lists.failures.clone(),
+            differences: lists.differences.clone(),
+            paths: lists.paths.values().copied().collect(),
+        }
+    }
+
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn add_micros(counter: &AtomicU64, since: Instant) {
+    counter.fetch_add(u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
+/// Gives a new connection a session that inherits nothing.
+pub fn init_session(conn: &mut Connection, binlog_off: bool) -> Result<(), refloat_wire::Error> {
+    conn.exec(SESSION_INIT)?;
+    let no_limit = match conn.server().vendor {
+        refloat_wire::Vendor::MariaDb => "SET SESSION max_statement_time = 0",
+        refloat_wire::Vendor::MySql => "SET SESSION max_execution_time = 0",
+    };
+    conn.exec(no_limit)?;
+    if binlog_off {
+        conn.exec("SET SESSION sql_log_bin = 0")?;
+    }
+    Ok(())
+}

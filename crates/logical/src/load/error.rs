@@ -1,0 +1,142 @@
+//! Why a load stopped.
+
+use refloat_run::settings::SettingsError;
+use refloat_store::InputError;
+
+use super::outcome::{LoadOutcome, StatementFailure};
+
+/// One reason why a load was refused before anything was touched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is wrong.
+    pub reason: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+/// Why a load stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// Preflight found something; nothing was changed on the server.
+    #[error("{}", refusals(.0))]
+    Refused(Vec<Refusal>),
+    /// The source could not be read to its end.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// The text of the dump is broken.
+    #[error("{file}: line {line}, byte {offset}: {message}")]
+    Text {
+        /// The dump.
+        file: String,
+        /// Line, from 1.
+        line: u64,
+        /// Byte of the decompressed text, from 0.
+        offset: u64,
+        /// What is wrong there.
+        message: String,
+    },
+    /// The text of the dump cannot be read as statements.
+    #[error("{file}: {source}")]
+    Scan {
+        /// The dump.
+        file: String,
+        /// What is wrong, and where.
+        source: refloat_sqltext::ScanError,
+    },
+    /// The dump ended without its closing comment.
+    #[error("{file}: the dump ends at byte {offset} without its closing line `-- Dump completed`, so it may be cut")]
+    MissingTrailer {
+        /// The dump.
+        file: String,
+        /// Bytes of text that were there.
+        offset: u64,
+    },
+    /// The server refused a statement or row.
+    #[error("{file}: {failure}")]
+    Statement {
+        /// The dump.
+        file: String,
+        /// Where and what.
+        failure: Box<StatementFailure>,
+    },
+    /// Statements or rows were refused and the load went on, as asked.
+    #[error("{total} statements or rows were refused by the server")]
+    Failures {
+        /// How many.
+        total: u64,
+    },
+    /// The server or the connection to it failed.
+    #[error("{context}")]
+    Server {
+        /// What was being done.
+        context: String,
+        /// The connection's error.
+        #[source]
+        source: refloat_wire::Error,
+    },
+    /// Building an index or a foreign key failed; the rows are in place.
+    #[error("table {table}: could not build {what}")]
+    Index {
+        /// Database and table.
+        table: String,
+        /// The clauses.
+        what: String,
+        /// The server's words.
+        #[source]
+        source: refloat_wire::Error,
+    },
+    /// A setting could not be journalled, changed or put back.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A row is larger than the server takes in one packet.
+    #[error("{file}: line {line}, byte {offset}: a row of table {table} needs a packet of {size} bytes; the server's max_allowed_packet is {limit}")]
+    RowTooLarge {
+        /// The dump.
+        file: String,
+        /// Line, from 1.
+        line: u64,
+        /// Byte of the decompressed text, from 0.
+        offset: u64,
+        /// Database and table.
+        table: String,
+        /// Bytes needed.
+        size: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// The caller cancelled the run.
+    #[error("interrupted: {0}")]
+    Interrupted(String),
+    /// The run folder could not be written.
+    #[error("could not write the run's records")]
+    Records(#[source] std::io::Error),
+}
+
+/// Text of a list of refusals, one per line.
+fn refusals(list: &[Refusal]) -> String {
+    let mut text = String::from("refused before anything was touched");
+    for refusal in list {
+        text.push_str("\n  - ");
+        text.push_str(&refusal.reason);
+    }
+    text
+}
+
+/// A load that did not reach its end, with what it did until then.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct LoadFailure {
+    /// Why it stopped.
+    #[source]
+    pub error: LoadError,
+    /// What was done until then.
+    pub outcome: Box<LoadOutcome>,
+}
+
+impl LoadError {
+    /// A connection error with what was being done.
+    pub fn server(context: impl Into<String>, source: refloat_wire::Error) -> Self {
+        Self::Server { context: context.into(), source }
+    }
+}

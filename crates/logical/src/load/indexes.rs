@@ -1,0 +1,309 @@
+//! Secondary indexes and foreign keys after the rows.
+//!
+//! A table is created by the dump's own statement, whole. Once it proves to be large its secondary indexes and foreign keys
+//! are dropped while it is still empty, and added again when its rows are in: sorting once is cheaper than placing each
+//! row. The clauses are the server's own, from `SHOW CREATE TABLE`, so the table ends exactly as it began; what must stay
+//! (the clustering key, the key of an `AUTO_INCREMENT` column, keys that would change their place) stays.
+
+use std::sync::Arc;
+
+use refloat_run::Event;
+use refloat_run::progress::{Phase, TableState};
+use refloat_sqltext::ddl::{CreateTable, Element, Key, KeyKind, parse_create_table};
+use refloat_sqltext::{LexMode, quote_ident_bytes};
+use refloat_wire::Vendor;
+
+use super::conductor::Conductor;
+use super::error::LoadError;
+use super::options::ForeignKeyMode;
+use super::queue::TASKS;
+use super::table::Table;
+use super::worker::Worker;
+
+/// Part of the free space of the server's temporary folder that index builds may use together.
+const TMPDIR_SHARE: f64 = 0.8;
+
+/// What is put off for one table.
+#[derive(Debug, Clone, Default)]
+pub struct Deferral {
+    /// `ADD …` clauses of keys, in the order of the definition.
+    pub keys: Vec<String>,
+    /// `ADD …` clauses of `FULLTEXT` keys: the server takes them one at a time.
+    pub fulltext: Vec<String>,
+    /// `ADD …` clauses of foreign keys.
+    pub foreign_keys: Vec<String>,
+    /// Whether the dump's session checks foreign keys.
+    pub foreign_keys_checked: bool,
+}
+
+impl Deferral {
+    /// All clauses, for a report of what is missing.
+    pub fn clauses(&self) -> Vec<String> {
+        self.keys.iter().chain(&self.fulltext).chain(&self.foreign_keys).cloned().collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.keys.len() + self.fulltext.len() + self.foreign_keys.len()
+    }
+}
+
+/// Decides what of a definition can be put off; returns the clauses that drop it, and those that add it again.
+pub fn split(create: &str, keep_indexes: bool) -> Option<(Vec<String>, Deferral)> {
+    let text = create.as_bytes();
+    let parsed = parse_create_table(text, LexMode::default()).ok()?;
+    if parsed.options.iter().any(|option| option.name == "WITH SYSTEM VERSIONING") {
+        return None;
+    }
+    let keys: Vec<&Key> = parsed.elements.iter().filter_map(|element| if let Element::Key(key) = element { Some(key) } else { None }).collect();
+    let mut drops = Vec::new();
+    let mut deferral = Deferral::default();
+    for element in &parsed.elements {
+        if let Element::ForeignKey(foreign) = element {
+            let Some(name) = &foreign.name else { continue };
+            drops.push(format!("DROP FOREIGN KEY {}", shown(name)));
+            deferral.foreign_keys.push(format!("ADD {}", String::from_utf8_lossy(&text[foreign.range.clone()])));
+        }
+    }
+    if !keep_indexes {
+        for (place, key) in keys.iter().enumerate() {
+            // A key in front of one that stays would come behind it when it is added again; the server sorts keys by
+            // kind first, so only keys of the same sort count.
+            let stays = keys[place..].iter().any(|other| must_stay(other, &parsed, &keys, text) && same_sort(key, other));
+            let Some(name) = key.name.as_ref().filter(|_| !stays) else { continue };
+            drops.push(format!("DROP KEY {}", shown(name)));
+            let clause = format!("ADD {}", String::from_utf8_lossy(&text[key.range.clone()]));
+            if key.kind == KeyKind::Fulltext { deferral.fulltext.push(clause) } else { deferral.keys.push(clause) }
+        }
+    }
+    (deferral.len() > 0).then_some((drops, deferral))
+}
+
+fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(&quote_ident_bytes(name)).into_owned()
+}
+
+fn same_sort(a: &Key, b: &Key) -> bool {
+    let sort = |key: &Key| match key.kind {
+        KeyKind::Primary => 0,
+        KeyKind::Unique => 1,
+        KeyKind::Fulltext => 3,
+        _ => 2,
+    };
+    sort(a) == sort(b)
+}
+
+/// Whether a key has to be there while rows are written.
+fn must_stay(key: &Key, table: &CreateTable, keys: &[&Key], text: &[u8]) -> bool {
+    match key.kind {
+        KeyKind::Primary | KeyKind::Vector => return true,
+        // Without a primary key the first unique key on NOT NULL columns orders the rows.
+        KeyKind::Unique if !keys.iter().any(|other| other.kind == KeyKind::Primary) => return true,
+        _ => {}
+    }
+    if key.parts.iter().any(|part| part.column.is_none()) && key.kind == KeyKind::Unique {
+        return true;
+    }
+    let columns = || table.elements.iter().filter_map(|element| if let Element::Column(column) = element { Some(column) } else { None });
+    let column_of = |part: &refloat_sqltext::ddl::KeyPart| columns().find(|column| Some(&column.name) == part.column.as_ref());
+    if key.parts.first().and_then(column_of).is_some_and(|column| column.auto_increment) {
+        return true;
+    }
+    // MariaDB keeps a hash for unique keys over long columns, and has added such a key over duplicates (MDEV-37296).
+    let long = |part: &refloat_sqltext::ddl::KeyPart| {
+        part.prefix.is_none()
+            && column_of(part).is_some_and(|column| {
+                let kind = column.type_name.to_ascii_uppercase();
+                kind.ends_with(b"BLOB") || kind.ends_with(b"TEXT") || kind == b"JSON"
+            })
+    };
+    let clause = &text[key.range.clone()];
+    key.kind == KeyKind::Unique
+        && (key.parts.iter().any(long) || memchr::memmem::find(clause, b"WITHOUT OVERLAPS").is_some() || memchr::memmem::find(clause, b"USING HASH").is_some())
+}
+
+impl Conductor<'_> {
+    /// Drops what can be put off from a table that is still empty.
+    pub(super) fn defer(&mut self, index: usize) -> Result<(), LoadError> {
+        let table = Arc::clone(&self.entries[index].table);
+        if !self.entries[index].engine.eq_ignore_ascii_case("innodb") || !table.created || table.rows() > 0 {
+            return Ok(());
+        }
+        let (create, _) = self.show_create(&table)?;
+        let inline = self.ctx.options.indexes == super::options::IndexMode::Inline;
+        let Some((drops, mut deferral)) = split(&create, inline) else { return Ok(()) };
+        deferral.foreign_keys_checked = self.session()?.foreign_key_checks();
+        self.enter_catalog()?;
+        match self.catalog.exec(format!("ALTER TABLE {} {}", table.quoted(), drops.join(", "))) {
+            Ok(_) => {
+                self.entries[index].deferral = Some(deferral);
+                Ok(())
+            }
+            Err(_) if self.ctx.cancel.is_cancelled() => Err(self.ctx.interrupted()),
+            Err(error) if error.server_code().is_some() && !error.is_lost_connection() => {
+                self.ctx.events.note(format!("table {}: indexes are built with the rows, because the server keeps them: {error}", table.label()));
+                Ok(())
+            }
+            Err(error) => Err(LoadError::server(format!("putting off the indexes of table {}", table.label()), error)),
+        }
+    }
+
+    /// Gives the catalogue connection the parts of the dump's session that matter to definitions.
+    fn enter_catalog(&mut self) -> Result<(), LoadError> {
+        let session = self.session()?;
+        if self.catalog_session.as_ref().is_none_or(|current| !Arc::ptr_eq(current, &session)) {
+            let failed = |error| LoadError::server("preparing the session for definitions", error);
+            self.catalog.exec(session.exact_set()).map_err(failed)?;
+            self.catalog.exec("SET SESSION foreign_key_checks = 0").map_err(failed)?;
+            self.catalog_session = Some(session);
+        }
+        Ok(())
+    }
+
+    /// Adds what was put off for one table, before rows come that need it.
+    pub(super) fn build_now(&mut self, index: usize) -> Result<(), LoadError> {
+        let Some(deferral) = self.entries[index].deferral.take() else { return Ok(()) };
+        self.queue.wait_key(index)?;
+        self.enter_catalog()?;
+        self.entries[index].built += deferral.len() as u64;
+        let table = Arc::clone(&self.entries[index].table);
+        for clause in deferral.clauses() {
+            self.catalog
+                .exec(format!("ALTER TABLE {} {clause}", table.quoted()))
+                .map_err(|source| LoadError::Index { table: table.label(), what: clause, source })?;
+        }
+        Ok(())
+    }
+
+    /// Adds what was put off, the largest tables first, several at a time; foreign keys when all tables have their indexes.
+    pub(super) fn build_all(&mut self) -> Result<(), LoadError> {
+        let mut work: Vec<usize> = (0..self.entries.len()).filter(|&index| self.entries[index].deferral.is_some()).collect();
+        if work.is_empty() {
+            self.mark_complete();
+            return Ok(());
+        }
+        work.sort_by_key(|&index| std::cmp::Reverse(self.entries[index].table.bytes()));
+        self.ctx.phases.enter(Phase::Indexes);
+        for &index in &work {
+            if let Some(deferral) = &self.entries[index].deferral {
+                let builds = (deferral.keys.len() + deferral.fulltext.len()) as u64;
+                self.ctx.progress.plan_builds(builds, self.entries[index].table.bytes() * builds);
+            }
+        }
+        let budget = self.tmpdir_budget()?;
+        let mut used = 0;
+        for &index in &work {
+            let entry = &self.entries[index];
+            let Some(deferral) = entry.deferral.clone() else { continue };
+            let bytes = entry.table.bytes();
+            if used > 0 && budget.is_some_and(|budget| used + bytes > budget) {
+                self.queue.wait_key(TASKS)?;
+                used = 0;
+            }
+            used += bytes;
+            let (table, session) = (Arc::clone(&entry.table), entry.session.clone());
+            let task = Box::new(move |worker: &mut Worker| build(worker, &table, session.as_deref(), &deferral));
+            self.queue.submit_task(TASKS, task)?;
+        }
+        self.queue.wait_all()?;
+        self.add_foreign_keys(&work)?;
+        for &index in &work {
+            let entry = &mut self.entries[index];
+            entry.built += entry.deferral.take().map_or(0, |deferral| deferral.len() as u64);
+        }
+        self.mark_complete();
+        Ok(())
+    }
+
+    fn mark_complete(&mut self) {
+        for entry in &mut self.entries {
+            entry.complete = true;
+        }
+    }
+
+    /// Bytes that sorting may take in the server's temporary folder, when it is on this machine.
+    fn tmpdir_budget(&mut self) -> Result<Option<u64>, LoadError> {
+        if !self.ctx.server_is_local {
+            return Ok(None);
+        }
+        let folder = self
+            .catalog
+            .query_value("SELECT COALESCE(NULLIF(@@innodb_tmpdir, ''), @@tmpdir)")
+            .map_err(|error| LoadError::server("asking for the temporary folder", error))?;
+        let free = folder.and_then(|folder| refloat_run::machine::disk_available(std::path::Path::new(folder.split(':').next()?)));
+        Ok(free.map(|free| (free as f64 * TMPDIR_SHARE) as u64))
+    }
+
+    /// Adds foreign keys, one table after the other: parents and children lock each other's definitions.
+    fn add_foreign_keys(&mut self, work: &[usize]) -> Result<(), LoadError> {
+        let mut phase = false;
+        for &index in work {
+            let Some(deferral) = self.entries[index].deferral.clone().filter(|deferral| !deferral.foreign_keys.is_empty()) else { continue };
+            if !phase {
+                self.ctx.phases.enter(Phase::ForeignKeys);
+                phase = true;
+            }
+            self.check_cancel()?;
+            let table = Arc::clone(&self.entries[index].table);
+            let _shown = self.ctx.progress.table(&table.label(), TableState::ForeignKeys);
+            self.enter_catalog()?;
+            let failed = |error| LoadError::server("preparing the session for foreign keys", error);
+            // With checks on, the server itself scans the rows, and refuses orphans.
+            let checks = deferral.foreign_keys_checked && self.ctx.options.foreign_keys != ForeignKeyMode::Checked;
+            self.catalog.exec(format!("SET SESSION foreign_key_checks = {}", u8::from(checks))).map_err(failed)?;
+            let what = deferral.foreign_keys.join(", ");
+            let result = self.catalog.exec(format!("ALTER TABLE {} {what}", table.quoted()));
+            self.catalog.exec("SET SESSION foreign_key_checks = 0").map_err(failed)?;
+            if let Err(source) = result {
+                if self.ctx.cancel.is_cancelled() {
+                    return Err(self.ctx.interrupted());
+                }
+                return Err(LoadError::Index { table: table.label(), what, source });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds the keys of one table: all in one pass over the rows, `FULLTEXT` keys one by one after them.
+fn build(worker: &mut Worker, table: &Table, session: Option<&super::session::Session>, deferral: &Deferral) -> Result<(), LoadError> {
+    let ctx = Arc::clone(&worker.ctx);
+    let failed = |error| LoadError::server(format!("preparing the session for the indexes of table {}", table.label()), error);
+    worker.leave_session();
+    if let Some(session) = session {
+        worker.conn.exec(session.exact_set()).map_err(failed)?;
+    }
+    worker.conn.exec("SET SESSION foreign_key_checks = 0").map_err(failed)?;
+    if worker.conn.server().vendor == Vendor::MySql {
+        // Not all versions know these; without them the build is only slower.
+        let memory = ctx.index_memory / ctx.options.threads.max(1) as u64;
+        let threads = ctx.options.threads.clamp(1, 16);
+        for set in [
+            format!("SET SESSION innodb_ddl_buffer_size = {}", memory.clamp(64 << 10, 4 << 30)),
+            format!("SET SESSION innodb_ddl_threads = {threads}"),
+            format!("SET SESSION innodb_parallel_read_threads = {threads}"),
+        ] {
+            let _ = worker.conn.exec(set);
+        }
+    }
+    let _shown = ctx.progress.table(&table.label(), TableState::Indexing);
+    let bytes = table.bytes();
+    let mut steps: Vec<(Vec<String>, u64)> = Vec::new();
+    if !deferral.keys.is_empty() {
+        steps.push((deferral.keys.clone(), deferral.keys.len() as u64));
+    }
+    steps.extend(deferral.fulltext.iter().map(|clause| (vec![clause.clone()], 1)));
+    for (clauses, builds) in steps {
+        let what = clauses.join(", ");
+        let started = std::time::Instant::now();
+        ctx.events.emit(Event::BuildStarted { table: table.label(), what: what.clone() });
+        let progress = ctx.progress.build(builds, bytes * builds);
+        worker
+            .conn
+            .exec(format!("ALTER TABLE {} {what}", table.quoted()))
+            .map_err(|source| LoadError::Index { table: table.label(), what: what.clone(), source })?;
+        progress.finish();
+        ctx.events.emit(Event::BuildFinished { table: table.label(), what, seconds: started.elapsed().as_secs_f64() });
+    }
+    Ok(())
+}

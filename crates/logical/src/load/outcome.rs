@@ -1,0 +1,204 @@
+//! What a load did, and what proves it.
+
+use serde::Serialize;
+
+use super::options::WritePath;
+
+/// Entries kept in each list of an outcome; the totals beside the lists are always complete.
+pub const LIST_MAX: usize = 100;
+
+/// A list that keeps its first [`LIST_MAX`] entries and counts all of them.
+#[derive(Debug, Clone, Serialize)]
+pub struct Bounded<T> {
+    /// How many there were.
+    pub total: u64,
+    /// The first of them.
+    pub first: Vec<T>,
+}
+
+impl<T> Default for Bounded<T> {
+    fn default() -> Self {
+        Self { total: 0, first: Vec::new() }
+    }
+}
+
+impl<T> Bounded<T> {
+    /// Counts `item`, and keeps it while there is room.
+    pub fn push(&mut self, item: T) {
+        self.total += 1;
+        if self.first.len() < LIST_MAX {
+            self.first.push(item);
+        }
+    }
+
+    /// Whether nothing was ever pushed.
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+}
+
+/// One table of the dump.
+#[derive(Debug, Clone, Serialize)]
+pub struct TableOutcome {
+    /// Database.
+    pub database: String,
+    /// Table.
+    pub table: String,
+    /// Rows that the server confirmed and that are committed.
+    pub rows: u64,
+    /// Bytes of dump text those rows came from.
+    pub bytes: u64,
+    /// Secondary indexes and foreign keys built after the rows.
+    pub indexes_built: u64,
+    /// Whether rows, indexes and foreign keys are all in place.
+    pub complete: bool,
+    /// Definitions that are still missing (`ADD KEY …`), ready to be put behind `ALTER TABLE`.
+    pub missing: Vec<String>,
+}
+
+/// Wall time of one phase.
+#[derive(Debug, Clone, Serialize)]
+pub struct PhaseTime {
+    /// Name: preflight, data, indexes, foreign keys, definitions, proof, settings.
+    pub phase: String,
+    /// Seconds.
+    pub seconds: f64,
+}
+
+/// A statement or row that the server refused.
+#[derive(Debug, Clone, Serialize)]
+pub struct StatementFailure {
+    /// Line of the dump, from 1.
+    pub line: u64,
+    /// Byte of the (decompressed) dump where the statement or row begins, from 0.
+    pub offset: u64,
+    /// The first bytes of it.
+    pub head: String,
+    /// Server error code, 0 when Refloat itself refused it.
+    pub code: u16,
+    /// The server's words.
+    pub message: String,
+    /// Database and table, when the statement belongs to one.
+    pub table: Option<String>,
+}
+
+impl std::fmt::Display for StatementFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "line {}, byte {}: ", self.line, self.offset)?;
+        if self.code != 0 {
+            write!(f, "server error {}: ", self.code)?;
+        }
+        write!(f, "{}: {}", self.message, self.head)
+    }
+}
+
+/// A warning of the server about a statement of the load.
+#[derive(Debug, Clone, Serialize)]
+pub struct LoadWarning {
+    /// Table or statement that it was about.
+    pub about: String,
+    /// Server warning code, 0 when the warning is Refloat's own.
+    pub code: u16,
+    /// The server's words.
+    pub message: String,
+}
+
+/// One difference between what was sent and what is there.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProofDifference {
+    /// What differs: a table, an object.
+    pub about: String,
+    /// What was expected.
+    pub expected: String,
+    /// What was found.
+    pub found: String,
+}
+
+/// An orphan row found by `--foreign-keys checked`.
+#[derive(Debug, Clone, Serialize)]
+pub struct OrphanRows {
+    /// Child table.
+    pub table: String,
+    /// Constraint.
+    pub constraint: String,
+    /// How many child rows have no parent.
+    pub rows: u64,
+    /// Key values of the first of them.
+    pub examples: Vec<String>,
+}
+
+/// What was checked after the load.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Proof {
+    /// Whether the checks were run at all.
+    pub done: bool,
+    /// Tables whose row count was compared.
+    pub tables_counted: u64,
+    /// Tables whose definition was compared.
+    pub definitions_compared: u64,
+    /// Everything that was not as it should be.
+    pub differences: Bounded<ProofDifference>,
+    /// Orphan rows, where foreign keys were checked.
+    pub orphans: Vec<OrphanRows>,
+}
+
+/// What a load did.
+#[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
+pub struct LoadOutcome {
+    /// Run id.
+    pub run: String,
+    /// The dump.
+    pub source: String,
+    /// The server, without secrets.
+    pub target: String,
+    /// Vendor and version of the server.
+    pub server: String,
+    /// Tables, in the order of the dump.
+    pub tables: Vec<TableOutcome>,
+    /// Rows committed.
+    pub rows: u64,
+    /// Bytes of (decompressed) dump text read.
+    pub bytes: u64,
+    /// Statements run that were not rows.
+    pub statements: u64,
+    /// Wall seconds of the whole run.
+    pub seconds: f64,
+    /// Wall seconds by phase.
+    pub phases: Vec<PhaseTime>,
+    /// Chunk size that the search ended with, in bytes of dump text.
+    pub chunk_bytes: u64,
+    /// Rows of an average chunk.
+    pub chunk_rows: u64,
+    /// Rows by write path.
+    pub write_paths: Vec<(WritePath, u64)>,
+    /// Why a slower path than the best one was taken, and how to allow the better.
+    pub advice: Vec<String>,
+    /// What bound the run, as a sentence with figures.
+    pub bound_by: Option<String>,
+    /// Chunks sent again after a deadlock or a lock wait.
+    pub retries: u64,
+    /// Rows that `INSERT IGNORE` of the dump left out, as the stock client would have.
+    pub ignored_rows: u64,
+    /// Statements left out on purpose, with the reason.
+    pub skipped: Bounded<String>,
+    /// Warnings of the server.
+    pub warnings: Bounded<LoadWarning>,
+    /// Statements and rows that the server refused.
+    pub failures: Bounded<StatementFailure>,
+    /// What was checked at the end.
+    pub proof: Proof,
+    /// Settings that were changed, as `name: old -> new (reason)`.
+    pub settings_changed: Vec<String>,
+    /// Settings that could not be put back.
+    pub settings_left: Vec<String>,
+    /// Whether every statement was run, every row is there and every check passed.
+    pub proven: bool,
+}
+
+impl LoadOutcome {
+    /// Whether the load itself ended, but a check found something.
+    pub fn proof_failed(&self) -> bool {
+        self.proof.done && (!self.proof.differences.is_empty() || !self.proof.orphans.is_empty() || !self.warnings.is_empty())
+    }
+}

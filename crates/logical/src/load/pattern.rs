@@ -1,0 +1,52 @@
+//! Patterns for names: `*` and `?`, with or without the database.
+
+/// Whether one of `patterns` (`table` or `db.table`) matches.
+pub fn matches_any(patterns: &[String], database: &str, table: &str) -> bool {
+    patterns.iter().any(|pattern| match pattern.split_once('.') {
+        Some((db, name)) => matches(db.as_bytes(), database.as_bytes()) && matches(name.as_bytes(), table.as_bytes()),
+        None => matches(pattern.as_bytes(), table.as_bytes()),
+    })
+}
+
+/// Whether `pattern` matches all of `text`.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    // The usual walk with one step back: to the last `*`, which then takes one byte more.
+    let (mut p, mut t) = (0, 0);
+    let mut back: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                back = Some((p, t));
+                p += 1;
+            }
+            Some(b'?') => (p, t) = (p + 1, t + 1),
+            Some(byte) if *byte == text[t] => (p, t) = (p + 1, t + 1),
+            _ => match back {
+                Some((star, from)) => {
+                    back = Some((star, from + 1));
+                    (p, t) = (star + 1, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_names_with_and_without_database() {
+        let yes = |pattern: &str, db: &str, table: &str| matches_any(&[pattern.to_owned()], db, table);
+        assert!(yes("orders", "shop", "orders"));
+        assert!(!yes("orders", "shop", "orders2"));
+        assert!(yes("ord*", "shop", "orders"));
+        assert!(yes("shop.*", "shop", "x"));
+        assert!(!yes("shop.*", "shop2", "x"));
+        assert!(yes("*.log_????", "a", "log_2024"));
+        assert!(yes("*a*b*", "x", "xxaxxbxx"));
+        assert!(!yes("*a*b*", "x", "xxbxxaxx"));
+    }
+}

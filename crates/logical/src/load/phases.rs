@@ -1,0 +1,60 @@
+//! Which phase a load is in, and how long each took.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use refloat_run::progress::Phase;
+use refloat_run::{Event, Events, Progress};
+
+use super::LoadRun;
+use super::outcome::PhaseTime;
+
+/// Measures phases; a phase may be entered more than once (a barrier in the dump ends the rows for a while).
+pub struct Phases {
+    state: Mutex<State>,
+    events: Events,
+    progress: Progress,
+}
+
+#[derive(Default)]
+struct State {
+    current: Option<(Phase, Instant)>,
+    times: Vec<PhaseTime>,
+}
+
+impl Phases {
+    /// A clock that is in no phase yet.
+    pub fn new(run: &LoadRun) -> Self {
+        Self { state: Mutex::default(), events: run.events.clone(), progress: run.progress.clone() }
+    }
+
+    /// Ends the current phase and begins another; entering the current one again changes nothing.
+    pub fn enter(&self, phase: Phase) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.current.as_ref().is_some_and(|(current, _)| *current == phase) {
+            return;
+        }
+        self.leave(&mut state);
+        self.progress.set_phase(phase);
+        self.events.emit(Event::PhaseStarted { phase });
+        state.current = Some((phase, Instant::now()));
+    }
+
+    /// Ends the last phase; returns the time of all.
+    pub fn end(&self) -> Vec<PhaseTime> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.leave(&mut state);
+        std::mem::take(&mut state.times)
+    }
+
+    fn leave(&self, state: &mut State) {
+        let Some((phase, started)) = state.current.take() else { return };
+        let seconds = started.elapsed().as_secs_f64();
+        self.events.emit(Event::PhaseFinished { phase, seconds });
+        let name = phase.to_string();
+        match state.times.iter_mut().find(|time| time.phase == name) {
+            Some(time) => time.seconds += seconds,
+            None => state.times.push(PhaseTime { phase: name, seconds }),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Looking at tuples without sending them.
+
+use std::ops::Range;
+
+use refloat_sqltext::{LexMode, RowVisitor, StrLit, visit_rows};
+
+/// Notes where rows begin and end.
+struct Bounds {
+    start: usize,
+    rows: Vec<Range<usize>>,
+}
+
+impl RowVisitor for Bounds {
+    type Error = std::convert::Infallible;
+
+    fn begin_row(&mut self, at: usize) -> Result<(), Self::Error> {
+        self.start = at;
+        Ok(())
+    }
+    fn null(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+    fn default(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+    fn number(&mut self, _: &[u8]) -> Result<(), Self::Error> {
+        Ok(())
+    }
+    fn string(&mut self, _: StrLit<'_>) -> Result<(), Self::Error> {
+        Ok(())
+    }
+    fn hex(&mut self, _: &[u8]) -> Result<(), Self::Error> {
+        Ok(())
+    }
+    fn bit(&mut self, _: &[u8]) -> Result<(), Self::Error> {
+        Ok(())
+    }
+    fn expression(&mut self, _: &[u8]) -> Result<(), Self::Error> {
+        Ok(())
+    }
+    fn end_row(&mut self, end: usize) -> Result<(), Self::Error> {
+        self.rows.push(self.start..end);
+        Ok(())
+    }
+}
+
+/// Where each row of `text` stands; empty when the text cannot be walked.
+pub fn row_bounds(text: &[u8], mode: LexMode) -> Vec<Range<usize>> {
+    let mut bounds = Bounds { start: 0, rows: Vec::new() };
+    match visit_rows(text, mode, &mut bounds) {
+        Ok(_) => bounds.rows,
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Looks for a row whose value at one position is left to the server.
+struct Generated {
+    position: usize,
+    at: usize,
+    zero_generates: bool,
+}
+
+/// Found one.
+struct Found;
+
+impl Generated {
+    fn value(&mut self, generates: bool) -> Result<(), Found> {
+        self.at += 1;
+        if generates && self.at - 1 == self.position { Err(Found) } else { Ok(()) }
+    }
+}
+
+impl RowVisitor for Generated {
+    type Error = Found;
+
+    fn begin_row(&mut self, _: usize) -> Result<(), Found> {
+        self.at = 0;
+        Ok(())
+    }
+    fn null(&mut self) -> Result<(), Found> {
+        self.value(true)
+    }
+    fn default(&mut self) -> Result<(), Found> {
+        self.value(true)
+    }
+    fn number(&mut self, text: &[u8]) -> Result<(), Found> {
+        let zero = self.zero_generates && text.iter().all(|byte| matches!(byte, b'0' | b'.' | b'+' | b'-'));
+        self.value(zero)
+    }
+    fn string(&mut self, literal: StrLit<'_>) -> Result<(), Found> {
+        let zero = self.zero_generates && literal.raw.iter().all(|byte| *byte == b'0');
+        self.value(zero)
+    }
+    fn hex(&mut self, _: &[u8]) -> Result<(), Found> {
+        self.value(true)
+    }
+    fn bit(&mut self, _: &[u8]) -> Result<(), Found> {
+        self.value(true)
+    }
+    fn expression(&mut self, _: &[u8]) -> Result<(), Found> {
+        self.value(true)
+    }
+    fn end_row(&mut self, _: usize) -> Result<(), Found> {
+        Ok(())
+    }
+}
+
+/// Whether some row leaves the value at `position` (an `AUTO_INCREMENT` column) to the server; then the order of rows
+/// decides which row gets which number. Text that cannot be walked counts as such.
+pub fn leaves_to_server(text: &[u8], position: usize, zero_generates: bool, mode: LexMode) -> bool {
+    visit_rows(text, mode, &mut Generated { position, at: 0, zero_generates }).is_err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_leave_a_number_to_the_server_are_seen() {
+        let mode = LexMode::default();
+        assert!(!leaves_to_server(b"(1,NULL),(2,NULL)", 0, true, mode));
+        assert!(leaves_to_server(b"(1,NULL),(NULL,2)", 0, false, mode));
+        assert!(leaves_to_server(b"(1,2),(0,2)", 0, true, mode));
+        assert!(!leaves_to_server(b"(1,2),(0,2)", 0, false, mode));
+        assert!(leaves_to_server(b"(DEFAULT,2)", 0, false, mode));
+    }
+
+    #[test]
+    fn bounds_are_whole_tuples() {
+        let text = b"(1,'a),('),\n(2,'b')";
+        let rows = row_bounds(text, LexMode::default());
+        assert_eq!(rows.iter().map(|row| &text[row.clone()]).collect::<Vec<_>>(), [b"(1,'a),(')".as_slice(), b"(2,'b')".as_slice()]);
+    }
+}

@@ -1,0 +1,229 @@
+//! The session state of a dump, and how writers take it over.
+//!
+//! A dump is a program: what its `SET` statements say decides how its rows are read. Those statements run, as they stand,
+//! on the control connection; before rows flow the loader reads the state back from the server and hands it to the writers.
+//! So a variable never has to be understood to be honoured, it only has to be known to exist.
+
+use std::collections::BTreeSet;
+
+use refloat_sqltext::{CharsetFamily, LexMode};
+use refloat_wire::{Connection, Error, Vendor};
+
+/// Variables that change what an `INSERT` stores, on both vendors.
+const TRACKED: &[&str] = &[
+    "character_set_client",
+    "character_set_connection",
+    "collation_connection",
+    "sql_mode",
+    "time_zone",
+    "foreign_key_checks",
+    "sql_log_bin",
+    "explicit_defaults_for_timestamp",
+];
+/// The same, on MariaDB only; those that a version does not have are left out.
+const TRACKED_MARIADB: &[&str] = &["check_constraint_checks", "system_versioning_insert_history"];
+/// Session variables that a dump may set and that say nothing about the rows of another connection.
+const IGNORED: &[&str] = &[
+    "autocommit",
+    "character_set_results",
+    "sql_notes",
+    "unique_checks",
+    "sql_quote_show_create",
+    "names",
+    "warning_count",
+    "error_count",
+];
+/// Variables that make a statement depend on the connection it runs on: rows after them stay on the control connection.
+const PER_STATEMENT: &[&str] = &["insert_id", "last_insert_id", "identity", "timestamp", "rand_seed1", "rand_seed2", "pseudo_thread_id"];
+
+/// What a `SET` of one variable means for the rows that follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VariableEffect {
+    /// Read back, and set on every writer.
+    Tracked,
+    /// Of no consequence for other connections.
+    None,
+    /// Rows that follow must run on the control connection.
+    ControlOnly,
+}
+
+/// The names of the variables that writers follow.
+#[derive(Debug, Clone)]
+pub struct Tracker {
+    names: BTreeSet<String>,
+}
+
+impl Tracker {
+    /// Asks the server which of the known variables it has.
+    pub fn new(conn: &mut Connection) -> Result<Self, Error> {
+        let mut names = BTreeSet::new();
+        let more: &[&str] = if conn.server().vendor == Vendor::MariaDb { TRACKED_MARIADB } else { &[] };
+        for name in TRACKED.iter().chain(more) {
+            if conn.query_value(format!("SHOW SESSION VARIABLES LIKE '{name}'"))?.is_some() {
+                names.insert((*name).to_owned());
+            }
+        }
+        Ok(Self { names })
+    }
+
+    /// Says what a `SET` of session variable `name` (any case) means, and follows it from now on where that is needed.
+    pub fn note_set(&mut self, name: &str) -> VariableEffect {
+        let name = name.to_ascii_lowercase();
+        if PER_STATEMENT.contains(&name.as_str()) {
+            VariableEffect::ControlOnly
+        } else if IGNORED.contains(&name.as_str()) && name != "names" {
+            VariableEffect::None
+        } else {
+            if name != "names" && name != "character set" && name != "charset" {
+                self.names.insert(name);
+            }
+            VariableEffect::Tracked
+        }
+    }
+
+    /// Reads the state of the control connection.
+    pub fn read(&self, control: &mut Connection, force_binlog_off: bool) -> Result<Session, Error> {
+        let names: Vec<&String> = self.names.iter().collect();
+        let list: Vec<String> = names.iter().map(|name| format!("@@session.`{name}`")).collect();
+        let result = control.query(format!("SELECT DATABASE(), {}", list.join(", ")))?;
+        let row = result.rows.first().cloned().unwrap_or_default();
+        let text = |index: usize| row.get(index).and_then(|cell| cell.as_ref()).map(|cell| String::from_utf8_lossy(cell).into_owned());
+        let database = text(0);
+        let mut variables: Vec<(String, Option<String>)> =
+            names.iter().enumerate().map(|(index, name)| ((*name).clone(), text(index + 1))).collect();
+        if force_binlog_off && let Some(entry) = variables.iter_mut().find(|(name, _)| name == "sql_log_bin") {
+            entry.1 = Some("0".to_owned());
+        }
+        Ok(Session::new(database, variables))
+    }
+}
+
+/// The session state at some point of a dump.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// Current database.
+    pub database: Option<String>,
+    variables: Vec<(String, Option<String>)>,
+}
+
+impl Session {
+    fn new(database: Option<String>, variables: Vec<(String, Option<String>)>) -> Self {
+        Self { database, variables }
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.variables.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.as_deref())
+    }
+
+    /// Character set in which the dump's text is written.
+    pub fn charset(&self) -> &str {
+        self.get("character_set_client").unwrap_or("utf8mb4")
+    }
+
+    /// Whether `sql_mode` has this word.
+    pub fn has_mode(&self, word: &str) -> bool {
+        self.get("sql_mode").is_some_and(|mode| mode.split(',').any(|one| one.eq_ignore_ascii_case(word)))
+    }
+
+    /// Whether foreign keys are checked for the dump's rows.
+    pub fn foreign_key_checks(&self) -> bool {
+        matches!(self.get("foreign_key_checks"), Some("1" | "ON"))
+    }
+
+    /// How the lexer has to read text under this state.
+    pub fn lex_mode(&self) -> LexMode {
+        let charset_family = CharsetFamily::from_charset_name(self.charset().as_bytes());
+        LexMode { charset_family, ..LexMode::default() }.with_sql_mode(self.get("sql_mode").unwrap_or_default().as_bytes())
+    }
+
+    /// The `SET SESSION` that gives a writer this state.
+    ///
+    /// Writers are stricter than the dump's own session: what the stock client would change with a warning (a value out
+    /// of range, a text cut short) must be an error here. Dates that the source allowed are kept as they are.
+    pub fn writer_set(&self) -> String {
+        self.set_statement(|name, value| {
+            if name == "sql_mode" {
+                let mut words: Vec<&str> = value.split(',').filter(|word| !word.is_empty()).collect();
+                for word in ["STRICT_ALL_TABLES", "ALLOW_INVALID_DATES"] {
+                    if !words.iter().any(|one| one.eq_ignore_ascii_case(word)) {
+                        words.push(word);
+                    }
+                }
+                words.join(",")
+            } else {
+                value.to_owned()
+            }
+        })
+    }
+
+    /// The `SET SESSION` that gives a connection exactly this state, for definitions that run later than they stand.
+    pub fn exact_set(&self) -> String {
+        self.set_statement(|_, value| value.to_owned())
+    }
+
+    fn set_statement(&self, adjust: impl Fn(&str, &str) -> String) -> String {
+        // character_set_connection changes collation_connection, so that one comes after it.
+        let order = |name: &str| match name {
+            "character_set_client" => 0,
+            "character_set_connection" => 1,
+            "collation_connection" => 2,
+            _ => 3,
+        };
+        let mut variables: Vec<&(String, Option<String>)> = self.variables.iter().collect();
+        variables.sort_by_key(|(name, _)| order(name));
+        let parts: Vec<String> = variables
+            .iter()
+            .map(|(name, value)| match value {
+                None => format!("SESSION `{name}` = NULL"),
+                Some(value) => {
+                    let value = adjust(name, value);
+                    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+                        format!("SESSION `{name}` = {value}")
+                    } else {
+                        format!("SESSION `{name}` = '{}'", value.replace('\'', "''"))
+                    }
+                }
+            })
+            .collect();
+        format!("SET {}", parts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> Session {
+        Session::new(
+            Some("shop".to_owned()),
+            vec![
+                ("collation_connection".to_owned(), Some("utf8mb4_bin".to_owned())),
+                ("character_set_connection".to_owned(), Some("utf8mb4".to_owned())),
+                ("character_set_client".to_owned(), Some("utf8mb4".to_owned())),
+                ("sql_mode".to_owned(), Some("NO_AUTO_VALUE_ON_ZERO".to_owned())),
+                ("time_zone".to_owned(), Some("+00:00".to_owned())),
+                ("foreign_key_checks".to_owned(), Some("0".to_owned())),
+            ],
+        )
+    }
+
+    #[test]
+    fn collation_is_set_after_the_character_set_that_would_reset_it() {
+        let set = session().exact_set();
+        assert!(set.find("character_set_connection") < set.find("collation_connection"), "{set}");
+    }
+
+    #[test]
+    fn writers_are_strict_and_keep_the_dumps_own_words() {
+        let set = session().writer_set();
+        assert!(set.contains("'NO_AUTO_VALUE_ON_ZERO,STRICT_ALL_TABLES,ALLOW_INVALID_DATES'"), "{set}");
+        assert!(!session().exact_set().contains("STRICT_ALL_TABLES"));
+    }
+
+    #[test]
+    fn numbers_stand_bare_and_words_are_quoted() {
+        let set = session().writer_set();
+        assert!(set.contains("`foreign_key_checks` = 0"), "{set}");
+        assert!(set.contains("`time_zone` = '+00:00'"), "{set}");
+    }
+}

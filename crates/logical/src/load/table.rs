@@ -1,0 +1,274 @@
+//! One table of the target: what its columns take, and what was done with it so far.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use refloat_run::progress::TableProgress;
+use refloat_sqltext::quote_ident;
+use refloat_wire::{Connection, Error};
+
+/// What a column takes, as far as it decides how a literal may be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ColumnClass {
+    /// `TINYINT` … `BIGINT`.
+    Integer {
+        /// Whether it is `UNSIGNED`.
+        unsigned: bool,
+    },
+    /// `DECIMAL`.
+    Decimal,
+    /// `FLOAT`, `DOUBLE`.
+    Approximate,
+    /// `YEAR`.
+    Year,
+    /// `DATE`, `TIME`, `DATETIME`, `TIMESTAMP`.
+    Temporal,
+    /// `CHAR`, `VARCHAR`, `TEXT`, `ENUM`, `SET`, and types that are written as text (`UUID`, `INET6`, MySQL's `JSON`).
+    Text,
+    /// `BINARY`, `VARBINARY`, `BLOB`, `VECTOR`, geometries: bytes without a character set.
+    Bytes,
+    /// `BIT`.
+    Bit,
+    /// Nothing known: rows go as the dump has them.
+    Unknown,
+}
+
+impl ColumnClass {
+    /// Reads the `Type` and `Collation` columns of `SHOW FULL COLUMNS`.
+    pub fn of(type_text: &str, collation: Option<&str>) -> Self {
+        let word: String = type_text.chars().take_while(|c| c.is_ascii_alphanumeric()).collect::<String>().to_ascii_lowercase();
+        match word.as_str() {
+            "tinyint" | "smallint" | "mediumint" | "int" | "bigint" => Self::Integer { unsigned: type_text.contains("unsigned") },
+            "decimal" | "numeric" => Self::Decimal,
+            "float" | "double" => Self::Approximate,
+            "year" => Self::Year,
+            "date" | "time" | "datetime" | "timestamp" => Self::Temporal,
+            "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext" if collation != Some("binary") => Self::Text,
+            "enum" | "set" | "json" | "uuid" | "inet4" | "inet6" => Self::Text,
+            "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" | "vector" => Self::Bytes,
+            "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext" => Self::Bytes,
+            "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring" | "multipolygon" | "geometrycollection"
+            | "geomcollection" => Self::Bytes,
+            "bit" => Self::Bit,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// A column of the target.
+#[derive(Debug, Clone)]
+pub struct Column {
+    /// Name.
+    pub name: String,
+    /// What it takes.
+    pub class: ColumnClass,
+    /// Whether the server computes it.
+    pub generated: bool,
+    /// Whether `SELECT *` and an `INSERT` without a column list leave it out.
+    pub invisible: bool,
+    /// Whether it has the `AUTO_INCREMENT` attribute.
+    pub auto_increment: bool,
+}
+
+/// Columns and engine of a table, read from the server.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// Columns in the order of the table.
+    pub columns: Vec<Column>,
+    /// Whether a transaction of it can be rolled back.
+    pub transactional: bool,
+}
+
+impl Layout {
+    /// Reads a table's columns.
+    pub fn read(catalog: &mut Connection, db: &str, name: &str, transactional: bool) -> Result<Self, Error> {
+        let result = catalog.query(format!("SHOW FULL COLUMNS FROM {}.{}", quote_ident(db), quote_ident(name)))?;
+        let mut columns = Vec::with_capacity(result.rows.len());
+        for row in &result.rows {
+            let cell = |index: usize| row.get(index).and_then(|cell| cell.as_deref()).map(|cell| String::from_utf8_lossy(cell).into_owned());
+            let (field, type_text, collation, extra) =
+                (cell(0).unwrap_or_default(), cell(1).unwrap_or_default(), cell(2), cell(6).unwrap_or_default().to_ascii_uppercase());
+            columns.push(Column {
+                class: ColumnClass::of(&type_text, collation.as_deref()),
+                // DEFAULT_GENERATED is not a generated column: match the whole words only.
+                generated: extra.contains("VIRTUAL GENERATED") || extra.contains("STORED GENERATED") || extra.contains("PERSISTENT"),
+                invisible: extra.contains("INVISIBLE"),
+                auto_increment: extra.contains("AUTO_INCREMENT"),
+                name: field,
+            });
+        }
+        Ok(Self { columns, transactional })
+    }
+
+    /// The columns that a row of an `INSERT` fills, in order: those of its list, or all visible ones.
+    ///
+    /// `None` when the list names a column that the table does not have; the server's own error tells it best.
+    pub fn targets(&self, list: Option<&[Vec<u8>]>) -> Option<Vec<usize>> {
+        match list {
+            None => Some((0..self.columns.len()).filter(|&index| !self.columns[index].invisible).collect()),
+            Some(names) => names
+                .iter()
+                .map(|name| self.columns.iter().position(|column| column.name.as_bytes().eq_ignore_ascii_case(name)))
+                .collect(),
+        }
+    }
+}
+
+/// A table of the target that the dump brings rows for.
+pub struct Table {
+    /// Number of the table within the run.
+    pub id: usize,
+    /// Database.
+    pub db: String,
+    /// Name.
+    pub name: String,
+    /// Whether this run created it.
+    pub created: bool,
+    /// Rows that were there before, when rows are appended.
+    pub rows_before: u64,
+    layout: OnceLock<Arc<Layout>>,
+    rows: AtomicU64,
+    bytes: AtomicU64,
+    ignored: AtomicU64,
+    encode_failures: AtomicU64,
+    replaced: AtomicBool,
+    progress: Mutex<Option<TableProgress>>,
+    /// Set once its rows turned out not to suit the fast paths.
+    plain: AtomicBool,
+}
+
+/// Pieces of one table that could not be encoded before the fast path is given up for it.
+const ENCODE_FAILURES_MAX: u64 = 8;
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Table({}.{})", self.db, self.name)
+    }
+}
+
+impl Table {
+    /// A table that nothing was done with yet.
+    pub fn new(id: usize, db: String, name: String, created: bool, rows_before: u64) -> Self {
+        Self {
+            id,
+            db,
+            name,
+            created,
+            rows_before,
+            layout: OnceLock::new(),
+            rows: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            ignored: AtomicU64::new(0),
+            encode_failures: AtomicU64::new(0),
+            replaced: AtomicBool::new(false),
+            progress: Mutex::new(None),
+            plain: AtomicBool::new(false),
+        }
+    }
+
+    /// `db.name`, for messages.
+    pub fn label(&self) -> String {
+        format!("{}.{}", self.db, self.name)
+    }
+
+    /// Quoted, for statements.
+    pub fn quoted(&self) -> String {
+        format!("{}.{}", quote_ident(&self.db), quote_ident(&self.name))
+    }
+
+    /// Columns and engine; read before the first rows are handed to a writer.
+    pub fn layout(&self) -> Option<&Arc<Layout>> {
+        self.layout.get()
+    }
+
+    /// Keeps what was read; a second call changes nothing.
+    pub fn set_layout(&self, layout: Layout) {
+        let _ = self.layout.set(Arc::new(layout));
+    }
+
+    /// Counts committed rows.
+    pub fn committed(&self, rows: u64, bytes: u64, ignored: u64) {
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.ignored.fetch_add(ignored, Ordering::Relaxed);
+        if let Some(progress) = self.progress().as_ref() {
+            progress.add(rows, bytes);
+        }
+    }
+
+    /// Shows the table among those at work.
+    pub fn show(&self, progress: TableProgress) {
+        *self.progress() = Some(progress);
+    }
+
+    /// Takes it off the list again, its rows all in.
+    pub fn shown_loaded(&self) -> Option<f64> {
+        let progress = self.progress().take()?;
+        let seconds = progress.elapsed().as_secs_f64();
+        progress.loaded();
+        Some(seconds)
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Option<TableProgress>> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that rows came by `REPLACE`: how many are left cannot be told from how many were sent.
+    pub fn note_replaced(&self) {
+        self.replaced.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether rows came by `REPLACE`.
+    pub fn is_replaced(&self) -> bool {
+        self.replaced.load(Ordering::Relaxed)
+    }
+
+    /// Rows committed so far.
+    pub fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of dump text committed so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Rows that `INSERT IGNORE` left out.
+    pub fn ignored(&self) -> u64 {
+        self.ignored.load(Ordering::Relaxed)
+    }
+
+    /// Notes a piece that only the server's own parser can read; gives the fast path up after a few.
+    pub fn note_encode_failure(&self) {
+        if self.encode_failures.fetch_add(1, Ordering::Relaxed) + 1 >= ENCODE_FAILURES_MAX {
+            self.plain.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether rows go as the dump's own text.
+    pub fn is_plain(&self) -> bool {
+        self.plain.load(Ordering::Relaxed)
+    }
+
+    /// Sends all further rows as the dump's own text.
+    pub fn set_plain(&self) {
+        self.plain.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_follow_type_and_collation() {
+        assert_eq!(ColumnClass::of("int(10) unsigned zerofill", None), ColumnClass::Integer { unsigned: true });
+        assert_eq!(ColumnClass::of("bigint", None), ColumnClass::Integer { unsigned: false });
+        assert_eq!(ColumnClass::of("varchar(20)", Some("latin1_swedish_ci")), ColumnClass::Text);
+        assert_eq!(ColumnClass::of("varbinary(20)", None), ColumnClass::Bytes);
+        assert_eq!(ColumnClass::of("enum('blob','int')", Some("utf8mb4_bin")), ColumnClass::Text);
+        assert_eq!(ColumnClass::of("timestamp(6)", None), ColumnClass::Temporal);
+        assert_eq!(ColumnClass::of("vector(3)", None), ColumnClass::Bytes);
+        assert_eq!(ColumnClass::of("some_new_type", None), ColumnClass::Unknown);
+    }
+}

@@ -1,0 +1,177 @@
+//! Rows by MariaDB's array-bound prepared insert.
+//!
+//! While the server stores one packet the next one is encoded: a packet is sent, and its answer is read only before the
+//! following one goes out.
+
+use std::time::Instant;
+
+use refloat_sqltext::{InsertHeader, InsertVerb, VisitError, quote_ident, visit_rows};
+use refloat_wire::{BulkPacket, BulkType, Connection, Error, Statement};
+
+use super::{Attempt, Worker, Written};
+use crate::load::chunk::{Chunk, Piece};
+use crate::load::context::Context;
+use crate::load::encode::bulk::{BulkSend, BulkSink, bulk_type};
+use crate::load::encode::{Encoder, FlushError, Stop};
+use crate::load::table::{Layout, Table};
+
+/// Bytes of a packet that are worth a round trip; larger packets only cost cache.
+pub const PACKET_TARGET: usize = 4 << 20;
+/// Room left below the server's limit.
+const PACKET_SLACK: usize = 1024;
+
+/// The statement that a worker has prepared, and what its parameters are.
+pub(super) struct Prepared {
+    table: usize,
+    header: Vec<u8>,
+    statement: Statement,
+    targets: Vec<usize>,
+}
+
+/// Sends packets and reads their answers one packet late.
+struct Sender<'a> {
+    conn: &'a mut Connection,
+    ctx: &'a Context,
+    table: &'a Table,
+    verb: InsertVerb,
+    outstanding: Option<u64>,
+    written: Written,
+}
+
+impl Sender<'_> {
+    fn settle(&mut self) -> Result<(), Error> {
+        let Some(rows) = self.outstanding.take() else { return Ok(()) };
+        let waiting = Instant::now();
+        let ok = self.conn.read_result()?;
+        self.ctx.note_server_wait(waiting);
+        self.ctx.judge(self.conn, self.table, self.verb, &ok)?;
+        match self.verb {
+            InsertVerb::Insert => self.written.rows += ok.affected_rows,
+            InsertVerb::InsertIgnore => {
+                self.written.rows += ok.affected_rows;
+                self.written.ignored += rows.saturating_sub(ok.affected_rows);
+            }
+            InsertVerb::Replace => self.written.rows += rows,
+        }
+        Ok(())
+    }
+
+    fn send_packet(&mut self, packet: &mut BulkPacket) -> Result<(), Error> {
+        self.settle()?;
+        self.conn.bulk_send(packet)?;
+        self.outstanding = Some(packet.rows() as u64);
+        packet.clear();
+        Ok(())
+    }
+}
+
+impl BulkSend for &mut Sender<'_> {
+    fn send(&mut self, packet: &mut BulkPacket) -> Result<(), FlushError> {
+        self.send_packet(packet).map_err(FlushError::Wire)
+    }
+}
+
+/// The statement to prepare: the dump's verb and columns, one `?` for each.
+fn statement_text(table: &Table, header: &InsertHeader, layout: &Layout, targets: &[usize]) -> String {
+    let verb = match header.verb {
+        InsertVerb::Insert => "INSERT INTO",
+        InsertVerb::InsertIgnore => "INSERT IGNORE INTO",
+        InsertVerb::Replace => "REPLACE INTO",
+    };
+    let columns: Vec<String> = targets.iter().map(|&index| quote_ident(&layout.columns[index].name)).collect();
+    let marks = vec!["?"; targets.len()];
+    format!("{verb} {} ({}) VALUES ({})", table.quoted(), columns.join(","), marks.join(","))
+}
+
+impl Worker {
+    /// Writes a chunk as array-bound packets; rows that cannot be bound go as the dump's own text.
+    pub(super) fn write_bulk(&mut self, chunk: &Chunk) -> Result<Written, Attempt> {
+        let Some(layout) = chunk.table.layout().cloned() else { return self.write_text(chunk) };
+        if !self.prepare_bulk(chunk, &layout)? {
+            return self.write_text(chunk);
+        }
+        let mut total = Written::default();
+        let mut rest = chunk.pieces.as_slice();
+        while !rest.is_empty() {
+            let (done, stopped) = self.bind(chunk, rest, &layout, &mut total)?;
+            if let Some((at, left)) = stopped {
+                chunk.table.note_encode_failure();
+                let piece = &rest[done];
+                total.add(self.insert_text(chunk, piece, &piece.text()[at..], left)?);
+                rest = &rest[done + 1..];
+            } else {
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    /// Prepares the chunk's statement unless it still is; `false` when the columns are not known.
+    fn prepare_bulk(&mut self, chunk: &Chunk, layout: &Layout) -> Result<bool, Error> {
+        if self.prepared.as_ref().is_some_and(|one| one.table == chunk.table.id && one.header == chunk.header.text) {
+            return Ok(true);
+        }
+        let Some(targets) = layout.targets(chunk.header.columns.as_deref()) else { return Ok(false) };
+        if targets.is_empty() || targets.iter().any(|&index| layout.columns[index].generated) {
+            return Ok(false);
+        }
+        if let Some(old) = self.prepared.take() {
+            self.conn.close_statement(&old.statement)?;
+        }
+        let statement = self.conn.prepare(statement_text(&chunk.table, &chunk.header, layout, &targets))?;
+        let types: Vec<BulkType> = targets.iter().map(|&index| bulk_type(&layout.columns[index])).collect();
+        self.packet = Some(BulkPacket::new(&statement, &types));
+        self.prepared = Some(Prepared { table: chunk.table.id, header: chunk.header.text.clone(), statement, targets });
+        Ok(true)
+    }
+
+    /// Binds and sends `pieces` until the end or an unfit row; returns the piece it stopped in, with the byte and the
+    /// number of rows that are left there.
+    fn bind(&mut self, chunk: &Chunk, pieces: &[Piece], layout: &Layout, total: &mut Written) -> Result<(usize, Option<(usize, u64)>), Attempt> {
+        let limit = self.conn.max_allowed_packet().saturating_sub(PACKET_SLACK);
+        let (Some(prepared), Some(packet)) = (&self.prepared, &mut self.packet) else {
+            return Ok((0, Some((0, pieces[0].rows))));
+        };
+        packet.clear();
+        let mode = chunk.session.lex_mode();
+        let mut sender = Sender {
+            conn: &mut self.conn,
+            ctx: &self.ctx,
+            table: &chunk.table,
+            verb: chunk.header.verb,
+            outstanding: None,
+            written: Written::default(),
+        };
+        let mut stopped = None;
+        let mut done = 0;
+        for (index, piece) in pieces.iter().enumerate() {
+            done = index;
+            let mut sink = BulkSink::new(packet, PACKET_TARGET.min(limit), limit, &mut sender);
+            let mut encoder = Encoder::new(&layout.columns, &prepared.targets, chunk.session.charset(), &mut sink);
+            let result = visit_rows(piece.text(), mode, &mut encoder);
+            let rows = encoder.rows;
+            match result {
+                Ok(_) => {}
+                Err(VisitError::Visitor { error: Stop::Unfit(at), .. }) => {
+                    sink.forget_row();
+                    stopped = Some((at, piece.rows - rows));
+                    break;
+                }
+                Err(VisitError::Visitor { error: Stop::Flush(FlushError::Wire(error)), .. }) => return Err(error.into()),
+                Err(VisitError::Visitor { error: Stop::Flush(FlushError::RowTooLarge { size }), .. }) => {
+                    return Err(Attempt::RowTooLarge { offset: piece.offset, line: piece.line, size });
+                }
+                // Not what the walker knows as tuples: the server's parser has the last word on the whole piece.
+                Err(VisitError::Syntax { .. }) => {
+                    return Err(Attempt::NotExact("the rows could not be read as literals".to_owned()));
+                }
+            }
+        }
+        if packet.rows() > 0 {
+            sender.send_packet(packet)?;
+        }
+        sender.settle()?;
+        total.add(sender.written);
+        Ok((done, stopped))
+    }
+}

@@ -1,0 +1,96 @@
+//! Rows by `LOAD DATA LOCAL INFILE`.
+//!
+//! `LOCAL` makes the server skip duplicates and turn errors into warnings, whatever the `sql_mode`. So each statement's
+//! information line is compared with what was sent before anything is committed, and a statement that was not exact is
+//! rolled back and written as the dump's own text, which is refused with the server's words for the row.
+
+use std::time::Instant;
+
+use refloat_sqltext::{InsertVerb, VisitError, quote_ident, visit_rows};
+use refloat_wire::Connection;
+
+use super::{Attempt, Worker, Written};
+use crate::load::chunk::Chunk;
+use crate::load::encode::tsv::{TsvSend, TsvSink};
+use crate::load::encode::{Encoder, FlushError, Stop};
+use crate::load::table::{Layout, Table};
+
+/// Bytes sent at a time.
+const SEND_TARGET: usize = 1 << 20;
+
+struct Sender<'a>(&'a mut Connection);
+
+impl TsvSend for &mut Sender<'_> {
+    fn send(&mut self, text: &mut Vec<u8>) -> Result<(), FlushError> {
+        self.0.load_write(text).map_err(FlushError::Wire)?;
+        text.clear();
+        Ok(())
+    }
+}
+
+/// The statement; the file name is only a word that both sides agree on.
+fn statement_text(table: &Table, layout: &Layout, targets: &[usize], charset: &str) -> String {
+    let columns: Vec<String> = targets.iter().map(|&index| quote_ident(&layout.columns[index].name)).collect();
+    format!("LOAD DATA LOCAL INFILE 'refloat' INTO TABLE {} CHARACTER SET {charset} ({})", table.quoted(), columns.join(","))
+}
+
+impl Worker {
+    /// Writes a chunk by one `LOAD DATA`; rows that it has no form for follow as the dump's own text.
+    pub(super) fn write_load_data(&mut self, chunk: &Chunk) -> Result<Written, Attempt> {
+        let layout = chunk.table.layout().cloned();
+        let targets = layout.as_ref().and_then(|layout| layout.targets(chunk.header.columns.as_deref()));
+        let (Some(layout), Some(targets)) = (layout, targets) else { return self.write_text(chunk) };
+        let unknown = chunk.header.verb != InsertVerb::Insert || targets.iter().any(|&index| layout.columns[index].generated);
+        if unknown || targets.is_empty() {
+            return self.write_text(chunk);
+        }
+        self.conn.load_begin(statement_text(&chunk.table, &layout, &targets, chunk.session.charset()))?;
+        let mut sender = Sender(&mut self.conn);
+        let mode = chunk.session.lex_mode();
+        let mut sent = 0;
+        let mut unfit = Vec::new();
+        self.text.clear();
+        for (index, piece) in chunk.pieces.iter().enumerate() {
+            let mut sink = TsvSink::new(&mut self.text, SEND_TARGET, piece.text(), mode, &mut sender);
+            let mut encoder = Encoder::new(&layout.columns, &targets, chunk.session.charset(), &mut sink);
+            let result = visit_rows(piece.text(), mode, &mut encoder);
+            let (rows, encoder_row_start) = (encoder.rows, encoder.row_start());
+            sent += rows;
+            match result {
+                Ok(_) => {}
+                Err(VisitError::Visitor { error: Stop::Unfit(at), .. }) => {
+                    sink.forget_row();
+                    unfit.push((index, at, piece.rows - rows));
+                }
+                Err(VisitError::Visitor { error: Stop::Flush(FlushError::Wire(error)), .. }) => return Err(error.into()),
+                Err(VisitError::Visitor { error: Stop::Flush(FlushError::RowTooLarge { size }), .. }) => {
+                    return Err(Attempt::RowTooLarge { offset: piece.offset, line: piece.line, size });
+                }
+                // The rows are counted again below: what the walker misread makes the counts differ.
+                Err(VisitError::Syntax { .. }) => {
+                    let at = encoder_row_start;
+                    sink.forget_row();
+                    unfit.push((index, at, piece.rows - rows));
+                }
+            }
+        }
+        if !self.text.is_empty() {
+            self.conn.load_write(&self.text)?;
+        }
+        let waiting = Instant::now();
+        let ok = self.conn.load_finish()?;
+        self.ctx.note_server_wait(waiting);
+        let count = |name| ok.info_count(name).unwrap_or(u64::MAX);
+        let (records, deleted, skipped, warnings) = (count("Records"), count("Deleted"), count("Skipped"), count("Warnings"));
+        if records != sent || deleted != 0 || skipped != 0 || warnings != 0 {
+            return Err(Attempt::NotExact(format!("{sent} rows were sent; the server says: {}", ok.info)));
+        }
+        let mut total = Written { rows: sent, ignored: 0 };
+        for (index, at, left) in unfit {
+            chunk.table.note_encode_failure();
+            let piece = &chunk.pieces[index];
+            total.add(self.insert_text(chunk, piece, &piece.text()[at..], left)?);
+        }
+        Ok(total)
+    }
+}

@@ -108,6 +108,18 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
     (Exit::Failed, Vec::new())
 }
 
+/// The end of a load that stopped, in one word.
+#[cfg(feature = "engine")]
+pub fn result_of_load(error: &LoadError) -> RunResult {
+    match of_load(error).0 {
+        Exit::Refused => RunResult::Refused,
+        Exit::Interrupted => RunResult::Interrupted,
+        Exit::ProofFailed => RunResult::ProofFailed,
+        Exit::SettingsPending => RunResult::SettingsLeft,
+        Exit::Done | Exit::Failed | Exit::Usage => RunResult::Failed,
+    }
+}
+
 /// Exit code and hints for a load that stopped.
 #[cfg(feature = "engine")]
 fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
@@ -186,7 +198,7 @@ pub fn report(error: &anyhow::Error, context: &Context) -> Exit {
 
 /// The messages of an error and its causes, outermost first. A cause that the message before already ends with is
 /// left out: some libraries print their source themselves.
-fn chain_text(error: &anyhow::Error) -> String {
+pub fn chain_text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     let mut last = String::new();
     for cause in error.chain() {

@@ -1,7 +1,7 @@
 //! Puts a run and its faces together: what is emitted, who shows it, and how Ctrl-C reaches it.
 
 use std::io::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -40,7 +40,7 @@ pub struct Watch {
     /// What the run says.
     pub events: Events,
     face: Option<TerminalFace>,
-    _heart: Heartbeat,
+    heart: Mutex<Option<Heartbeat>>,
     _hooks: [HookGuard; 2],
     _signals: SignalGuard,
 }
@@ -79,10 +79,20 @@ impl Watch {
             progress,
             events,
             face,
-            _heart: heart,
+            heart: Mutex::new(Some(heart)),
             _hooks: hooks,
             _signals: signals,
         })
+    }
+
+    /// Ends the beat of snapshots, so that the event that is emitted next is the last one.
+    pub fn quiet(&self) {
+        drop(
+            self.heart
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
     }
 
     /// Takes the progress off the screen; the signal handlers go too.

@@ -25,7 +25,10 @@ fn assert_documented(value: &Value) {
     keys(value, &mut found);
     assert!(found.len() > 3, "nothing to look for in {value}");
     for key in found {
-        assert!(PAGE.contains(&format!("`{key}`")), "docs/json.md does not name the field {key}");
+        assert!(
+            PAGE.contains(&format!("`{key}`")),
+            "docs/json.md does not name the field {key}"
+        );
     }
 }
 

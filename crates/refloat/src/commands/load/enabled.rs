@@ -1,11 +1,13 @@
 //! `refloat load` with its engine.
 
 use std::io::Write as _;
+use std::sync::Arc;
 
 use anyhow::Context as _;
-use refloat_logical::load::{self, LoadError, LoadFailure, LoadOptions, LoadOutcome, Surroundings};
+use refloat_logical::load::{self, LoadError, LoadFailure, LoadOptions, LoadOutcome, LoadRun};
 use refloat_report::summary;
-use refloat_run::events::RunResult;
+use refloat_run::events::{JsonLines, Outcome, RunResult};
+use refloat_run::{Event, RunDir};
 
 use super::args::LoadArgs;
 use super::options;
@@ -16,6 +18,9 @@ use crate::watch::{Show, Watch};
 pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     let target = args.target.resolve(context)?;
     let options = options::from_args(args, target);
+    if args.what.plan {
+        return plan(&options, args.output.json);
+    }
     let show = if args.output.json {
         Show::Json
     } else if args.output.no_progress {
@@ -23,65 +28,75 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     } else {
         Show::Best
     };
+    let dir = RunDir::create(context.state_dir(), "load")
+        .context("cannot begin the record of the run")?;
     let watch = Watch::start(show, context)?;
-    let surroundings = Surroundings {
-        state_dir: context.state_dir().to_owned(),
+    watch.events.add(Arc::new(JsonLines::in_dir(&dir)?));
+    let run = LoadRun {
+        dir,
         cancel: watch.cancel.clone(),
-        progress: watch.progress.clone(),
         events: watch.events.clone(),
+        progress: watch.progress.clone(),
     };
-    if args.what.plan {
-        let plan = load::plan(&options, &surroundings)?;
-        watch.stop();
-        print_plan(&plan, args.output.json)?;
-        return Ok(Exit::Done);
-    }
-    let result = load::load(&options, &surroundings);
-    watch.stop();
-    report(&options, result, args.output.json, context)
-}
-
-fn print_plan(plan: &load::LoadPlan, json: bool) -> anyhow::Result<()> {
-    let text = if json {
-        serde_json::to_string_pretty(plan).context("cannot write the plan")?
-    } else {
-        plan.to_string()
-    };
-    writeln!(std::io::stdout(), "{}", text.trim_end())?;
-    Ok(())
-}
-
-/// Prints the summary, and the error below it when there is one. With `--json` the summary was the last event.
-fn report(
-    _options: &LoadOptions,
-    result: Result<LoadOutcome, LoadFailure>,
-    json: bool,
-    context: &Context,
-) -> anyhow::Result<Exit> {
-    let (outcome, error) = match result {
+    let (outcome, error) = match load::load(&options, &run) {
         Ok(outcome) => (outcome, None),
-        Err(failure) => (*failure.outcome, Some(failure.error)),
+        Err(LoadFailure { error, outcome }) => (*outcome, Some(error)),
     };
-    let refused = matches!(error, Some(LoadError::Refused(_)));
-    if !json && !refused {
+    let result = result_of(&outcome, error.as_ref());
+    let error = error.map(anyhow::Error::new);
+    watch.quiet();
+    record(&run, &outcome, result, error.as_ref());
+    watch.stop();
+    if !args.output.json && result != RunResult::Refused {
         write!(std::io::stdout(), "{}", summary::load(&outcome))?;
     }
-    let exit = match error {
-        Some(error) => exit::report(&error.into(), context),
-        None => exit::of_result(if outcome.proven {
-            RunResult::Done
-        } else {
-            RunResult::ProofFailed
-        }),
-    };
-    // Settings that are left behind concern people who did not start this run: they go before everything else.
-    if outcome.settings_left.is_empty() {
-        return Ok(exit);
+    if let Some(error) = &error {
+        exit::report(error, context);
     }
-    exit::print_line(
-        "hint",
-        "Settings of the server are still changed. Put them back with `refloat settings revert`.",
-        context.colour(),
-    );
-    Ok(Exit::SettingsPending)
+    if !outcome.settings_left.is_empty() {
+        let hint = "Settings of the server are still changed. Put them back with `refloat settings revert --to URL`.";
+        exit::print_line("hint", hint, context.colour());
+    }
+    Ok(exit::of_result(result))
+}
+
+fn plan(options: &LoadOptions, json: bool) -> anyhow::Result<Exit> {
+    let plan = load::plan(options)?;
+    let text = if json {
+        serde_json::to_string_pretty(&plan).context("cannot write the plan")?
+    } else {
+        summary::load_plan(&plan)
+    };
+    writeln!(std::io::stdout(), "{}", text.trim_end())?;
+    Ok(Exit::Done)
+}
+
+/// How the run ended, in one word. Settings that are left behind concern people who did not start this run: they go
+/// before everything else.
+fn result_of(outcome: &LoadOutcome, error: Option<&LoadError>) -> RunResult {
+    if !outcome.settings_left.is_empty() {
+        return RunResult::SettingsLeft;
+    }
+    match error {
+        Some(error) => exit::result_of_load(error),
+        None if outcome.proven => RunResult::Done,
+        None => RunResult::ProofFailed,
+    }
+}
+
+/// Says the end to everyone who follows, and writes it into the run's folder. The run is over: a record that cannot be
+/// written is said, and changes nothing.
+fn record(run: &LoadRun, outcome: &LoadOutcome, result: RunResult, error: Option<&anyhow::Error>) {
+    let last = Outcome {
+        result,
+        seconds: outcome.seconds,
+        message: error.map(|error| exit::redact(&exit::chain_text(error))),
+        summary: serde_json::to_value(outcome).unwrap_or_default(),
+    };
+    if let Err(error) = run.dir.write(RunDir::OUTCOME, &last) {
+        run.events.warn(format!(
+            "the outcome of the run could not be recorded: {error}"
+        ));
+    }
+    run.events.emit(Event::Finished { outcome: last });
 }

@@ -13,6 +13,9 @@ const SIZE: usize = 128 << 20;
 const BLOCK: usize = 4 << 20;
 const PASSES: usize = 7;
 
+/// Appends row number so-and-so.
+type Row = fn(&mut String, u64);
+
 fn main() {
     // `cargo test` runs benches too, with this argument gone: only `cargo bench` gives `--bench`.
     if !std::env::args().any(|a| a == "--bench") {
@@ -22,7 +25,7 @@ fn main() {
         "{:<12} {:>10} {:>10} {:>10}",
         "shape", "scan GB/s", "visit GB/s", "rows"
     );
-    let shapes: [(&str, fn(&mut String, u64)); 4] = [
+    let shapes: [(&str, Row); 4] = [
         ("sysbench", sysbench),
         ("employees", employees),
         ("binary", binary),
@@ -54,7 +57,7 @@ fn measure(bytes: usize, mut run: impl FnMut() -> u64) -> (String, u64) {
 }
 
 /// Statements of 1 MB, as mysqldump writes them; or of one row each.
-fn statements(row: fn(&mut String, u64), single: bool) -> Vec<u8> {
+fn statements(row: Row, single: bool) -> Vec<u8> {
     let limit = if single { 1 } else { 1 << 20 };
     let mut text = String::with_capacity(SIZE + limit);
     let mut n = 0;
@@ -118,7 +121,7 @@ fn employees(out: &mut String, n: u64) {
         1 + n % 28,
         pick(0),
         pick(1),
-        if n % 2 == 0 { "M" } else { "F" },
+        if n.is_multiple_of(2) { "M" } else { "F" },
         n % 10,
     );
 }

@@ -32,6 +32,10 @@ pub enum DdlError {
 
 /// A `CREATE TABLE` statement in parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent words of the statement"
+)]
 pub struct CreateTable {
     /// The table.
     pub table: ObjectName,
@@ -76,7 +80,7 @@ pub enum Element {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "these are independent attributes of the column"
+    reason = "independent attributes of the column"
 )]
 pub struct Column {
     /// Name, unquoted.

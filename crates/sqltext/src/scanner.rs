@@ -16,8 +16,11 @@ mod blocks;
 mod error;
 mod header;
 mod item;
+mod places;
 mod rows;
 mod start;
+
+use places::count_lines;
 
 pub use error::ScanError;
 pub use item::{
@@ -153,6 +156,10 @@ impl Scanner {
     }
 
     /// The mode that the next item is read in.
+    #[expect(
+        clippy::misnamed_getters,
+        reason = "the mode in effect now is of no use outside"
+    )]
     pub fn mode(&self) -> LexMode {
         self.next_mode
     }
@@ -176,6 +183,17 @@ impl Scanner {
             return Ok(Step::NeedMore);
         }
         self.retry_len = 0;
+        self.advance(buf, eof).map_err(|error| {
+            // Whether the length or the other fault is met first must not depend on the blocks.
+            if self.pos > self.options.max_item {
+                self.too_long(buf)
+            } else {
+                error
+            }
+        })
+    }
+
+    fn advance(&mut self, buf: &[u8], eof: bool) -> Result<Step, ScanError> {
         loop {
             if self.inside != Inside::Code && !self.leave_inside(buf, eof)? {
                 return self.need_more(buf);
@@ -226,27 +244,28 @@ impl Scanner {
                     return Ok(false);
                 }
             },
-            Inside::LineComment => match memchr::memchr(b'\n', &buf[self.pos..]) {
-                Some(i) => self.pos += i + 1,
-                None => {
+            Inside::LineComment => {
+                if let Some(i) = memchr::memchr(b'\n', &buf[self.pos..]) {
+                    self.pos += i + 1;
+                } else {
                     self.pos = buf.len();
                     if !eof {
                         return Ok(false);
                     }
                 }
-            },
-            Inside::BlockComment { start } => match memchr::memmem::find(&buf[self.pos..], b"*/") {
-                Some(i) => self.pos += i + 2,
-                None => {
-                    if eof {
-                        let (offset, line) = self.place(buf, start);
-                        return Err(ScanError::UnterminatedComment { offset, line });
-                    }
+            }
+            Inside::BlockComment { start } => {
+                if let Some(i) = memchr::memmem::find(&buf[self.pos..], b"*/") {
+                    self.pos += i + 2;
+                } else if eof {
+                    let (offset, line) = self.place(buf, start);
+                    return Err(ScanError::UnterminatedComment { offset, line });
+                } else {
                     let star = usize::from(buf.last() == Some(&b'*'));
                     self.pos = self.pos.max(buf.len() - star);
                     return Ok(false);
                 }
-            },
+            }
         }
         self.inside = Inside::Code;
         Ok(true)
@@ -255,18 +274,15 @@ impl Scanner {
     /// Scans code of a statement up to its delimiter.
     fn statement(&mut self, buf: &[u8], eof: bool) -> Result<Option<Step>, ScanError> {
         loop {
-            match buf[self.pos..]
-                .iter()
-                .position(|&b| self.special[usize::from(b)])
-            {
-                Some(i) => self.pos += i,
-                None => {
-                    self.pos = buf.len();
-                    if !eof {
-                        return Ok(Some(Step::NeedMore));
-                    }
-                    return self.emit_statement(buf, self.pos, false).map(Some);
+            let special = |&b: &u8| self.special[usize::from(b)];
+            if let Some(i) = buf[self.pos..].iter().position(special) {
+                self.pos += i;
+            } else {
+                self.pos = buf.len();
+                if !eof {
+                    return Ok(Some(Step::NeedMore));
                 }
+                return self.emit_statement(buf, self.pos, false).map(Some);
             }
             match self.here(buf, self.pos, eof) {
                 Here::More => return Ok(Some(Step::NeedMore)),
@@ -317,6 +333,7 @@ impl Scanner {
         }
     }
 
+    #[expect(clippy::match_same_arms, reason = "one arm per opening, in order")]
     /// What stands at `pos`, in the order in which the stock client asks.
     fn here(&self, buf: &[u8], pos: usize, eof: bool) -> Here {
         let rest = &buf[pos..];
@@ -374,18 +391,18 @@ impl Scanner {
         len: usize,
         terminated: bool,
     ) -> Result<Step, ScanError> {
-        let text = self.trimmed(buf, self.text_start..self.pos);
+        let text = Self::trimmed(buf, self.text_start..self.pos);
         let kind = ItemKind::Statement(classify(&buf[text.clone()], self.mode));
         self.emit(buf, kind, len, text, terminated)
     }
 
     fn emit_comment(&mut self, buf: &[u8]) -> Result<Step, ScanError> {
-        let text = self.trimmed(buf, self.text_start..self.pos);
+        let text = Self::trimmed(buf, self.text_start..self.pos);
         let kind = ItemKind::Comment(start::comment_kind(&buf[text.clone()]));
         self.emit(buf, kind, self.pos, text, true)
     }
 
-    fn trimmed(&self, buf: &[u8], mut range: Range<usize>) -> Range<usize> {
+    fn trimmed(buf: &[u8], mut range: Range<usize>) -> Range<usize> {
         while range.end > range.start && is_blank(buf[range.end - 1]) {
             range.end -= 1;
         }
@@ -430,94 +447,7 @@ impl Scanner {
         if multibyte {
             special[0x80..].fill(true);
         }
-        self.special = Box::new(special);
+        *self.special = special;
         self.blocks = !multibyte && !blocks::is_literal_byte(self.delimiter[0]);
     }
-
-    /// Offset and line of a position in the buffer.
-    fn place(&self, buf: &[u8], pos: usize) -> (u64, u64) {
-        (
-            self.offset + pos as u64,
-            self.line + count_lines(&buf[..pos]),
-        )
-    }
-
-    fn nul(&self, buf: &[u8]) -> ScanError {
-        let (offset, line) = self.place(buf, self.pos);
-        ScanError::Nul { offset, line }
-    }
-
-    fn too_long(&self, buf: &[u8]) -> ScanError {
-        let (offset, line) = self.place(buf, self.text_start);
-        let limit = self.options.max_item;
-        ScanError::TooLong {
-            limit,
-            offset,
-            line,
-        }
-    }
-
-    /// Finds where the open quote begins: the hot loops do not keep count.
-    fn unterminated_quote(&self, buf: &[u8], quote: u8) -> ScanError {
-        let from = match &self.phase {
-            Phase::Rows(rows) => rows.start(),
-            _ => self.text_start,
-        };
-        let start = self.last_openings(buf, from).0;
-        let (offset, line) = self.place(buf, start);
-        let quote = char::from(quote);
-        ScanError::UnterminatedQuote {
-            quote,
-            offset,
-            line,
-        }
-    }
-
-    /// Begin of the last quote and of the last outer parenthesis, from `from` to the end. For errors only.
-    fn last_openings(&self, buf: &[u8], from: usize) -> (usize, usize) {
-        let (mut quote_start, mut paren_start, mut depth, mut pos) = (from, from, 0u64, from);
-        let mut last_close = usize::MAX;
-        while pos < buf.len() {
-            match self.here(buf, pos, true) {
-                Here::Quote(quote) => {
-                    if last_close != pos || buf[quote_start] != quote {
-                        quote_start = pos;
-                    }
-                    pos = match skip_quoted(buf, pos + 1, quote, self.mode, true) {
-                        Quoted::Closed(end) => end,
-                        Quoted::Open(_) => buf.len(),
-                    };
-                    last_close = pos;
-                }
-                Here::LineComment => {
-                    pos = memchr::memchr(b'\n', &buf[pos..]).map_or(buf.len(), |i| pos + i + 1);
-                }
-                Here::BlockComment => {
-                    let body = pos + 2;
-                    pos = memchr::memmem::find(&buf[body..], b"*/")
-                        .map_or(buf.len(), |i| body + i + 2);
-                }
-                Here::Backslash(_) => pos += 2,
-                Here::Bytes(n) => {
-                    match buf[pos] {
-                        b'(' => {
-                            if depth == 0 {
-                                paren_start = pos;
-                            }
-                            depth += 1;
-                        }
-                        b')' => depth = depth.saturating_sub(1),
-                        _ => {}
-                    }
-                    pos += n;
-                }
-                Here::Delimiter | Here::Nul | Here::More => pos += 1,
-            }
-        }
-        (quote_start, paren_start)
-    }
-}
-
-fn count_lines(bytes: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', bytes).count() as u64
 }

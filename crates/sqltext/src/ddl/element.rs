@@ -19,43 +19,36 @@ pub(super) fn element(stream: Stream<'_>, range: Range<usize>, mode: LexMode) ->
         not_column(stream.clone(), &range)
     };
     match found {
-        Some(Some(element)) => element,
-        Some(None) => Element::Other(range),
+        Some(element) => element,
         None => column(stream, range.clone(), mode).map_or(Element::Other(range), Element::Column),
     }
 }
 
-/// `None`: it is a column. `Some(None)`: no column, but not recognised.
-fn not_column(mut stream: Stream<'_>, range: &Range<usize>) -> Option<Option<Element>> {
+/// `None`: it is a column.
+fn not_column(mut stream: Stream<'_>, range: &Range<usize>) -> Option<Element> {
+    let other = || Element::Other(range.clone());
     let mut symbol = None;
     let constraint = stream.word("CONSTRAINT");
-    if constraint {
-        let kinds = ["PRIMARY", "UNIQUE", "FOREIGN", "CHECK"];
-        if !kinds.iter().any(|k| stream.is(k)) {
-            symbol = match stream.name() {
-                Some(name) => Some(name),
-                None => return Some(None),
-            };
-        }
+    let kinds = ["PRIMARY", "UNIQUE", "FOREIGN", "CHECK"];
+    if constraint && !kinds.iter().any(|k| stream.is(k)) {
+        symbol = stream.name();
     }
     if stream.word("FOREIGN") {
-        return Some(foreign_key(stream, symbol, range).map(Element::ForeignKey));
+        return Some(foreign_key(stream, symbol, range).map_or_else(other, Element::ForeignKey));
     }
     if stream.word("CHECK") {
         let range = range.clone();
-        return Some(Some(Element::Check(Check {
+        return Some(Element::Check(Check {
             name: symbol,
             range,
-        })));
+        }));
     }
     if let Some(kind) = key_kind(&mut stream) {
-        return Some(key(stream, kind, symbol, range).map(Element::Key));
+        return Some(key(stream, kind, symbol, range).map_or_else(other, Element::Key));
     }
     let mut ahead = stream.clone();
-    if constraint || ahead.word("LIKE") || (ahead.word("PERIOD") && ahead.word("FOR")) {
-        return Some(None);
-    }
-    None
+    let known = constraint || ahead.word("LIKE") || (ahead.word("PERIOD") && ahead.word("FOR"));
+    known.then(other)
 }
 
 fn key_kind(stream: &mut Stream<'_>) -> Option<KeyKind> {
@@ -133,7 +126,7 @@ fn key_part(mut stream: Stream<'_>) -> Option<KeyPart> {
     if let Some(inner) = stream.parenthesised() {
         match inner.list {
             [number] if number.kind == TokenKind::Number => {
-                prefix = Some(parse_number(inner.text, number.range.clone())?)
+                prefix = Some(parse_number(inner.text, number.range.clone())?);
             }
             _ => return Some(expression),
         }

@@ -210,6 +210,10 @@ impl Scanner {
         None
     }
 
+    #[expect(
+        clippy::match_same_arms,
+        reason = "one arm per thing that may stand here"
+    )]
     fn in_tuple(&mut self, buf: &[u8], eof: bool, rows: &mut RowsState) -> Option<Stop> {
         let b = buf[self.pos];
         if !TUPLE_SPECIAL[usize::from(b)] && !self.special[usize::from(b)] {

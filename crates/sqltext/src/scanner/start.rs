@@ -248,7 +248,7 @@ impl Scanner {
         if line.contains(&0) {
             return Err(self.nul(buf));
         }
-        let text = self.trimmed(buf, self.pos..self.pos + line.len());
+        let text = Self::trimmed(buf, self.pos..self.pos + line.len());
         let kind = ItemKind::Statement(crate::classify::classify(&buf[text.clone()], self.mode));
         self.emit(buf, kind, self.pos + len, text, true).map(Some)
     }
@@ -318,7 +318,7 @@ impl Scanner {
         text: usize,
         len: usize,
     ) -> Result<Step, ScanError> {
-        let range = self.trimmed(buf, self.pos..self.pos + text);
+        let range = Self::trimmed(buf, self.pos..self.pos + text);
         self.emit(buf, kind, self.pos + len, range, true)
     }
 

@@ -423,6 +423,7 @@ fn line_end(text: &[u8], pos: usize) -> usize {
     memchr::memchr(b'\n', &text[pos..]).map_or(text.len(), |i| pos + i + 1)
 }
 
+#[expect(clippy::match_same_arms, reason = "brackets and commas apart")]
 /// Where the value that begins at `pos` ends: at a comma or closing parenthesis of its own level.
 fn expression_end(text: &[u8], mut pos: usize, mode: LexMode) -> Option<usize> {
     let mut depth = 0_u32;

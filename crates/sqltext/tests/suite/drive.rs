@@ -48,7 +48,7 @@ pub fn scan(
                 start += item.len;
                 cuts.push(Cut { item, bytes });
                 assert_eq!(scanner.offset(), start as u64);
-                let lines = input[..start].iter().filter(|&&b| b == b'\n').count();
+                let lines = memchr::memchr_iter(b'\n', &input[..start]).count();
                 assert_eq!(scanner.line(), 1 + lines as u64);
             }
             Ok(Step::End) => {

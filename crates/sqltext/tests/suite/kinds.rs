@@ -1,7 +1,7 @@
 //! What statements are, and `SET` lists.
 
 use refloat_sqltext::{
-    Danger, LexMode, ObjectName, SetScope, StatementKind as K, classify, parse_set,
+    Danger, LexMode, ObjectName, SetScope as S, StatementKind as K, classify, parse_set,
 };
 
 fn kind(text: &str) -> K {
@@ -313,7 +313,6 @@ fn set_lists() {
             literal.map(str::to_owned),
         )
     };
-    use SetScope as S;
     assert_eq!(
         list("/*!40101 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO' */"),
         Some(vec![

@@ -180,7 +180,11 @@ fn what_is_not_surely_one_literal_is_an_expression() {
         "-'1'",
     ] {
         let expected = format!("e:{}", text.as_bytes().escape_ascii());
-        assert_eq!(values(&format!("({text})")), [expected.clone()], "{text}");
+        assert_eq!(
+            values(&format!("({text})")),
+            std::slice::from_ref(&expected),
+            "{text}"
+        );
         assert_eq!(
             values(&format!("(1, {text} ,2)")),
             ["n:1", &expected, "n:2"],
@@ -240,7 +244,7 @@ fn errors_say_where() {
     );
     let syntax = |rows: &str| match error(rows, None) {
         VisitError::Syntax { at, .. } => at,
-        other => panic!("{rows}: {other:?}"),
+        VisitError::Visitor { error, .. } => panic!("{rows}: {error}"),
     };
     assert_eq!(syntax(""), 0);
     assert_eq!(syntax("(1),"), 4);

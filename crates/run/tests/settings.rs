@@ -1,6 +1,7 @@
 //! Settings on real servers: whatever happens in between, afterwards the server is as it was.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -124,11 +125,10 @@ fn kill_owner(lab: &Lab, dir: &RunDir) {
     journal.owner.pid_start = 1;
     dir.write(RunDir::SETTINGS, &journal).unwrap();
     if journal.row {
-        let hex: String = serde_json::to_vec(&journal)
-            .unwrap()
-            .iter()
-            .map(|b| format!("{b:02x}"))
-            .collect();
+        let mut hex = String::new();
+        for b in serde_json::to_vec(&journal).unwrap() {
+            write!(hex, "{b:02x}").unwrap();
+        }
         let statement = format!(
             "UPDATE refloat.settings_journal SET journal=x'{hex}' WHERE run='{}'",
             journal.run
@@ -451,7 +451,7 @@ fn changed_by_someone_else(lab: &mut Lab) {
     let mut conn = lab.connect();
     let plan = disposable(&mut conn);
     let mut applied = AppliedSettings::apply(&mut conn, &plan, &lab.run(), &quiet()).unwrap();
-    conn.exec("SET GLOBAL innodb_io_capacity=1234").unwrap();
+    conn.exec("SET GLOBAL innodb_io_capacity=150").unwrap();
     let report = applied.revert(&mut conn, &quiet()).unwrap().unwrap();
     assert_eq!(
         result_of(&report, "innodb_io_capacity"),
@@ -463,7 +463,7 @@ fn changed_by_someone_else(lab: &mut Lab) {
         conn.query_value("SELECT @@GLOBAL.innodb_io_capacity")
             .unwrap()
             .unwrap(),
-        "1234"
+        "150"
     );
     conn.exec("SET GLOBAL innodb_io_capacity=200").unwrap();
 }
@@ -586,6 +586,10 @@ fn restarted(lab: &mut Lab) {
         result_of(&report, "innodb_io_capacity"),
         &RevertResult::AlreadyBack
     );
+    if !lab.server.kind().is_mariadb() {
+        // The one state that a restart does not bring back.
+        assert_eq!(result_of(&report, "redo_log"), &RevertResult::Reverted);
+    }
     assert_eq!(path_count(&dir), 2);
 }
 

@@ -274,15 +274,16 @@ impl AppliedSettings {
 
 /// The value of a setting now; `None` where the server has no such setting.
 pub(super) fn read(conn: &mut Connection, name: &str) -> Result<Option<String>, SettingsError> {
+    // WHERE and not LIKE: `_` would match any letter, and escaping it depends on the sql_mode.
     let (show, switch) = if name == REDO_LOG {
         (
-            "SHOW GLOBAL STATUS LIKE 'Innodb\\_redo\\_log\\_enabled'".to_owned(),
+            "SHOW GLOBAL STATUS WHERE Variable_name = 'Innodb_redo_log_enabled'".to_owned(),
             true,
         )
     } else {
-        // Names come from the table of settings or are checked against its letters; `_` would match any letter.
+        // Names come from the table of settings or were checked against it.
         (
-            format!("SHOW GLOBAL VARIABLES LIKE '{}'", name.replace('_', "\\_")),
+            format!("SHOW GLOBAL VARIABLES WHERE Variable_name = '{name}'"),
             false,
         )
     };

@@ -21,7 +21,7 @@ EXAMPLES:
 
   Try it first on a throw-away server on this machine:
       refloat sandbox start --server mariadb-11.8 --name try
-      refloat load shop.sql.gz --to \"$(refloat sandbox env --name try --url)\"
+      refloat load shop.sql.gz --to \"$(refloat sandbox env try --url)\"
 
   Put back settings after a run that was killed:
       refloat settings list

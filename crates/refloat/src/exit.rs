@@ -6,11 +6,8 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-#[cfg(feature = "engine")]
 use refloat_logical::load::LoadError;
-#[cfg(feature = "engine")]
 use refloat_run::events::RunResult;
-#[cfg(feature = "engine")]
 use refloat_store::InputError;
 
 use crate::context::Context;
@@ -74,7 +71,6 @@ impl ProgramError {
 }
 
 /// The exit code of a run that ended by itself.
-#[cfg(feature = "engine")]
 pub fn of_result(result: RunResult) -> Exit {
     match result {
         RunResult::Done => Exit::Done,
@@ -97,7 +93,6 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
         {
             return (Exit::Done, Vec::new());
         }
-        #[cfg(feature = "engine")]
         if let Some(load) = cause.downcast_ref::<LoadError>() {
             return of_load(load);
         }
@@ -109,7 +104,6 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
 }
 
 /// The end of a load that stopped, in one word.
-#[cfg(feature = "engine")]
 pub fn result_of_load(error: &LoadError) -> RunResult {
     match of_load(error).0 {
         Exit::Refused => RunResult::Refused,
@@ -121,7 +115,6 @@ pub fn result_of_load(error: &LoadError) -> RunResult {
 }
 
 /// Exit code and hints for a load that stopped.
-#[cfg(feature = "engine")]
 fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
     match error {
         LoadError::Refused(refusals) => {
@@ -149,7 +142,6 @@ fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
     }
 }
 
-#[cfg(feature = "engine")]
 fn input_hints(error: &InputError) -> Vec<String> {
     let hint = match error {
         InputError::Truncated { .. } => {

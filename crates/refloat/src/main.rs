@@ -6,7 +6,6 @@ mod connect;
 mod context;
 mod exit;
 mod sizes;
-#[cfg(feature = "engine")]
 mod watch;
 
 use std::process::ExitCode;

@@ -9,6 +9,5 @@
 pub mod human;
 pub mod live;
 pub mod progress;
-#[cfg(feature = "engine")]
 pub mod summary;
 pub mod terminal;

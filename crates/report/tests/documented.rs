@@ -39,7 +39,6 @@ fn every_field_of_a_snapshot() {
     assert_documented(&serde_json::to_value(progress.snapshot()).expect("a snapshot is JSON"));
 }
 
-#[cfg(feature = "engine")]
 #[test]
 fn every_field_of_the_summary_of_a_load() {
     let outcome = refloat_logical::load::LoadOutcome::default();

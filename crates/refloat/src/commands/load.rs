@@ -1,20 +1,105 @@
 //! `refloat load`: any logical dump into a real server.
 
 mod args;
-#[cfg(feature = "engine")]
-mod enabled;
-#[cfg(feature = "engine")]
 mod options;
 
 pub use args::LoadArgs;
-#[cfg(feature = "engine")]
-pub use enabled::run;
 
-#[cfg(not(feature = "engine"))]
-pub fn run(
-    args: &LoadArgs,
-    context: &crate::context::Context,
-) -> anyhow::Result<crate::exit::Exit> {
-    args.target.resolve(context)?;
-    anyhow::bail!("load is not in this build yet")
+use std::io::Write as _;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use refloat_logical::load::{self, LoadError, LoadFailure, LoadOptions, LoadOutcome, LoadRun};
+use refloat_report::summary;
+use refloat_run::events::{JsonLines, Outcome, RunResult};
+use refloat_run::{Event, RunDir};
+
+use crate::context::Context;
+use crate::exit::{self, Exit};
+use crate::watch::{Show, Watch};
+
+pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
+    let target = args.target.resolve(context)?;
+    let options = options::from_args(args, target);
+    if args.what.plan {
+        return plan(&options, args.output.json);
+    }
+    let show = if args.output.json {
+        Show::Json
+    } else if args.output.no_progress {
+        Show::Lines
+    } else {
+        Show::Best
+    };
+    let dir = RunDir::create(context.state_dir(), "load")
+        .context("cannot begin the record of the run")?;
+    let watch = Watch::start(show, context)?;
+    watch.events.add(Arc::new(JsonLines::in_dir(&dir)?));
+    let run = LoadRun {
+        dir,
+        cancel: watch.cancel.clone(),
+        events: watch.events.clone(),
+        progress: watch.progress.clone(),
+    };
+    let (outcome, error) = match load::load(&options, &run) {
+        Ok(outcome) => (outcome, None),
+        Err(LoadFailure { error, outcome }) => (*outcome, Some(error)),
+    };
+    let result = result_of(&outcome, error.as_ref());
+    let error = error.map(anyhow::Error::new);
+    watch.quiet();
+    record(&run, &outcome, result, error.as_ref());
+    watch.stop();
+    if !args.output.json && result != RunResult::Refused {
+        write!(std::io::stdout(), "{}", summary::load(&outcome))?;
+    }
+    if let Some(error) = &error {
+        exit::report(error, context);
+    }
+    if !outcome.settings_left.is_empty() {
+        let hint = "Settings of the server are still changed. Put them back with `refloat settings revert --to URL`.";
+        exit::print_line("hint", hint, context.colour());
+    }
+    Ok(exit::of_result(result))
+}
+
+fn plan(options: &LoadOptions, json: bool) -> anyhow::Result<Exit> {
+    let plan = load::plan(options)?;
+    let text = if json {
+        serde_json::to_string_pretty(&plan).context("cannot write the plan")?
+    } else {
+        summary::load_plan(&plan)
+    };
+    writeln!(std::io::stdout(), "{}", text.trim_end())?;
+    Ok(Exit::Done)
+}
+
+/// How the run ended, in one word. Settings that are left behind concern people who did not start this run: they go
+/// before everything else.
+fn result_of(outcome: &LoadOutcome, error: Option<&LoadError>) -> RunResult {
+    if !outcome.settings_left.is_empty() {
+        return RunResult::SettingsLeft;
+    }
+    match error {
+        Some(error) => exit::result_of_load(error),
+        None if outcome.proven => RunResult::Done,
+        None => RunResult::ProofFailed,
+    }
+}
+
+/// Says the end to everyone who follows, and writes it into the run's folder. The run is over: a record that cannot be
+/// written is said, and changes nothing.
+fn record(run: &LoadRun, outcome: &LoadOutcome, result: RunResult, error: Option<&anyhow::Error>) {
+    let last = Outcome {
+        result,
+        seconds: outcome.seconds,
+        message: error.map(|error| exit::redact(&exit::chain_text(error))),
+        summary: serde_json::to_value(outcome).unwrap_or_default(),
+    };
+    if let Err(error) = run.dir.write(RunDir::OUTCOME, &last) {
+        run.events.warn(format!(
+            "the outcome of the run could not be recorded: {error}"
+        ));
+    }
+    run.events.emit(Event::Finished { outcome: last });
 }

@@ -3,6 +3,7 @@
 mod corpora;
 mod ddl;
 mod drive;
+mod dumps;
 mod kinds;
 mod scan_hazards;
 mod scan_props;

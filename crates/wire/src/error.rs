@@ -225,7 +225,7 @@ impl Error {
         matches!(self.server_code(), Some(1317 | 3024 | 1969))
     }
 
-    /// 1114, 1021, 1030-like codes: the server ran out of space.
+    /// 1114, 1021 or 3: a table, a disk or the temporary folder is full.
     pub fn is_disk_full(&self) -> bool {
         matches!(self.server_code(), Some(1114 | 1021 | 3))
     }

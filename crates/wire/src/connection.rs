@@ -1,9 +1,7 @@
 //! The connection: open it, send commands, read answers.
 
 use std::collections::VecDeque;
-use std::net::{TcpStream, ToSocketAddrs};
 use std::ops::ControlFlow;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -12,16 +10,17 @@ use crate::error::{Error, Phase};
 use crate::frame::Framed;
 use crate::handshake::{CLIENT_MAX_PACKET, shake_hands};
 use crate::kill::KillHandle;
-use crate::options::{ConnectOptions, Target};
+use crate::options::ConnectOptions;
 use crate::packet::Truncated;
 use crate::result::{
     Cells, Column, OkInfo, QueryEnd, ResultSet, Row, STATUS_MORE_RESULTS, Warning, split_row,
 };
 use crate::server::{Identity, ServerInfo, Vendor, parse_version};
-use crate::transport::{ShutdownHandle, Socket, Transport};
+use crate::transport::{ShutdownHandle, Transport};
 
 mod link;
 mod load;
+mod open;
 mod statement;
 
 pub(crate) use link::Link;
@@ -32,8 +31,6 @@ pub use statement::Statement;
 const LIMIT_BEFORE_LOGIN: usize = 1 << 20;
 /// No row may be longer than this: the largest `max_allowed_packet` of a server, and what a header may add.
 const LIMIT: usize = CLIENT_MAX_PACKET as usize + (64 << 10);
-/// A silent TCP connection is probed after this long, so that a vanished server is noticed while it seems to build an index.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 /// No result may have more columns than this; the servers' own limit is 4096.
 const MAX_COLUMNS: u64 = 1 << 16;
 
@@ -62,7 +59,7 @@ impl Connection {
     /// Opens a connection and logs in. The session runs with `utf8mb4` and the server's defaults for everything else.
     pub fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         let peer = options.describe();
-        let socket = open_socket(options, &peer)?;
+        let socket = open::socket(options, &peer)?;
         let opened = Instant::now();
         let transport = Transport {
             socket: Arc::new(socket),
@@ -480,54 +477,4 @@ impl Drop for Connection {
         }
         self.link.close();
     }
-}
-
-fn open_socket(options: &ConnectOptions, peer: &str) -> Result<Socket, Error> {
-    let failed = |source: std::io::Error| match source.kind() {
-        std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => Error::Timeout {
-            phase: Phase::Connect,
-            peer: peer.to_owned(),
-            after: Some(options.connect_timeout),
-        },
-        _ => Error::Io {
-            phase: Phase::Connect,
-            peer: peer.to_owned(),
-            source,
-        },
-    };
-    let socket = match options.target() {
-        Target::Unix(path) => Socket::Unix(UnixStream::connect(path).map_err(failed)?),
-        Target::Tcp(host, port) => {
-            let deadline = Instant::now() + options.connect_timeout;
-            let mut last =
-                std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
-            let mut open = None;
-            for address in (host.as_str(), port).to_socket_addrs().map_err(failed)? {
-                let left = deadline
-                    .saturating_duration_since(Instant::now())
-                    .max(Duration::from_millis(1));
-                match TcpStream::connect_timeout(&address, left) {
-                    Ok(stream) => {
-                        open = Some(stream);
-                        break;
-                    }
-                    Err(error) => last = error,
-                }
-            }
-            let stream = open.ok_or(last).map_err(failed)?;
-            stream.set_nodelay(true).map_err(failed)?;
-            rustix::net::sockopt::set_socket_keepalive(&stream, true)
-                .map_err(|e| failed(e.into()))?;
-            rustix::net::sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)
-                .map_err(|e| failed(e.into()))?;
-            Socket::Tcp(stream)
-        }
-    };
-    socket
-        .set_read_timeout(Some(options.connect_timeout))
-        .map_err(failed)?;
-    socket
-        .set_write_timeout(Some(options.connect_timeout))
-        .map_err(failed)?;
-    Ok(socket)
 }

@@ -1,4 +1,5 @@
-//! Speed of the hot loops in GB/s, medians of several passes: `cargo bench -p refloat-sqltext`.
+//! Speed of the hot loops in GB/s, medians of several passes: `cargo bench -p refloat-sqltext`, with names of
+//! shapes behind `--` for these only.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -31,7 +32,14 @@ fn main() {
         ("binary", binary),
         ("single-row", single),
     ];
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|a| !a.starts_with('-'))
+        .collect();
     for (name, row) in shapes {
+        if !wanted.is_empty() && !wanted.iter().any(|w| w == name) {
+            continue;
+        }
         let text = statements(row, name == "single-row");
         let (scan, rows) = measure(text.len(), || scan(&text));
         let (visit, visited) = measure(text.len(), || visit(&text));

@@ -1,5 +1,7 @@
 //! How the text is to be read: the lexical switches of the session that will run it.
 
+use wide::u8x16;
+
 /// Character sets grouped by the one thing a lexer must know of them: can an ASCII-looking byte be the
 /// tail of a longer character?
 ///
@@ -151,27 +153,37 @@ pub(crate) fn skip_quoted(
     if mode.charset_family != CharsetFamily::Plain {
         return skip_quoted_multibyte(text, pos, quote, escapes, mode.charset_family, eof);
     }
-    if !escapes {
-        return match memchr::memchr(quote, &text[pos..]) {
-            Some(i) => Quoted::Closed(pos + i + 1),
-            None => Quoted::Open(text.len()),
-        };
-    }
     loop {
-        match memchr::memchr2(quote, b'\\', &text[pos..]) {
-            None => return Quoted::Open(text.len()),
-            Some(i) => {
-                pos += i;
-                if text[pos] == quote {
-                    return Quoted::Closed(pos + 1);
-                }
-                if pos + 1 >= text.len() {
-                    return Quoted::Open(pos);
-                }
-                pos += 2;
-            }
+        let Some(i) = find_end(&text[pos..], quote, escapes) else {
+            return Quoted::Open(text.len());
+        };
+        pos += i;
+        if text[pos] == quote {
+            return Quoted::Closed(pos + 1);
         }
+        if pos + 1 >= text.len() {
+            return Quoted::Open(pos);
+        }
+        pos += 2;
     }
+}
+
+/// Position of the quote, or of a backslash if those escape.
+#[inline]
+pub(crate) fn find_end(bytes: &[u8], quote: u8, escapes: bool) -> Option<usize> {
+    /// Strings up to this length are cheaper to look through at once than by a call.
+    const SHORT: usize = 16;
+    let backslash = if escapes { b'\\' } else { quote };
+    if let Some(head) = bytes.first_chunk::<SHORT>() {
+        let head = u8x16::new(*head);
+        let hits = head.simd_eq(u8x16::splat(quote)) | head.simd_eq(u8x16::splat(backslash));
+        let bits = hits.to_bitmask();
+        if bits != 0 {
+            return Some(bits.trailing_zeros() as usize);
+        }
+        return memchr::memchr2(quote, backslash, &bytes[SHORT..]).map(|i| i + SHORT);
+    }
+    bytes.iter().position(|&b| b == quote || b == backslash)
 }
 
 fn skip_quoted_multibyte(

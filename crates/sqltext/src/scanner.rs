@@ -258,6 +258,7 @@ impl Scanner {
                 if let Some(i) = memchr::memmem::find(&buf[self.pos..], b"*/") {
                     self.pos += i + 2;
                 } else if eof {
+                    self.pos = buf.len();
                     let (offset, line) = self.place(buf, start);
                     return Err(ScanError::UnterminatedComment { offset, line });
                 } else {

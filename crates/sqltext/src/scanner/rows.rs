@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::blocks::{Blocks, is_literal_byte};
 use super::{Here, InsertHeader, Inside, ItemKind, Phase, RowsPiece, ScanError, Scanner, Step};
-use crate::mode::is_blank;
+use crate::mode::{Quoted, is_blank, skip_quoted};
 
 /// Where the scanner is in the rows of one statement.
 #[derive(Clone, Debug)]
@@ -227,7 +227,14 @@ impl Scanner {
             Here::Delimiter => return Some(Stop::Tail),
             Here::Quote(quote) => {
                 rows.complex |= quote == b'`';
-                return Some(Stop::Enter(here));
+                match skip_quoted(buf, self.pos + 1, quote, self.mode, eof) {
+                    Quoted::Closed(end) => self.pos = end,
+                    Quoted::Open(end) => {
+                        self.pos = end;
+                        self.inside = Inside::Quote(quote);
+                        return Some(Stop::Again);
+                    }
+                }
             }
             Here::LineComment | Here::BlockComment => {
                 rows.complex = true;

@@ -1,9 +1,7 @@
 //! The loop over tuples.
 
-use wide::u8x16;
-
 use super::{RowVisitor, StrLit};
-use crate::mode::{CharsetFamily, LexMode, Quoted, is_blank, is_word, skip_quoted};
+use crate::mode::{CharsetFamily, LexMode, Quoted, find_end, is_blank, is_word, skip_quoted};
 use crate::token::{is_conditional, is_dash_comment};
 
 /// Why a visit ended early. Positions are bytes from the begin of the rows.
@@ -380,24 +378,6 @@ fn digits_literal(digits: &[u8], hex: bool) -> Option<Literal<'_>> {
             .all(|b| matches!(b, b'0' | b'1'))
             .then_some(Literal::Bit(digits))
     }
-}
-
-/// Position of the quote, or of a backslash if those escape.
-#[inline]
-fn find_end(bytes: &[u8], quote: u8, escapes: bool) -> Option<usize> {
-    /// Strings up to this length are cheaper to look through at once than by a call.
-    const SHORT: usize = 16;
-    let backslash = if escapes { b'\\' } else { quote };
-    if let Some(head) = bytes.first_chunk::<SHORT>() {
-        let head = u8x16::new(*head);
-        let hits = head.simd_eq(u8x16::splat(quote)) | head.simd_eq(u8x16::splat(backslash));
-        let bits = hits.to_bitmask();
-        if bits != 0 {
-            return Some(bits.trailing_zeros() as usize);
-        }
-        return memchr::memchr2(quote, backslash, &bytes[SHORT..]).map(|i| i + SHORT);
-    }
-    bytes.iter().position(|&b| b == quote || b == backslash)
 }
 
 #[cold]

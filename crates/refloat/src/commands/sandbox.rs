@@ -28,9 +28,9 @@ EXAMPLES:
   What is there, for a script:
       refloat sandbox list --json
 
-A server keeps running when the shell that started it ends, and is the same after `restart`. It listens
-on 127.0.0.1 only; its account is root without a password. Servers that are not of the sandbox are never
-touched. Missing servers are installed by `scripts/install-servers NAME`.";
+A server keeps running when the shell that started it ends, and is the same after `restart`.
+It listens on 127.0.0.1 only; its account is root without a password. Servers that are not of the
+sandbox are never touched. Missing servers are installed by `scripts/install-servers NAME`.";
 
 const START_HELP: &str = "\
 EXAMPLES:

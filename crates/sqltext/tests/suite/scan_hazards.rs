@@ -422,6 +422,16 @@ fn rows_are_counted_and_judged() {
     assert_eq!(judge(&format!("{many},(now()),{many}")), (2001, true));
 }
 
+/// Commas between rows, wrong in ways that even out: no rows, whichever loop reads them.
+#[test]
+fn commas_between_rows_are_counted() {
+    let run = vec!["(1,'a')"; 20].join(",");
+    for between in ["", ",,", ",,,", ", ,\n,"] {
+        let text = format!("INSERT INTO t VALUES {run}{between}{run}{between}{run};");
+        assert_eq!(kind_of(text), StatementKind::Insert, "{between:?}");
+    }
+}
+
 #[test]
 fn long_statements_come_in_pieces() {
     let row = "(1,'0123456789')";

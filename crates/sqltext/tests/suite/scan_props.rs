@@ -31,6 +31,36 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..24).prop_map(|v| v.concat())
 }
 
+/// Good rows with a few wounds: what the block loop takes, and what it must leave to the byte loop.
+fn wounded_rows() -> impl Strategy<Value = Vec<u8>> {
+    const ROWS: &[&[u8]] = &[
+        b"(4711,'some text, (with) it''s signs','x\\\\',NULL,-1.5)",
+        b"(1,'a')",
+        b"('\\\\\\'\\\\\\\\','--')",
+        b"(-5,- 6)",
+        b"()",
+    ];
+    const WOUNDS: &[&[u8]] = &[
+        b",", b"(", b")", b"'", b"\\", b"-", b"--", b"-- ", b"''", b" ", b"\n", b";", b"/*", b"*/",
+        b"#", b"\"", b"@", b"\0", b"\\N", b"",
+    ];
+    let rows = prop::collection::vec(prop::sample::select(ROWS), 1..12);
+    let wound = (
+        any::<prop::sample::Index>(),
+        0_usize..3,
+        prop::sample::select(WOUNDS),
+    );
+    (rows, prop::collection::vec(wound, 0..3)).prop_map(|(rows, wounds)| {
+        let mut text = rows.join(&b',');
+        for (at, cut, insert) in wounds {
+            let at = at.index(text.len().max(1)).min(text.len());
+            let end = text.len().min(at + cut);
+            text.splice(at..end, insert.iter().copied());
+        }
+        [b"INSERT INTO t VALUES ", text.as_slice(), b";SELECT 1;"].concat()
+    })
+}
+
 fn mode() -> impl Strategy<Value = LexMode> {
     let family = prop::sample::select(&[
         CharsetFamily::Plain,
@@ -53,7 +83,7 @@ fn mode() -> impl Strategy<Value = LexMode> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
     fn blocks_do_not_matter_and_nothing_is_lost(
@@ -71,6 +101,21 @@ proptest! {
         if whole.1.is_none() {
             prop_assert_eq!(joined.len(), text.len());
         }
+    }
+
+    /// Byte by byte no block is ever seen; so this sets one loop against the other.
+    #[test]
+    fn both_loops_cut_alike(
+        text in wounded_rows(),
+        no_backslash_escapes in any::<bool>(),
+        target in prop::sample::select(&[100_usize, 300, 1 << 20]),
+        block in 64_usize..300,
+    ) {
+        let options = ScanOptions { piece_target: target, ..ScanOptions::default() };
+        let mode = LexMode { no_backslash_escapes, ..LexMode::default() };
+        let bytes = scan(&text, 1, options, mode);
+        prop_assert_eq!(&bytes, &scan(&text, text.len(), options, mode));
+        prop_assert_eq!(&bytes, &scan(&text, block, options, mode));
     }
 
     /// The piece target moves borders only: the same rows under the same header, in the same order.

@@ -221,7 +221,7 @@ fn client_commands_are_reported_and_do_not_hide() {
     assert_eq!(command("system ls; SELECT 1;"), ClientCommand::System);
     assert_eq!(command("  SOURCE /etc/passwd\n"), ClientCommand::Source);
     assert_eq!(command("\\. x"), ClientCommand::Source);
-    assert_eq!(command("tee /tmp/x\n"), ClientCommand::Tee);
+    assert_eq!(command("tee out.txt\n"), ClientCommand::Tee);
     assert_eq!(command("\\T x\n"), ClientCommand::Tee);
     assert_eq!(command("pager less\n"), ClientCommand::Pager);
     assert_eq!(command("charset latin1;"), ClientCommand::Charset);

@@ -52,8 +52,8 @@ impl ServerProbe {
             else {
                 continue;
             };
-            let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-            if ["mysqld", "mariadbd"].contains(&comm.trim()) && holds(&entry.path(), &sockets) {
+            let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            if is_server(&command) && holds(&entry.path(), &sockets) {
                 return Self::of_pid(pid);
             }
         }
@@ -69,6 +69,15 @@ impl ServerProbe {
     pub fn usage(&self) -> Option<Usage> {
         (start_of(self.pid)? == self.start).then(|| usage_of(&self.pid.to_string()))?
     }
+}
+
+/// Whether a command line (words ended by NUL) is that of a database server. Not only its first word: a server may be
+/// started through another system's program loader.
+fn is_server(command: &[u8]) -> bool {
+    command.split(|b| *b == 0).any(|word| {
+        let name = word.rsplit(|b| *b == b'/').next().unwrap_or_default();
+        matches!(name, b"mysqld" | b"mariadbd")
+    })
 }
 
 /// What this process has used so far.

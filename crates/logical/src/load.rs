@@ -86,7 +86,7 @@ pub struct LoadRun {
 /// see [`LoadOutcome::proven`].
 pub fn load(options: &LoadOptions, run: &LoadRun) -> Result<LoadOutcome, LoadFailure> {
     let started = Instant::now();
-    let mut outcome = LoadOutcome { run: run.dir.id().to_string(), target: options.target.describe(), ..LoadOutcome::default() };
+    let mut outcome = LoadOutcome { run: run.dir.id().to_string(), source: source_name(options), target: options.target.describe(), ..LoadOutcome::default() };
     let clock = Arc::new(Phases::new(run));
     let result = run_load(options, run, &mut outcome, &clock);
     outcome.phases = clock.end();
@@ -203,6 +203,11 @@ fn with_settings(
         // What a worker ran into says more than that the queue has ended.
         Err(error) => Err(queue.take_error().unwrap_or(error)),
     }
+}
+
+/// The source's name until it is open and says its own.
+fn source_name(options: &LoadOptions) -> String {
+    if options.source.as_os_str() == "-" { "standard input".to_owned() } else { options.source.display().to_string() }
 }
 
 fn open_source(options: &LoadOptions, run: &LoadRun) -> Result<Input, LoadError> {

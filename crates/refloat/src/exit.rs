@@ -6,11 +6,21 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use refloat_logical::load::LoadError;
+use refloat_logical::load::{LoadError, StatementFailure};
 use refloat_run::events::RunResult;
+use refloat_sqltext::ScanError;
 use refloat_store::InputError;
 
 use crate::context::Context;
+
+/// `ER_UNKNOWN_CHARACTER_SET`.
+const UNKNOWN_CHARSET: u16 = 1115;
+/// `ER_WRONG_VALUE_FOR_VAR`.
+const WRONG_VALUE: u16 = 1231;
+/// `ER_UNKNOWN_COLLATION`.
+const UNKNOWN_COLLATION: u16 = 1273;
+/// What to do about text that ends too early.
+const CUT: &str = "The dump is cut: copy it again and compare checksums, or make it again.";
 
 /// How a command ended. The numbers are stable and documented in `docs/exit-codes.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,12 +143,68 @@ fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
             let wanted = size.next_power_of_two().clamp(1 << 20, 1 << 30);
             (Exit::Failed, vec![format!("Run `SET GLOBAL max_allowed_packet = {wanted}` on the server and load again.")])
         }
-        LoadError::Statement { .. } => (
-            Exit::Failed,
-            vec!["With --on-error continue the load goes on after a refused statement, lists all of them and exits with 1.".to_owned()],
-        ),
+        LoadError::Statement { failure, .. } => {
+            let mut hints: Vec<String> = failure_hint(failure).into_iter().collect();
+            hints.push("With --on-error continue the load goes on after a refused statement, lists all of them and exits with 1.".to_owned());
+            (Exit::Failed, hints)
+        }
+        LoadError::Scan { source, .. } if is_cut(source) => (Exit::Failed, vec![CUT.to_owned()]),
+        LoadError::Scan { .. } => (Exit::Failed, vec!["The dump is damaged here: make it again, or copy it again and compare checksums.".to_owned()]),
+        LoadError::Text { .. } => (Exit::Failed, vec![CUT.to_owned()]),
         LoadError::Server { source, .. } | LoadError::Index { source, .. } => (Exit::Failed, wire_hints(source)),
         _ => (Exit::Failed, Vec::new()),
+    }
+}
+
+/// Whether the text ends where a dump cannot end.
+fn is_cut(error: &ScanError) -> bool {
+    matches!(
+        error,
+        ScanError::UnterminatedQuote { .. }
+            | ScanError::UnterminatedComment { .. }
+            | ScanError::UnterminatedRows { .. }
+    )
+}
+
+/// What a person can do about a statement or row that was refused.
+pub fn failure_hint(failure: &StatementFailure) -> Option<String> {
+    let quoted = failure.message.rsplit('\'').nth(1).unwrap_or_default();
+    match failure.code {
+        UNKNOWN_COLLATION => {
+            let other = other_collation(quoted);
+            Some(format!(
+                "Write another collation in its place: --map-collation {quoted}={other}. SHOW COLLATION lists those that the server has."
+            ))
+        }
+        UNKNOWN_CHARSET => Some(
+            "SHOW CHARACTER SET lists those that the server has: dump again with one of them, or load into a server that has it.".to_owned(),
+        ),
+        WRONG_VALUE if failure.message.contains("sql_mode") => Some(format!(
+            "Leave the word out with --map-sql-mode {quoted}=, or write another after the =."
+        )),
+        _ => None,
+    }
+}
+
+/// The collation of the other vendor that compares most alike.
+///
+/// MySQL's `utf8mb4_0900_*` do not pad with spaces, like MariaDB's `*_nopad_*`.
+fn other_collation(name: &str) -> String {
+    match name {
+        "utf8mb4_0900_bin" => "utf8mb4_bin".to_owned(),
+        _ if name.starts_with("utf8mb4_0900_") => {
+            name.replacen("utf8mb4_0900_", "utf8mb4_uca1400_nopad_", 1)
+        }
+        _ if name.starts_with("utf8mb4_uca1400_nopad_") => {
+            name.replacen("utf8mb4_uca1400_nopad_", "utf8mb4_0900_", 1)
+        }
+        _ if name.starts_with("utf8mb4_uca1400_") => {
+            name.replacen("utf8mb4_uca1400_", "utf8mb4_0900_", 1)
+        }
+        _ => match name.split_once('_') {
+            Some((charset, _)) => format!("{charset}_general_ci"),
+            None => "utf8mb4_general_ci".to_owned(),
+        },
     }
 }
 
@@ -147,7 +213,10 @@ fn input_hints(error: &InputError) -> Vec<String> {
         InputError::Truncated { .. } => {
             "The file is shorter than it was when it was written: copy it again and compare checksums."
         }
-        InputError::Corrupt { .. } => "The file is damaged: copy it again and compare checksums.",
+        InputError::Corrupt { .. } | InputError::TrailingGarbage { .. } => "The file is damaged: copy it again and compare checksums.",
+        InputError::Empty { .. } => {
+            "What should have written it has failed: look at the dump's own messages."
+        }
         _ => return Vec::new(),
     };
     vec![hint.to_owned()]

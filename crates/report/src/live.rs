@@ -230,14 +230,17 @@ fn message(event: &Event) -> Option<(bool, String)> {
             line,
             offset,
             head,
-            code,
             message,
-        } => (
-            true,
-            format!(
-                "refloat: refused: {file}: line {line}, byte {offset}: server error {code}: {message}: {head}"
-            ),
-        ),
+            ..
+        } => {
+            let message = message.strip_prefix("refused: ").unwrap_or(message);
+            (
+                true,
+                format!(
+                    "refloat: refused: {file}: line {line}, byte {offset}: {message}: {head}"
+                ),
+            )
+        }
         Event::Note { message } => (false, format!("refloat: {message}")),
         _ => return None,
     };

@@ -28,7 +28,10 @@ pub fn load(outcome: &LoadOutcome) -> String {
         leftovers(&mut page, outcome);
     }
     page.list("left out on purpose", &outcome.skipped, Clone::clone);
-    page.plain_list("advice", &outcome.advice);
+    // Somebody who looks for the reason of a failure is not helped by advice on speed.
+    if outcome.proven {
+        page.plain_list("advice", &outcome.advice);
+    }
     page.text
 }
 
@@ -287,7 +290,7 @@ fn checks(page: &mut Page, outcome: &LoadOutcome) {
         format!("{}: {} ({})", warning.about, warning.message, warning.code)
     });
     page.list(
-        "refused by the server",
+        "refused",
         &outcome.failures,
         ToString::to_string,
     );
@@ -296,7 +299,7 @@ fn checks(page: &mut Page, outcome: &LoadOutcome) {
 /// What is loaded and what is not, for a load that did not reach its end.
 fn leftovers(page: &mut Page, outcome: &LoadOutcome) {
     if outcome.tables.is_empty() {
-        page.entry_heading("nothing was loaded");
+        let _ = writeln!(page.text, "nothing was loaded");
         return;
     }
     let (complete, open): (Vec<&TableOutcome>, Vec<&TableOutcome>) =

@@ -61,7 +61,7 @@ pub enum LoadError {
         failure: Box<StatementFailure>,
     },
     /// Statements or rows were refused and the load went on, as asked.
-    #[error("{total} statements or rows were refused by the server")]
+    #[error("{total} {} refused, and the load went on without", if *total == 1 { "statement or row was" } else { "statements or rows were" })]
     Failures {
         /// How many.
         total: u64,

@@ -76,7 +76,7 @@ pub struct StatementFailure {
     pub head: String,
     /// Server error code, 0 when Refloat itself refused it.
     pub code: u16,
-    /// The server's words.
+    /// The server's words, with its error code.
     pub message: String,
     /// Database and table, when the statement belongs to one.
     pub table: Option<String>,
@@ -85,9 +85,6 @@ pub struct StatementFailure {
 impl std::fmt::Display for StatementFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "line {}, byte {}: ", self.line, self.offset)?;
-        if self.code != 0 {
-            write!(f, "server error {}: ", self.code)?;
-        }
         write!(f, "{}: {}", self.message, self.head)
     }
 }

@@ -3,7 +3,7 @@
 use refloat_run::probe::ServerProbe;
 use refloat_run::settings::Facts;
 use refloat_sqltext::quote_ident;
-use refloat_store::Input;
+use refloat_store::{Input, LooksLike};
 use refloat_wire::{Connection, Vendor};
 
 use super::context::init_session;
@@ -37,7 +37,7 @@ pub fn path_now(options: &LoadOptions, facts: &Facts, before: WritePath) -> Writ
 /// Looks at a source: is it a dump, and is it whole as far as that can be seen?
 pub fn look_at_source(options: &LoadOptions, input: &mut Input) -> Result<Option<Outline>, LoadError> {
     let content = input.content()?;
-    if !content.is_text() {
+    if !matches!(content, LooksLike::Sql | LooksLike::Text) {
         return Err(LoadError::Refused(vec![Refusal {
             reason: format!("{}: this is no SQL dump, it looks like {content}", input.name()),
             hint: "Give a file that mysqldump or mariadb-dump wrote, plain or compressed with gzip, zstd, xz or bzip2.".to_owned(),

@@ -9,7 +9,9 @@ use std::collections::BTreeSet;
 use refloat_sqltext::{CharsetFamily, LexMode};
 use refloat_wire::{Connection, Error, Vendor};
 
-/// Variables that change what an `INSERT` stores, on both vendors.
+/// Variables that change what an `INSERT` stores, on both vendors, and that every account may set. Those that need a
+/// privilege (`sql_log_bin`, MySQL's `explicit_defaults_for_timestamp`, MariaDB's `system_versioning_insert_history`) are
+/// followed from the dump's own `SET` of them on: before it every connection has the same value.
 const TRACKED: &[&str] = &[
     "character_set_client",
     "character_set_connection",
@@ -17,11 +19,9 @@ const TRACKED: &[&str] = &[
     "sql_mode",
     "time_zone",
     "foreign_key_checks",
-    "sql_log_bin",
-    "explicit_defaults_for_timestamp",
 ];
 /// The same, on MariaDB only; those that a version does not have are left out.
-const TRACKED_MARIADB: &[&str] = &["check_constraint_checks", "system_versioning_insert_history"];
+const TRACKED_MARIADB: &[&str] = &["check_constraint_checks"];
 /// Session variables that a dump may set and that say nothing about the rows of another connection.
 const IGNORED: &[&str] = &[
     "autocommit",

@@ -137,6 +137,13 @@ impl Worker {
         let mut tries = 0;
         let started = Instant::now();
         let path = self.ctx.path_for(chunk);
+        // An error here says nothing about the rows, so it must not start a search for a refused one.
+        if let Err(error) = self.enter(&chunk.session) {
+            if self.ctx.cancel.is_cancelled() {
+                return Err(self.ctx.interrupted());
+            }
+            return Err(LoadError::server(format!("preparing the session for the rows of table {}", chunk.table.label()), error));
+        }
         loop {
             match self.attempt(chunk, path) {
                 Ok(written) => {
@@ -174,7 +181,6 @@ impl Worker {
     }
 
     fn attempt(&mut self, chunk: &Chunk, path: WritePath) -> Result<Written, Attempt> {
-        self.enter(&chunk.session)?;
         self.conn.exec("START TRANSACTION")?;
         let written = match path {
             WritePath::Bulk => self.write_bulk(chunk)?,

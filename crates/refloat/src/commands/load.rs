@@ -50,17 +50,34 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     watch.quiet();
     record(&run, &outcome, result, error.as_ref());
     watch.stop();
-    if !args.output.json && result != RunResult::Refused {
+    // Nothing was begun without a server: the error says it all.
+    if !args.output.json && result != RunResult::Refused && !outcome.server.is_empty() {
         write!(std::io::stdout(), "{}", summary::load(&outcome))?;
     }
     if let Some(error) = &error {
         exit::report(error, context);
+    }
+    for hint in hints_of_failures(&outcome, error.as_ref()) {
+        exit::print_line("hint", &hint, context.colour());
     }
     if !outcome.settings_left.is_empty() {
         let hint = "Settings of the server are still changed. Put them back with `refloat settings revert --to URL`.";
         exit::print_line("hint", hint, context.colour());
     }
     Ok(exit::of_result(result))
+}
+
+/// What can be done about the statements that a load went on without; each hint once.
+fn hints_of_failures(outcome: &LoadOutcome, error: Option<&anyhow::Error>) -> Vec<String> {
+    let went_on = error.and_then(|error| error.downcast_ref::<LoadError>());
+    if !matches!(went_on, Some(LoadError::Failures { .. })) {
+        return Vec::new();
+    }
+    let hints = outcome.failures.first.iter().filter_map(exit::failure_hint);
+    hints
+        .collect::<std::collections::BTreeSet<_>>()
+        .into_iter()
+        .collect()
 }
 
 fn plan(options: &LoadOptions, json: bool) -> anyhow::Result<Exit> {

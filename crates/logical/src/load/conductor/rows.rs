@@ -9,8 +9,10 @@ use super::registry::Touch;
 use crate::load::chunk::{Block, Chunk, Piece};
 use crate::load::error::LoadError;
 use crate::load::options::{CHUNK_BYTES_MIN, IndexMode};
+use crate::load::outcome::StatementFailure;
 use crate::load::rows::{leaves_to_server, row_bounds};
 use crate::load::session::Session;
+use crate::load::worker::head;
 
 /// Bytes of rows from which a table is worth putting its indexes off; up to here they are built with the rows.
 const DEFER_MIN: usize = 8 << 20;
@@ -32,7 +34,21 @@ impl Conductor<'_> {
             self.touch(&key.0, Touch::Rows)?;
             return self.rows_on_control(None, header, text, item);
         }
-        let index = self.table_for_rows(&key)?;
+        let index = match self.table_for_rows(&key) {
+            Ok(index) => index,
+            Err(LoadError::Server { source, .. }) if source.server_code().is_some() && !source.is_lost_connection() && !self.ctx.cancel.is_cancelled() => {
+                // Above all: the table is not there, because its definition was refused and the load went on.
+                return self.fail(StatementFailure {
+                    line: item.line,
+                    offset: Self::offset_of(item, rows),
+                    head: head(&header.text),
+                    code: source.server_code().unwrap_or(0),
+                    message: source.to_string(),
+                    table: Some(format!("{}.{}", key.0, key.1)),
+                });
+            }
+            Err(error) => return Err(error),
+        };
         if self.current != Some(index) {
             self.finish_current()?;
             self.current = Some(index);

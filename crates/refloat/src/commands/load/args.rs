@@ -178,6 +178,10 @@ pub struct TroubleArgs {
     #[arg(long, value_name = "CLASS", value_enum)]
     pub allow: Vec<StatementClass>,
 
+    /// Leave a class of statements out, and list them; may be given several times
+    #[arg(long, value_name = "CLASS", value_enum)]
+    pub skip: Vec<StatementClass>,
+
     /// Take a dump that does not end with `-- Dump completed`
     ///
     /// Such a dump may be cut, and is refused otherwise. Dumps that were made with --skip-comments or --compact end so too.
@@ -251,7 +255,7 @@ pub enum SystemSchema {
     Load,
 }
 
-/// `--allow`.
+/// `--allow` and `--skip`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StatementClass {
     /// CREATE USER, GRANT, SET PASSWORD and their like

@@ -80,17 +80,18 @@ fn trouble(options: &mut LoadOptions, args: &args::TroubleArgs) {
     };
     options.map_collation = args.map_collation.iter().cloned().collect();
     options.map_sql_mode = args.map_sql_mode.iter().cloned().collect();
-    options.allow = args
-        .allow
-        .iter()
-        .map(|class| match class {
-            args::StatementClass::Accounts => load::StatementClass::Accounts,
-            args::StatementClass::Replication => load::StatementClass::Replication,
-            args::StatementClass::Global => load::StatementClass::Global,
-            args::StatementClass::GtidPurged => load::StatementClass::GtidPurged,
-        })
-        .collect();
+    options.allow = args.allow.iter().map(class).collect();
+    options.skip = args.skip.iter().map(class).collect();
     options.accept_missing_trailer = args.accept_missing_trailer;
+}
+
+fn class(class: &args::StatementClass) -> load::StatementClass {
+    match class {
+        args::StatementClass::Accounts => load::StatementClass::Accounts,
+        args::StatementClass::Replication => load::StatementClass::Replication,
+        args::StatementClass::Global => load::StatementClass::Global,
+        args::StatementClass::GtidPurged => load::StatementClass::GtidPurged,
+    }
 }
 
 /// More than the machine can address is as good as all of it.

@@ -379,7 +379,7 @@ impl Planner<'_> {
                 "ON",
                 "OFF",
                 "every row is written into the binary log once more",
-                "not measured alone; --skip-binlog has the same effect for the load's sessions",
+                "not measured alone; --binlog off has the same effect for the load's sessions",
             );
         }
         let method = self.facts.get("innodb_flush_method").map(str::to_owned);

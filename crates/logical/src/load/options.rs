@@ -14,6 +14,9 @@ pub const CHUNK_BYTES_START: usize = 16 << 20;
 /// Default ceiling for the memory of one run, in bytes; the input, the queue and the encoders share it.
 pub const MEMORY_DEFAULT: usize = 224 << 20;
 
+/// Bytes of rows from which a table is worth putting its indexes off; up to here they are built with the rows.
+pub const DEFER_MIN_BYTES: usize = 8 << 20;
+
 /// How rows are written to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -173,6 +176,8 @@ pub struct LoadOptions {
     pub write_path: WritePath,
     /// When secondary indexes are built.
     pub indexes: IndexMode,
+    /// Bytes of rows from which [`IndexMode::Deferred`] puts a table's indexes off.
+    pub defer_min_bytes: usize,
     /// What is done about foreign keys.
     pub foreign_keys: ForeignKeyMode,
     /// Fixed rows per transaction; `None` searches for a good size while loading.
@@ -213,6 +218,7 @@ impl LoadOptions {
             durability: None,
             write_path: WritePath::Auto,
             indexes: IndexMode::Deferred,
+            defer_min_bytes: DEFER_MIN_BYTES,
             foreign_keys: ForeignKeyMode::AsDump,
             chunk_rows: None,
             chunk_bytes: None,

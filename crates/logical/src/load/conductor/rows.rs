@@ -14,8 +14,6 @@ use crate::load::rows::{leaves_to_server, row_bounds};
 use crate::load::session::Session;
 use crate::load::worker::head;
 
-/// Bytes of rows from which a table is worth putting its indexes off; up to here they are built with the rows.
-const DEFER_MIN: usize = 8 << 20;
 /// Near the end of the dump chunks shrink, so that all workers end together: this many chunks per worker remain.
 const TAIL_CHUNKS: u64 = 3;
 
@@ -118,7 +116,7 @@ impl Conductor<'_> {
         chunk.push(piece);
         let bytes = chunk.bytes;
         if !self.entries[index].decided {
-            if bytes < DEFER_MIN {
+            if bytes < self.ctx.options.defer_min_bytes {
                 return Ok(());
             }
             self.decide(index)?;

@@ -1,0 +1,186 @@
+//! Do two servers, or one server at two times, hold the same?
+//!
+//! A [`Snapshot`] is everything that a logical dump can carry: every object's definition in the server's own words
+//! (`SHOW CREATE …`) and as the catalogue has it (`information_schema`), and the rows of every table. Rows are read as
+//! bytes: text and binary columns as `HEX` of what is stored, so no character set is converted; `FLOAT` and `DOUBLE` in the
+//! shortest form that gives the same number again; each cell is hashed with its length before it and NULL set apart, and
+//! the hashes of rows are added modulo 2^128, so order does not count, but how often a row is there does.
+
+mod catalogue;
+mod rows;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use refloat_wire::{Connection, Error};
+
+pub use rows::Rows;
+
+/// Databases that belong to the server, and Refloat's own.
+const SYSTEM_DATABASES: [&str; 5] = [
+    "mysql",
+    "sys",
+    "information_schema",
+    "performance_schema",
+    "refloat",
+];
+/// Differing rows shown for one table.
+const ROWS_SHOWN: usize = 3;
+
+/// What is looked at beyond the usual.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Of system-versioned tables, all rows that ever were, with the times of their life. Without it only the rows of now:
+    /// their times are those of the load.
+    pub history: bool,
+}
+
+/// What a server holds, apart from its own databases.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Definitions by kind of object and name.
+    pub definitions: BTreeMap<(String, String), String>,
+    /// Rows by `database.table`.
+    pub rows: BTreeMap<String, Rows>,
+}
+
+/// One thing that is not the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Kind of object (`table`, `trigger`, `rows` …) and its name.
+    pub about: String,
+    /// What the first snapshot has.
+    pub left: String,
+    /// What the second has.
+    pub right: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}\n    left:  {}\n    right: {}",
+            self.about, self.left, self.right
+        )
+    }
+}
+
+impl Snapshot {
+    /// Reads everything. The connection's session is changed for it.
+    ///
+    /// # Errors
+    /// Those of the connection. An object that the server itself cannot show (an invalid view) is no error: what the server
+    /// says about it is part of the snapshot.
+    pub fn take(conn: &mut Connection, scope: Scope) -> Result<Self, Error> {
+        catalogue::prepare_session(conn)?;
+        let mut snapshot = Self::default();
+        for database in databases(conn)? {
+            snapshot.database(conn, &database, scope)?;
+        }
+        catalogue::information_schema(conn, &mut snapshot.definitions)?;
+        Ok(snapshot)
+    }
+
+    fn database(
+        &mut self,
+        conn: &mut Connection,
+        database: &str,
+        scope: Scope,
+    ) -> Result<(), Error> {
+        catalogue::objects(conn, database, &mut self.definitions)?;
+        for table in catalogue::tables_with_rows(conn, database)? {
+            let read = rows::read(conn, database, &table, scope)?;
+            self.rows.insert(format!("{database}.{table}"), read);
+        }
+        Ok(())
+    }
+}
+
+/// The databases of a server, apart from its own.
+///
+/// # Errors
+/// Those of the connection.
+pub fn databases(conn: &mut Connection) -> Result<Vec<String>, Error> {
+    let result = conn.query("SHOW DATABASES")?;
+    let names = result.rows.iter().filter_map(|row| row.first()?.as_deref());
+    Ok(names
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .filter(|name| !SYSTEM_DATABASES.contains(&name.as_str()))
+        .collect())
+}
+
+/// A name between backticks.
+pub fn quote(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+/// A text between apostrophes, for a session without `NO_BACKSLASH_ESCAPES`.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+/// Everything in which two snapshots differ; nothing means that they are the same.
+pub fn differences(left: &Snapshot, right: &Snapshot) -> Vec<Difference> {
+    let mut found = Vec::new();
+    compare(
+        &left.definitions,
+        &right.definitions,
+        |(kind, name)| format!("{kind} {name}"),
+        |a, b| first_difference(a, b),
+        &mut found,
+    );
+    compare(
+        &left.rows,
+        &right.rows,
+        |name| format!("rows of {name}"),
+        |a, b| a.against(b, ROWS_SHOWN),
+        &mut found,
+    );
+    found
+}
+
+fn compare<K: Ord, V: PartialEq>(
+    left: &BTreeMap<K, V>,
+    right: &BTreeMap<K, V>,
+    about: impl Fn(&K) -> String,
+    words: impl Fn(&V, &V) -> (String, String),
+    found: &mut Vec<Difference>,
+) {
+    for (key, value) in left {
+        let (left, right) = match right.get(key) {
+            Some(other) if other == value => continue,
+            Some(other) => words(value, other),
+            None => ("is there".to_owned(), "is missing".to_owned()),
+        };
+        found.push(Difference {
+            about: about(key),
+            left,
+            right,
+        });
+    }
+    for key in right.keys().filter(|key| !left.contains_key(key)) {
+        found.push(Difference {
+            about: about(key),
+            left: "is missing".to_owned(),
+            right: "is there".to_owned(),
+        });
+    }
+}
+
+/// The lines from the first that differs on, cut to what a person reads.
+fn first_difference(left: &str, right: &str) -> (String, String) {
+    let same = left
+        .lines()
+        .zip(right.lines())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let rest = |text: &str| {
+        let lines: Vec<&str> = text.lines().skip(same).take(3).collect();
+        let mut shown: String = lines.join(" | ").chars().take(300).collect();
+        if shown.is_empty() {
+            shown.push_str("(ends here)");
+        }
+        shown
+    };
+    (rest(left), rest(right))
+}

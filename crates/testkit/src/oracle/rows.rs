@@ -1,0 +1,174 @@
+//! Rows of one table, as bytes.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+
+use refloat_wire::{Connection, Error};
+use twox_hash::XxHash3_128;
+
+use super::{Scope, literal, quote};
+
+/// Rows of one table that are kept to be shown when they differ.
+const ROWS_KEPT: usize = 20_000;
+/// Bytes of one kept row.
+const ROW_SHOWN: usize = 400;
+
+/// The rows of one table.
+#[derive(Debug, Clone, Default)]
+pub struct Rows {
+    /// How many.
+    pub count: u64,
+    /// Sum modulo 2^128 of the rows' hashes.
+    pub digest: u128,
+    /// What was selected: a table with other columns has other rows.
+    pub columns: Vec<String>,
+    /// The first rows, by hash, as text for people.
+    kept: Vec<(u128, String)>,
+}
+
+impl PartialEq for Rows {
+    fn eq(&self, other: &Self) -> bool {
+        (self.count, self.digest, &self.columns) == (other.count, other.digest, &other.columns)
+    }
+}
+
+impl Eq for Rows {}
+
+impl Rows {
+    fn add(&mut self, cells: &[Option<&[u8]>]) {
+        let mut bytes = Vec::new();
+        for cell in cells {
+            match cell {
+                None => bytes.push(0),
+                Some(cell) => {
+                    bytes.push(1);
+                    bytes.extend_from_slice(&(cell.len() as u64).to_le_bytes());
+                    bytes.extend_from_slice(cell);
+                }
+            }
+        }
+        let hash = XxHash3_128::oneshot(&bytes);
+        self.count += 1;
+        self.digest = self.digest.wrapping_add(hash);
+        if self.kept.len() < ROWS_KEPT {
+            let mut text = String::new();
+            for cell in cells {
+                let cell = cell.map_or("NULL".into(), |cell| {
+                    String::from_utf8_lossy(cell).into_owned()
+                });
+                let _ = write!(text, "[{cell}]");
+                if text.len() > ROW_SHOWN {
+                    text = text.chars().take(ROW_SHOWN).collect();
+                    break;
+                }
+            }
+            self.kept.push((hash, text));
+        }
+    }
+
+    /// How these rows and those of `other` differ, for people.
+    pub(super) fn against(&self, other: &Self, shown: usize) -> (String, String) {
+        if self.columns != other.columns {
+            return (self.columns.join(", "), other.columns.join(", "));
+        }
+        (self.only_here(other, shown), other.only_here(self, shown))
+    }
+
+    fn only_here(&self, other: &Self, shown: usize) -> String {
+        let mut times: HashMap<u128, i64> = HashMap::new();
+        for (hash, _) in &other.kept {
+            *times.entry(*hash).or_default() += 1;
+        }
+        let mut only = Vec::new();
+        for (hash, text) in &self.kept {
+            let left = times.entry(*hash).or_default();
+            *left -= 1;
+            if *left < 0 && only.len() < shown {
+                only.push(text.as_str());
+            }
+        }
+        format!(
+            "{} rows, digest {:032x}; only here: {}",
+            self.count,
+            self.digest,
+            only.join(" ")
+        )
+    }
+}
+
+/// Reads every column of every row, also those that `SELECT *` leaves out.
+pub fn read(
+    conn: &mut Connection,
+    database: &str,
+    table: &str,
+    scope: Scope,
+) -> Result<Rows, Error> {
+    let found = conn.query(format!(
+        "SELECT COLUMN_NAME, DATA_TYPE, GENERATION_EXPRESSION FROM information_schema.COLUMNS \
+         WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {} ORDER BY ORDINAL_POSITION",
+        literal(database),
+        literal(table)
+    ))?;
+    let mut rows = Rows::default();
+    let mut list = Vec::new();
+    let mut period = false;
+    for row in 0..found.len() {
+        let text = |column| {
+            found
+                .bytes(row, column)
+                .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+                .unwrap_or_default()
+        };
+        let (name, kind, expression) = (text(0), text(1), text(2));
+        if matches!(expression.as_str(), "ROW START" | "ROW END") {
+            period = true;
+            if !scope.history {
+                continue;
+            }
+        }
+        list.push(exact(&quote(&name), &kind.to_ascii_lowercase()));
+        rows.columns.push(format!("{name} {kind}"));
+    }
+    let mut from = format!("{}.{}", quote(database), quote(table));
+    if scope.history && is_versioned(conn, database, table)? {
+        from.push_str(" FOR SYSTEM_TIME ALL");
+        if !period {
+            // The columns that the server adds by itself.
+            list.extend(["row_start".to_owned(), "row_end".to_owned()]);
+        }
+    }
+    conn.query_each(
+        format!("SELECT {} FROM {from}", list.join(", ")),
+        &mut |row| {
+            let cells: Vec<Option<&[u8]>> = row.iter().collect();
+            rows.add(&cells);
+            ControlFlow::Continue(())
+        },
+    )?;
+    Ok(rows)
+}
+
+fn is_versioned(conn: &mut Connection, database: &str, table: &str) -> Result<bool, Error> {
+    let kind = conn.query_value(format!(
+        "SELECT TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {}",
+        literal(database),
+        literal(table)
+    ))?;
+    Ok(kind.as_deref() == Some("SYSTEM VERSIONED"))
+}
+
+/// An expression that gives a column's value without loss, whatever the character set of the connection.
+fn exact(name: &str, kind: &str) -> String {
+    match kind {
+        // Multiplied by a double, a FLOAT is shown with all digits that it has, and -0 keeps its sign.
+        "float" | "double" => format!("{name} * 1e0"),
+        "bit" => format!("HEX({name} + 0)"),
+        // The number too: index 0 and a member '' look the same.
+        "enum" | "set" => format!("CONCAT({name} + 0, ':', HEX({name}))"),
+        "json" | "uuid" | "inet4" | "inet6" => format!("HEX(CAST({name} AS CHAR))"),
+        "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "year" | "date"
+        | "time" | "datetime" | "timestamp" => name.to_owned(),
+        _ => format!("HEX({name})"),
+    }
+}

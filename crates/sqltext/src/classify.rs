@@ -29,7 +29,8 @@ pub enum Danger {
     Plugin,
     /// `CREATE FUNCTION … SONAME`: runs a library.
     LoadableFunction,
-    /// `SHUTDOWN`, `RESTART`, `KILL`, `ALTER INSTANCE`, `CLONE`, `LOCK INSTANCE`.
+    /// `SHUTDOWN`, `RESTART`, `KILL`, `ALTER INSTANCE`, `CLONE`, `LOCK INSTANCE`, `FLUSH … WITH READ LOCK`, `FLUSH … FOR
+    /// EXPORT`, `BACKUP`.
     Instance,
     /// `HANDLER`, `BINLOG`, `IMPORT TABLE`, `XA`: bypass what the loader knows.
     LowLevel,

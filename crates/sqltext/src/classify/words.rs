@@ -131,6 +131,10 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
             | b"EXPLAIN" => self.select(),
             b"DO" => K::Do,
             b"CALL" => K::Call,
+            b"FLUSH" if self.remaining("LOCK") || self.remaining("EXPORT") => {
+                K::Dangerous(Danger::Instance)
+            }
+            b"BACKUP" => K::Dangerous(Danger::Instance),
             b"ANALYZE" | b"OPTIMIZE" | b"CHECK" | b"REPAIR" | b"CHECKSUM" | b"FLUSH" | b"CACHE" => {
                 K::Maintenance
             }

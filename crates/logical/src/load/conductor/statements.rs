@@ -14,9 +14,9 @@ use crate::load::pattern::matches_any;
 use crate::load::session::VariableEffect;
 use crate::load::worker::head;
 
-/// Warnings about definitions that say nothing about the result: deprecated syntax and names, objects that a
+/// Warnings about definitions that say nothing about the result: deprecated syntax, names and modes, objects that a
 /// `DROP … IF EXISTS` did not find or a `CREATE … IF NOT EXISTS` did.
-const HARMLESS_WARNINGS: &[u16] = &[1007, 1008, 1050, 1051, 1105, 1287, 1305, 1360, 1681, 3719, 3778, 4092];
+const HARMLESS_WARNINGS: &[u16] = &[1007, 1008, 1050, 1051, 1105, 1287, 1305, 1360, 1681, 3135, 3719, 3778, 4092];
 
 impl Conductor<'_> {
     pub(super) fn statement(&mut self, kind: &StatementKind, text: &[u8], item: &Item) -> Result<(), LoadError> {

@@ -1,9 +1,13 @@
 //! Chunks: runs of rows of one table that are written in one transaction.
 //!
-//! Rows are never copied between the input and the encoder of a writer: a [`Piece`] points into a shared [`Block`], and a
-//! block goes back to its [`BlockPool`] when the last piece that points into it is gone.
+//! Rows are not copied between the input and the encoder of a writer. A [`Piece`] of a stream points into a shared
+//! [`Block`], which goes back to its [`BlockPool`] with the last piece. A piece of a plain file is only a range of that file,
+//! read by the worker that writes it: so the conductor can run ahead of the workers through a dump of any size.
 
+use std::fs::File;
+use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use refloat_sqltext::InsertHeader;
@@ -64,76 +68,133 @@ impl Drop for Block {
     }
 }
 
+/// Where the text of a piece is.
+#[derive(Debug, Clone)]
+enum Place {
+    /// In memory.
+    Block(Arc<Block>, Range<usize>),
+    /// In the dump's file, at the piece's offset.
+    File(Arc<File>, usize),
+}
+
 /// A run of complete tuples, `(…),(…)`, of one `INSERT` or `REPLACE` statement.
 #[derive(Debug, Clone)]
 pub struct Piece {
-    block: Arc<Block>,
-    range: Range<usize>,
+    place: Place,
     /// Tuples in it.
     pub rows: u64,
     /// Byte of the decompressed dump where its first tuple begins.
     pub offset: u64,
-    /// Line of the dump where its statement begins, from 1.
+    /// Line of the dump where its first tuple begins, from 1.
     pub line: u64,
 }
 
 impl Piece {
-    /// A piece of `block`.
-    pub fn new(block: Arc<Block>, range: Range<usize>, rows: u64, offset: u64, line: u64) -> Self {
-        Self { block, range, rows, offset, line }
+    /// A piece of a block in memory.
+    pub fn in_memory(block: Arc<Block>, range: Range<usize>, rows: u64, offset: u64, line: u64) -> Self {
+        Self { place: Place::Block(block, range), rows, offset, line }
     }
 
-    /// Some of its rows: those at `range` of its text.
-    pub fn part(&self, range: Range<usize>, rows: u64) -> Self {
-        let line = self.line + memchr::memchr_iter(b'\n', &self.text()[..range.start]).count() as u64;
+    /// A piece of a plain file, `len` bytes from `offset`.
+    pub fn in_file(file: Arc<File>, len: usize, rows: u64, offset: u64, line: u64) -> Self {
+        Self { place: Place::File(file, len), rows, offset, line }
+    }
+
+    /// Some of its rows: those at `range` of its `text`.
+    pub fn part(&self, text: &[u8], range: Range<usize>, rows: u64) -> Self {
+        let line = self.line + memchr::memchr_iter(b'\n', &text[..range.start]).count() as u64;
         let offset = self.offset + range.start as u64;
-        let range = self.range.start + range.start..self.range.start + range.end;
-        Self { block: Arc::clone(&self.block), range, rows, offset, line }
+        let place = match &self.place {
+            Place::Block(block, whole) => Place::Block(Arc::clone(block), whole.start + range.start..whole.start + range.end),
+            Place::File(file, _) => Place::File(Arc::clone(file), range.len()),
+        };
+        Self { place, rows, offset, line }
     }
 
-    /// The tuples, without the comma or delimiter behind them.
-    pub fn text(&self) -> &[u8] {
-        &self.block[self.range.clone()]
+    /// The tuples, without the comma or delimiter behind them; read into `buffer` when they are not in memory.
+    pub fn text<'a>(&'a self, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
+        match &self.place {
+            Place::Block(block, range) => Ok(&block[range.clone()]),
+            Place::File(file, len) => {
+                if buffer.len() < *len {
+                    buffer.resize(*len, 0);
+                }
+                file.read_exact_at(&mut buffer[..*len], self.offset)?;
+                Ok(&buffer[..*len])
+            }
+        }
     }
 
     /// Bytes of dump text.
     pub fn len(&self) -> usize {
-        self.range.len()
+        match &self.place {
+            Place::Block(_, range) => range.len(),
+            Place::File(_, len) => *len,
+        }
+    }
+
+    /// Bytes of memory that it holds.
+    pub fn held(&self) -> usize {
+        match &self.place {
+            Place::Block(..) => self.len(),
+            Place::File(..) => 0,
+        }
     }
 }
 
-/// What one transaction writes: pieces of one table with one header, under one session state.
+/// What rows need to be written besides their text.
 #[derive(Debug, Clone)]
-pub struct Chunk {
+pub struct Head {
     /// The table.
     pub table: Arc<Table>,
     /// The session state of the dump at these rows.
     pub session: Arc<Session>,
     /// Verb, columns and verbatim head of the statements.
     pub header: Arc<InsertHeader>,
+}
+
+impl Head {
+    /// Whether rows with the other head can be written in the same statements.
+    pub fn joins(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.table, &other.table)
+            && Arc::ptr_eq(&self.session, &other.session)
+            && (Arc::ptr_eq(&self.header, &other.header) || self.header.text == other.header.text)
+    }
+}
+
+/// What one transaction writes: pieces of one table with one head.
+#[derive(Debug, Clone)]
+pub struct Chunk {
+    /// What all its rows have in common.
+    pub head: Head,
     /// The rows.
     pub pieces: Vec<Piece>,
     /// Bytes of dump text in all pieces.
     pub bytes: usize,
+    /// Bytes of memory that they hold.
+    pub held: usize,
     /// Rows in all pieces.
     pub rows: u64,
 }
 
 impl Chunk {
     /// An empty chunk.
-    pub fn new(table: Arc<Table>, session: Arc<Session>, header: Arc<InsertHeader>) -> Self {
-        Self { table, session, header, pieces: Vec::new(), bytes: 0, rows: 0 }
+    pub fn new(head: Head) -> Self {
+        Self { head, pieces: Vec::new(), bytes: 0, held: 0, rows: 0 }
     }
 
     /// Adds a piece.
     pub fn push(&mut self, piece: Piece) {
         self.bytes += piece.len();
+        self.held += piece.held();
         self.rows += piece.rows;
         self.pieces.push(piece);
     }
+}
 
-    /// Whether rows with this header and session may join.
-    pub fn takes(&self, table: &Arc<Table>, session: &Arc<Session>, header: &InsertHeader) -> bool {
-        Arc::ptr_eq(&self.table, table) && Arc::ptr_eq(&self.session, session) && self.header.text == header.text
+impl std::ops::Deref for Chunk {
+    type Target = Head;
+    fn deref(&self) -> &Head {
+        &self.head
     }
 }

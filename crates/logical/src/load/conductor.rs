@@ -10,17 +10,18 @@ mod rows;
 mod statements;
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use refloat_run::cancel::HookGuard;
 use refloat_sqltext::{CommentKind, Item, ItemKind, LexMode, ScanOptions, Scanner, Step};
 use refloat_store::Input;
 use refloat_wire::Connection;
 
-use super::chunk::{Block, BlockPool, Chunk};
+use super::chunk::{Block, BlockPool, Head, Piece};
 use super::context::Context;
 use super::error::LoadError;
-use super::indexes::Deferral;
 use super::outcome::{Bounded, LoadOutcome, OrphanRows, TableOutcome};
 use super::queue::Queue;
 use super::session::{Session, Tracker};
@@ -71,9 +72,15 @@ pub struct Conductor<'a> {
     pub(super) entries: Vec<Entry>,
     by_name: HashMap<TableKey, usize>,
     databases: HashMap<String, registry::Database>,
-    /// The table whose rows come now, and its open chunk.
+    /// The table whose rows come now.
     current: Option<usize>,
-    chunk: Option<Chunk>,
+    /// Its rows, until it is known whether its indexes are put off.
+    waiting: Vec<(Head, Piece)>,
+    waiting_bytes: usize,
+    /// The dump, when it is a plain file that workers can read themselves.
+    file: Option<Arc<File>>,
+    /// Bytes of the dump that are done with, for a plain file.
+    done: Arc<AtomicU64>,
     postponed: Vec<Postponed>,
     /// Statements run on the control connection.
     pub(super) statements: u64,
@@ -82,14 +89,15 @@ pub struct Conductor<'a> {
     /// Bytes of text read.
     pub(super) bytes: u64,
     marks: Marks,
-    source_bytes: Option<u64>,
+    /// Whether the queue knows how much index builds may sort together.
+    pub(super) sort_budget_set: bool,
     /// Orphan rows found so far.
     pub(super) orphans: Vec<OrphanRows>,
 }
 
 impl<'a> Conductor<'a> {
     /// A conductor with its two connections.
-    pub fn new(ctx: &Arc<Context>, queue: &'a Queue, control: Connection, source_bytes: Option<u64>) -> Result<Self, LoadError> {
+    pub fn new(ctx: &Arc<Context>, queue: &'a Queue, control: Connection, file: Option<Arc<File>>) -> Result<Self, LoadError> {
         let mut catalog = ctx.connect("for the catalogue")?;
         let tracker = Tracker::new(&mut catalog).map_err(|error| LoadError::server("reading session variables", error))?;
         Ok(Self {
@@ -105,13 +113,16 @@ impl<'a> Conductor<'a> {
             by_name: HashMap::new(),
             databases: HashMap::new(),
             current: None,
-            chunk: None,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            file,
+            done: Arc::clone(&ctx.done_bytes),
             postponed: Vec::new(),
             statements: 0,
             skipped: Bounded::default(),
             bytes: 0,
             marks: Marks::default(),
-            source_bytes,
+            sort_budget_set: false,
             orphans: Vec::new(),
         })
     }
@@ -142,6 +153,8 @@ impl<'a> Conductor<'a> {
         outcome.retries = tally.retries;
         outcome.warnings = tally.warnings;
         outcome.failures = tally.failures;
+        // Writers find them in any order.
+        outcome.failures.first.sort_by_key(|failure| failure.offset);
         outcome.tables = self
             .entries
             .iter()
@@ -151,9 +164,9 @@ impl<'a> Conductor<'a> {
                 table: entry.table.name.clone(),
                 rows: entry.table.rows(),
                 bytes: entry.table.bytes(),
-                indexes_built: entry.built,
+                indexes_built: entry.table.built(),
                 complete: entry.complete,
-                missing: entry.deferral.as_ref().map(Deferral::clauses).unwrap_or_default(),
+                missing: entry.table.deferral().clauses(),
             })
             .collect();
     }
@@ -186,6 +199,8 @@ impl<'a> Conductor<'a> {
                 match scanner.next(&block[at..], eof).map_err(|error| self.text_error(error))? {
                     Step::Item(item) => {
                         let len = item.len;
+                        let rows = if let ItemKind::Rows(rows) = &item.kind { rows.rows.len() } else { 0 };
+                        self.done.fetch_add((len - rows) as u64, Ordering::Relaxed);
                         self.item(&block, at, item)?;
                         at += len;
                         mode = self.follow_mode(&mut scanner, mode)?;

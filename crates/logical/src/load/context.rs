@@ -48,7 +48,9 @@ pub struct Setup {
     /// The path that rows take unless something about them forbids it.
     pub write_path: WritePath,
     /// The search for a good chunk size.
-    pub chunk_size: ChunkSize,
+    pub chunk_size: Arc<ChunkSize>,
+    /// Bytes of the dump that are done with: statements run, rows committed.
+    pub done_bytes: Arc<AtomicU64>,
     /// `sql_log_bin=0` in every session.
     pub binlog_off: bool,
     /// Bytes that index builds may sort in together, on servers that can be told.
@@ -135,7 +137,7 @@ impl Context {
 
     /// The error of a cancelled run.
     pub fn interrupted(&self) -> LoadError {
-        LoadError::Interrupted(self.cancel.reason().map_or_else(|| "stopped".to_owned(), |reason| reason.to_string()))
+        LoadError::interrupted(&self.cancel)
     }
 
     /// The path for this chunk.
@@ -216,6 +218,7 @@ impl Context {
     /// Counts a committed chunk.
     pub fn note_chunk(&self, path: WritePath, rows: u64, bytes: u64) {
         self.counts.chunks.fetch_add(1, Ordering::Relaxed);
+        self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.counts.rows.fetch_add(rows, Ordering::Relaxed);
         self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.lists().paths.entry(path.word()).or_insert((path, 0)).1 += rows;

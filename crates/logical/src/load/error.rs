@@ -1,5 +1,6 @@
 //! Why a load stopped.
 
+use refloat_run::Cancel;
 use refloat_run::settings::SettingsError;
 use refloat_store::InputError;
 
@@ -135,6 +136,11 @@ pub struct LoadFailure {
 }
 
 impl LoadError {
+    /// The error of a cancelled run.
+    pub fn interrupted(cancel: &Cancel) -> Self {
+        Self::Interrupted(cancel.reason().map_or_else(|| "stopped".to_owned(), |reason| reason.to_string()))
+    }
+
     /// A connection error with what was being done.
     pub fn server(context: impl Into<String>, source: refloat_wire::Error) -> Self {
         Self::Server { context: context.into(), source }

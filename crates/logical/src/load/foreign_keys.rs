@@ -10,7 +10,7 @@ use super::conductor::Conductor;
 use super::error::LoadError;
 use super::options::ForeignKeyMode;
 use super::outcome::OrphanRows;
-use super::queue::TASKS;
+use super::queue::{TASKS, Task};
 use super::table::Table;
 use super::worker::Worker;
 
@@ -35,15 +35,13 @@ impl Conductor<'_> {
             for element in parsed.elements {
                 let Element::ForeignKey(key) = element else { continue };
                 let (table, found) = (Arc::clone(&table), Arc::clone(&found));
-                self.queue.submit_task(
-                    TASKS,
-                    Box::new(move |worker: &mut Worker| {
-                        if let Some(orphans) = orphans(worker, &table, &key)? {
-                            found.lock().unwrap_or_else(PoisonError::into_inner).push(orphans);
-                        }
-                        Ok(())
-                    }),
-                )?;
+                let job = Box::new(move |worker: &mut Worker| {
+                    if let Some(orphans) = orphans(worker, &table, &key)? {
+                        found.lock().unwrap_or_else(PoisonError::into_inner).push(orphans);
+                    }
+                    Ok(())
+                });
+                self.queue.submit(Task { key: TASKS, sorts: 0, job })?;
             }
         }
         self.queue.wait_key(TASKS)?;

@@ -16,7 +16,7 @@ use refloat_wire::Vendor;
 use super::conductor::Conductor;
 use super::error::LoadError;
 use super::options::ForeignKeyMode;
-use super::queue::TASKS;
+use super::queue::Task;
 use super::table::Table;
 use super::worker::Worker;
 
@@ -136,7 +136,7 @@ impl Conductor<'_> {
         self.enter_catalog()?;
         match self.catalog.exec(format!("ALTER TABLE {} {}", table.quoted(), drops.join(", "))) {
             Ok(_) => {
-                self.entries[index].deferral = Some(deferral);
+                *table.deferral() = deferral;
                 Ok(())
             }
             Err(_) if self.ctx.cancel.is_cancelled() => Err(self.ctx.interrupted()),
@@ -162,63 +162,56 @@ impl Conductor<'_> {
 
     /// Adds what was put off for one table, before rows come that need it.
     pub(super) fn build_now(&mut self, index: usize) -> Result<(), LoadError> {
-        let Some(deferral) = self.entries[index].deferral.take() else { return Ok(()) };
+        let table = Arc::clone(&self.entries[index].table);
+        let clauses = table.deferral().clauses();
+        if clauses.is_empty() {
+            return Ok(());
+        }
+        self.queue.flush(index, None)?;
         self.queue.wait_key(index)?;
         self.enter_catalog()?;
-        self.entries[index].built += deferral.len() as u64;
-        let table = Arc::clone(&self.entries[index].table);
-        for clause in deferral.clauses() {
+        for clause in clauses {
             self.catalog
                 .exec(format!("ALTER TABLE {} {clause}", table.quoted()))
                 .map_err(|source| LoadError::Index { table: table.label(), what: clause, source })?;
         }
+        let built = std::mem::take(&mut *table.deferral());
+        table.note_built(built.len() as u64);
         Ok(())
     }
 
-    /// Adds what was put off, the largest tables first, several at a time; foreign keys when all tables have their indexes.
-    pub(super) fn build_all(&mut self) -> Result<(), LoadError> {
-        let mut work: Vec<usize> = (0..self.entries.len()).filter(|&index| self.entries[index].deferral.is_some()).collect();
-        if work.is_empty() {
-            self.mark_complete();
-            return Ok(());
+    /// What follows the rows of a table: its indexes, if they were put off.
+    pub(super) fn build_task(&mut self, index: usize) -> Result<Option<Task>, LoadError> {
+        let entry = &mut self.entries[index];
+        let deferral = entry.table.deferral().clone();
+        let builds = (deferral.keys.len() + deferral.fulltext.len()) as u64;
+        if builds == 0 {
+            return Ok(None);
         }
-        work.sort_by_key(|&index| std::cmp::Reverse(self.entries[index].table.bytes()));
-        self.ctx.phases.enter(Phase::Indexes);
-        for &index in &work {
-            if let Some(deferral) = &self.entries[index].deferral {
-                let builds = (deferral.keys.len() + deferral.fulltext.len()) as u64;
-                self.ctx.progress.plan_builds(builds, self.entries[index].table.bytes() * builds);
-            }
+        entry.build_begun = true;
+        let (table, session) = (Arc::clone(&entry.table), entry.session.clone());
+        let bytes = entry.text_bytes;
+        if !std::mem::replace(&mut self.sort_budget_set, true) {
+            let budget = self.tmpdir_budget()?;
+            self.queue.set_sort_budget(budget);
         }
-        let budget = self.tmpdir_budget()?;
-        let mut used = 0;
-        for &index in &work {
-            let entry = &self.entries[index];
-            let Some(deferral) = entry.deferral.clone() else { continue };
-            let bytes = entry.table.bytes();
-            if used > 0 && budget.is_some_and(|budget| used + bytes > budget) {
-                self.queue.wait_key(TASKS)?;
-                used = 0;
-            }
-            used += bytes;
-            let (table, session) = (Arc::clone(&entry.table), entry.session.clone());
-            let task = Box::new(move |worker: &mut Worker| build(worker, &table, session.as_deref(), &deferral));
-            self.queue.submit_task(TASKS, task)?;
+        self.ctx.progress.plan_builds(builds, bytes * builds);
+        let job = Box::new(move |worker: &mut Worker| build(worker, &table, session.as_deref(), &deferral, bytes));
+        Ok(Some(Task { key: index, sorts: bytes, job }))
+    }
+
+    /// Waits for the index builds that follow the rows, and adds foreign keys when all tables have their indexes.
+    pub(super) fn finish_builds(&mut self) -> Result<(), LoadError> {
+        if self.entries.iter().any(|entry| entry.build_begun) {
+            self.ctx.phases.enter(Phase::Indexes);
         }
         self.queue.wait_all()?;
-        self.add_foreign_keys(&work)?;
-        for &index in &work {
-            let entry = &mut self.entries[index];
-            entry.built += entry.deferral.take().map_or(0, |deferral| deferral.len() as u64);
-        }
-        self.mark_complete();
-        Ok(())
-    }
-
-    fn mark_complete(&mut self) {
+        self.add_foreign_keys()?;
         for entry in &mut self.entries {
+            entry.build_begun = false;
             entry.complete = true;
         }
+        Ok(())
     }
 
     /// Bytes that sorting may take in the server's temporary folder, when it is on this machine.
@@ -235,16 +228,15 @@ impl Conductor<'_> {
     }
 
     /// Adds foreign keys, one table after the other: parents and children lock each other's definitions.
-    fn add_foreign_keys(&mut self, work: &[usize]) -> Result<(), LoadError> {
-        let mut phase = false;
-        for &index in work {
-            let Some(deferral) = self.entries[index].deferral.clone().filter(|deferral| !deferral.foreign_keys.is_empty()) else { continue };
-            if !phase {
-                self.ctx.phases.enter(Phase::ForeignKeys);
-                phase = true;
-            }
-            self.check_cancel()?;
+    fn add_foreign_keys(&mut self) -> Result<(), LoadError> {
+        for index in 0..self.entries.len() {
             let table = Arc::clone(&self.entries[index].table);
+            let deferral = table.deferral().clone();
+            if deferral.foreign_keys.is_empty() || self.entries[index].dropped {
+                continue;
+            }
+            self.ctx.phases.enter(Phase::ForeignKeys);
+            self.check_cancel()?;
             let _shown = self.ctx.progress.table(&table.label(), TableState::ForeignKeys);
             self.enter_catalog()?;
             let failed = |error| LoadError::server("preparing the session for foreign keys", error);
@@ -260,13 +252,15 @@ impl Conductor<'_> {
                 }
                 return Err(LoadError::Index { table: table.label(), what, source });
             }
+            let built = std::mem::take(&mut table.deferral().foreign_keys);
+            table.note_built(built.len() as u64);
         }
         Ok(())
     }
 }
 
 /// Adds the keys of one table: all in one pass over the rows, `FULLTEXT` keys one by one after them.
-fn build(worker: &mut Worker, table: &Table, session: Option<&super::session::Session>, deferral: &Deferral) -> Result<(), LoadError> {
+fn build(worker: &mut Worker, table: &Table, session: Option<&super::session::Session>, deferral: &Deferral, bytes: u64) -> Result<(), LoadError> {
     let ctx = Arc::clone(&worker.ctx);
     let failed = |error| LoadError::server(format!("preparing the session for the indexes of table {}", table.label()), error);
     worker.leave_session();
@@ -287,7 +281,6 @@ fn build(worker: &mut Worker, table: &Table, session: Option<&super::session::Se
         }
     }
     let _shown = ctx.progress.table(&table.label(), TableState::Indexing);
-    let bytes = table.bytes();
     let mut steps: Vec<(Vec<String>, u64)> = Vec::new();
     if !deferral.keys.is_empty() {
         steps.push((deferral.keys.clone(), deferral.keys.len() as u64));
@@ -303,6 +296,12 @@ fn build(worker: &mut Worker, table: &Table, session: Option<&super::session::Se
             .exec(format!("ALTER TABLE {} {what}", table.quoted()))
             .map_err(|source| LoadError::Index { table: table.label(), what: what.clone(), source })?;
         progress.finish();
+        // What is built is no longer missing, whatever happens to the rest.
+        let mut left = table.deferral();
+        left.keys.retain(|key| !clauses.contains(key));
+        left.fulltext.retain(|key| !clauses.contains(key));
+        drop(left);
+        table.note_built(builds);
         ctx.events.emit(Event::BuildFinished { table: table.label(), what, seconds: started.elapsed().as_secs_f64() });
     }
     Ok(())

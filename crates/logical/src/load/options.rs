@@ -166,6 +166,8 @@ pub struct LoadOptions {
     pub target: ConnectOptions,
     /// Connections that write at the same time.
     pub threads: usize,
+    /// Connections that write into one table at the same time; `None` takes what is good on the server.
+    pub table_threads: Option<usize>,
     /// Database for dumps that name none; created when it is missing.
     pub database: Option<String>,
     /// Tables to load, as `table` or `db.table`, `*` and `?` match; empty means all.
@@ -213,6 +215,7 @@ impl LoadOptions {
             source: source.into(),
             target,
             threads: std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 32),
+            table_threads: None,
             database: None,
             tables: Vec::new(),
             durability: None,

@@ -8,7 +8,7 @@ use super::conductor::Conductor;
 use super::definition::fingerprint;
 use super::error::LoadError;
 use super::outcome::{Bounded, Proof, ProofDifference};
-use super::queue::TASKS;
+use super::queue::{TASKS, Task};
 use super::table::Table;
 use super::worker::Worker;
 
@@ -19,17 +19,15 @@ impl Conductor<'_> {
         let found: Arc<Mutex<Proof>> = Arc::default();
         for entry in self.entries.iter().filter(|entry| !entry.dropped) {
             let (table, definition, found) = (Arc::clone(&entry.table), entry.definition, Arc::clone(&found));
-            self.queue.submit_task(
-                TASKS,
-                Box::new(move |worker: &mut Worker| {
-                    let part = check(worker, &table, definition)?;
-                    let mut proof = found.lock().unwrap_or_else(PoisonError::into_inner);
-                    proof.tables_counted += 1;
-                    proof.definitions_compared += u64::from(definition.is_some());
-                    part.into_iter().for_each(|difference| proof.differences.push(difference));
-                    Ok(())
-                }),
-            )?;
+            let job = Box::new(move |worker: &mut Worker| {
+                let part = check(worker, &table, definition)?;
+                let mut proof = found.lock().unwrap_or_else(PoisonError::into_inner);
+                proof.tables_counted += 1;
+                proof.definitions_compared += u64::from(definition.is_some());
+                part.into_iter().for_each(|difference| proof.differences.push(difference));
+                Ok(())
+            });
+            self.queue.submit(Task { key: TASKS, sorts: 0, job })?;
         }
         self.queue.wait_all()?;
         let mut proof = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));

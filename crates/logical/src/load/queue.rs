@@ -1,38 +1,65 @@
-//! Work between the conductor and the workers, bounded by bytes.
+//! Work between the conductor and the workers.
 //!
-//! The conductor submits chunks and tasks; workers take them in order. The conductor can wait until one table, or
-//! everything, is done. The first error of any worker ends the queue: nothing more is handed out, and the conductor's next
-//! call returns it.
+//! Rows wait in a lane for each table, in the order of the dump; a worker takes as many of them as make a good chunk.
+//! Different tables are written at the same time; how many workers may write into one table is the lane's limit. Other work
+//! (index builds, checks) waits behind the rows, and is taken by workers that no lane needs. The conductor can wait until one
+//! table, or everything, is done. The first error of any worker ends the queue, and the conductor's next call returns it.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use refloat_run::Cancel;
 
-use super::chunk::Chunk;
+use super::chunk::{Chunk, Head, Piece};
+use super::chunk_size::ChunkSize;
 use super::error::LoadError;
+use super::options::CHUNK_BYTES_MIN;
 use super::worker::Worker;
 
 /// How often a waiting thread looks whether the run was cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(100);
+/// Near the end of a lane chunks shrink, so that all its workers end together: this many chunks per worker remain.
+const TAIL_CHUNKS: usize = 3;
 
 /// Something a worker does with its connection besides writing rows.
-pub type Task = Box<dyn FnOnce(&mut Worker) -> Result<(), LoadError> + Send>;
-
-/// One thing to do.
-pub enum Work {
-    /// Write rows.
-    Chunk(Chunk),
-    /// Anything else; the key groups tasks for [`Queue::wait_key`].
-    Task(Task),
-}
+pub type Job = Box<dyn FnOnce(&mut Worker) -> Result<(), LoadError> + Send>;
 
 /// What a piece of work belongs to: a table's id, or [`TASKS`].
 pub type Key = usize;
 
 /// Key for tasks that belong to no table.
 pub const TASKS: Key = usize::MAX;
+
+/// Work that is not rows.
+pub struct Task {
+    /// What it belongs to.
+    pub key: Key,
+    /// Bytes that it sorts in the server's temporary folder; tasks run together only within the budget.
+    pub sorts: u64,
+    /// What to do.
+    pub job: Job,
+}
+
+/// One thing to do.
+pub enum Work {
+    /// Write rows.
+    Chunk(Chunk),
+    /// Anything else.
+    Task(Task),
+}
+
+/// Limits of a queue.
+pub struct Limits {
+    /// Bytes of row text in memory, those being written included.
+    pub memory: usize,
+    /// Workers that may write into one table at the same time.
+    pub lane_workers: usize,
+    /// Workers in all.
+    pub workers: usize,
+    /// Exactly this many rows per chunk.
+    pub chunk_rows: Option<u64>,
+}
 
 /// The queue of one load.
 pub struct Queue {
@@ -41,60 +68,132 @@ pub struct Queue {
     work: Condvar,
     /// Signalled when work is finished or the queue ends.
     done: Condvar,
-    max_bytes: usize,
+    limits: Limits,
+    chunk_size: Arc<ChunkSize>,
     cancel: Cancel,
+}
+
+/// Rows of one table.
+#[derive(Default)]
+struct Lane {
+    pieces: VecDeque<(Head, Piece)>,
+    bytes: usize,
+    active: usize,
+    /// Only one worker at a time, whatever the limit.
+    ordered: bool,
+    /// No more rows are expected: take what is there, although it is less than a good chunk.
+    flushed: bool,
+    /// What follows when all rows are written.
+    then: Option<Task>,
+}
+
+impl Lane {
+    fn is_idle(&self) -> bool {
+        self.pieces.is_empty() && self.active == 0
+    }
 }
 
 #[derive(Default)]
 struct State {
-    work: VecDeque<(Key, usize, Work)>,
-    bytes: usize,
+    lanes: BTreeMap<Key, Lane>,
+    tasks: Vec<Task>,
+    /// Tasks of each key that are queued or running.
     open: HashMap<Key, usize>,
-    unfinished: usize,
+    held: usize,
+    /// The conductor waits for memory: chunks need not be full.
+    starved: bool,
+    sorting: u64,
+    sort_budget: Option<u64>,
+    running: usize,
     ended: bool,
     error: Option<LoadError>,
     failed: bool,
 }
 
 impl Queue {
-    /// An empty queue that holds chunks of at most `max_bytes` of dump text, those being written included.
-    pub fn new(max_bytes: usize, cancel: Cancel) -> Self {
-        Self { state: Mutex::default(), work: Condvar::new(), done: Condvar::new(), max_bytes, cancel }
+    /// An empty queue.
+    pub fn new(limits: Limits, chunk_size: Arc<ChunkSize>, cancel: Cancel) -> Self {
+        Self { state: Mutex::default(), work: Condvar::new(), done: Condvar::new(), limits, chunk_size, cancel }
     }
 
-    /// Adds a chunk, waiting for room. A chunk larger than the whole room is taken when nothing else is there.
-    pub fn submit(&self, chunk: Chunk) -> Result<(), LoadError> {
-        let bytes = chunk.bytes;
-        let key = chunk.table.id;
+    /// Adds rows, waiting for memory. A piece larger than all of it is taken when nothing else is there.
+    pub fn push(&self, head: &Head, piece: Piece, ordered: bool) -> Result<(), LoadError> {
+        let held = piece.held();
         let mut state = self.lock();
-        while state.bytes > 0 && state.bytes + bytes > self.max_bytes {
+        while held > 0 && state.held > 0 && state.held + held > self.limits.memory {
+            state.starved = true;
+            self.work.notify_all();
             state = self.pause(state)?;
         }
+        state.starved = false;
         self.check(&mut state)?;
-        state.bytes += bytes;
-        self.put(&mut state, key, bytes, Work::Chunk(chunk));
+        state.held += held;
+        let lane = state.lanes.entry(head.table.id).or_default();
+        lane.bytes += piece.len();
+        lane.ordered |= ordered;
+        lane.flushed = false;
+        lane.pieces.push_back((head.clone(), piece));
+        self.work.notify_one();
+        Ok(())
+    }
+
+    /// No more rows of `key` are expected now; `then` follows when all of them are written.
+    pub fn flush(&self, key: Key, then: Option<Task>) -> Result<(), LoadError> {
+        let mut state = self.lock();
+        self.check(&mut state)?;
+        let lane = state.lanes.entry(key).or_default();
+        lane.flushed = true;
+        if then.is_some() {
+            lane.then = then;
+        }
+        Self::follow(&mut state, key);
+        self.work.notify_all();
+        self.done.notify_all();
         Ok(())
     }
 
     /// Adds a task.
-    pub fn submit_task(&self, key: Key, task: Task) -> Result<(), LoadError> {
+    pub fn submit(&self, task: Task) -> Result<(), LoadError> {
         let mut state = self.lock();
         self.check(&mut state)?;
-        self.put(&mut state, key, 0, Work::Task(task));
+        Self::add(&mut state, task);
+        self.work.notify_one();
         Ok(())
     }
 
-    fn put(&self, state: &mut State, key: Key, bytes: usize, work: Work) {
-        *state.open.entry(key).or_insert(0) += 1;
-        state.unfinished += 1;
-        state.work.push_back((key, bytes, work));
-        self.work.notify_one();
+    /// Bytes that tasks may sort together.
+    pub fn set_sort_budget(&self, bytes: Option<u64>) {
+        self.lock().sort_budget = bytes;
     }
 
-    /// Waits until nothing of `key` is queued or running.
+    fn add(state: &mut State, task: Task) {
+        *state.open.entry(task.key).or_insert(0) += 1;
+        state.tasks.push(task);
+    }
+
+    /// Lets go of a lane that is done, and starts what follows it.
+    fn follow(state: &mut State, key: Key) {
+        let Some(lane) = state.lanes.get_mut(&key).filter(|lane| lane.is_idle() && lane.flushed) else { return };
+        let then = lane.then.take();
+        state.lanes.remove(&key);
+        if let Some(task) = then {
+            Self::add(state, task);
+        }
+    }
+
+    /// Waits until nothing of `key` is queued or running. Rows must have been flushed.
     pub fn wait_key(&self, key: Key) -> Result<(), LoadError> {
         let mut state = self.lock();
-        while state.open.contains_key(&key) {
+        while state.lanes.contains_key(&key) || state.open.contains_key(&key) {
+            state = self.pause(state)?;
+        }
+        self.check(&mut state)
+    }
+
+    /// Waits until all rows are written; tasks may still run.
+    pub fn wait_rows(&self) -> Result<(), LoadError> {
+        let mut state = self.lock();
+        while !state.lanes.is_empty() {
             state = self.pause(state)?;
         }
         self.check(&mut state)
@@ -103,46 +202,45 @@ impl Queue {
     /// Waits until nothing is queued or running.
     pub fn wait_all(&self) -> Result<(), LoadError> {
         let mut state = self.lock();
-        while state.unfinished > 0 {
+        while !state.lanes.is_empty() || !state.open.is_empty() {
             state = self.pause(state)?;
         }
         self.check(&mut state)
     }
 
-    /// Whether anything of `key` is queued or running.
-    pub fn is_busy(&self, key: Key) -> bool {
-        self.lock().open.contains_key(&key)
-    }
-
     /// No more work will come; workers end when the queue is empty.
     pub fn end(&self) {
         self.lock().ended = true;
-        self.work.notify_all();
-        self.done.notify_all();
+        self.wake();
     }
 
     /// Ends the queue at once: work that nobody has taken is dropped.
     pub fn stop(&self) {
-        let mut state = self.lock();
-        state.failed = true;
-        state.work.clear();
-        self.work.notify_all();
-        self.done.notify_all();
+        Self::drop_work(&mut self.lock());
+        self.wake();
     }
 
     /// Ends the queue with an error; the first one counts.
     pub fn fail(&self, error: LoadError) {
         let mut state = self.lock();
         state.error.get_or_insert(error);
-        state.failed = true;
-        state.work.clear();
-        self.work.notify_all();
-        self.done.notify_all();
+        Self::drop_work(&mut state);
+        drop(state);
+        self.wake();
     }
 
-    /// Whether the run is over: a worker failed, or it was cancelled.
-    pub fn is_stopping(&self) -> bool {
-        self.cancel.is_cancelled() || self.lock().failed
+    fn drop_work(state: &mut State) {
+        state.failed = true;
+        state.tasks.clear();
+        for lane in state.lanes.values_mut() {
+            lane.pieces.clear();
+            lane.then = None;
+        }
+    }
+
+    fn wake(&self) {
+        self.work.notify_all();
+        self.done.notify_all();
     }
 
     /// The error that ended the queue, once.
@@ -151,34 +249,88 @@ impl Queue {
     }
 
     /// Takes the next work; `None` when there will be none.
-    pub fn next(&self) -> Option<(Key, usize, Work)> {
+    pub fn next(&self) -> Option<Work> {
         let mut state = self.lock();
         loop {
             if state.failed || self.cancel.is_cancelled() {
                 return None;
             }
-            if let Some(work) = state.work.pop_front() {
-                return Some(work);
+            if let Some(chunk) = self.take_rows(&mut state) {
+                state.running += 1;
+                return Some(Work::Chunk(chunk));
             }
-            if state.ended {
+            if let Some(task) = Self::take_task(&mut state) {
+                state.running += 1;
+                return Some(Work::Task(task));
+            }
+            if state.ended && state.lanes.is_empty() && state.tasks.is_empty() {
                 return None;
             }
             state = self.work.wait_timeout(state, CANCEL_POLL).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// Marks work taken by [`Queue::next`] as finished.
-    pub fn finish(&self, key: Key, bytes: usize) {
+    /// A chunk of the lane with the most rows left, so that the longest ends last by as little as possible.
+    fn take_rows(&self, state: &mut State) -> Option<Chunk> {
+        let size = self.chunk_size.current();
+        let starved = state.starved;
+        let free = |lane: &Lane| lane.active < if lane.ordered { 1 } else { self.limits.lane_workers };
+        let full = |lane: &Lane| lane.flushed || starved || lane.bytes >= size;
+        let lane = state.lanes.values_mut().filter(|lane| !lane.pieces.is_empty() && free(lane) && full(lane)).max_by_key(|lane| lane.bytes)?;
+        let share = lane.bytes / (self.limits.workers * TAIL_CHUNKS).max(1);
+        let target = if self.limits.chunk_rows.is_some() { usize::MAX } else { size.min(share.max(2 * CHUNK_BYTES_MIN)) };
+        let (head, first) = lane.pieces.pop_front()?;
+        let mut chunk = Chunk::new(head);
+        chunk.push(first);
+        while let Some((head, piece)) = lane.pieces.front() {
+            let full = chunk.bytes + piece.len() > target || self.limits.chunk_rows.is_some_and(|limit| chunk.rows + piece.rows > limit);
+            if full || !chunk.head.joins(head) {
+                break;
+            }
+            chunk.push(lane.pieces.pop_front()?.1);
+        }
+        lane.bytes -= chunk.bytes;
+        lane.active += 1;
+        Some(chunk)
+    }
+
+    /// The task that sorts most, among those that still fit.
+    fn take_task(state: &mut State) -> Option<Task> {
+        let room = state.sort_budget.map_or(u64::MAX, |budget| budget.saturating_sub(state.sorting));
+        let alone = state.sorting == 0;
+        let fits = |task: &Task| task.sorts <= room || alone;
+        let (index, _) = state.tasks.iter().enumerate().filter(|(_, task)| fits(task)).max_by_key(|(_, task)| task.sorts)?;
+        let task = state.tasks.swap_remove(index);
+        state.sorting += task.sorts;
+        Some(task)
+    }
+
+    /// Marks a chunk of `key` that held `held` bytes as finished.
+    pub fn finish_chunk(&self, key: Key, held: usize) {
         let mut state = self.lock();
-        state.bytes -= bytes;
-        state.unfinished -= 1;
+        state.held -= held;
+        state.running -= 1;
+        if let Some(lane) = state.lanes.get_mut(&key) {
+            lane.active -= 1;
+        }
+        Self::follow(&mut state, key);
+        drop(state);
+        self.wake();
+    }
+
+    /// Marks a task as finished.
+    pub fn finish_task(&self, key: Key, sorts: u64) {
+        let mut state = self.lock();
+        state.sorting -= sorts;
+        state.running -= 1;
         if let Some(open) = state.open.get_mut(&key) {
             *open -= 1;
             if *open == 0 {
                 state.open.remove(&key);
             }
         }
-        self.done.notify_all();
+        drop(state);
+        self.wake();
     }
 
     fn pause<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>, LoadError> {
@@ -190,11 +342,11 @@ impl Queue {
         if let Some(error) = state.error.take() {
             return Err(error);
         }
+        if self.cancel.is_cancelled() {
+            return Err(LoadError::interrupted(&self.cancel));
+        }
         if state.failed {
             return Err(LoadError::Interrupted("another part of the load failed".to_owned()));
-        }
-        if self.cancel.is_cancelled() {
-            return Err(LoadError::Interrupted(self.cancel.reason().map_or_else(|| "stopped".to_owned(), |reason| reason.to_string())));
         }
         Ok(())
     }

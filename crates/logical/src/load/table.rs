@@ -7,6 +7,8 @@ use refloat_run::progress::TableProgress;
 use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, Error};
 
+use super::indexes::Deferral;
+
 /// What a column takes, as far as it decides how a literal may be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnClass {
@@ -62,6 +64,8 @@ pub struct Column {
     pub name: String,
     /// What it takes.
     pub class: ColumnClass,
+    /// Its character set, of text that has one.
+    pub charset: Option<String>,
     /// Whether the server computes it.
     pub generated: bool,
     /// Whether `SELECT *` and an `INSERT` without a column list leave it out.
@@ -90,6 +94,7 @@ impl Layout {
                 (cell(0).unwrap_or_default(), cell(1).unwrap_or_default(), cell(2), cell(6).unwrap_or_default().to_ascii_uppercase());
             columns.push(Column {
                 class: ColumnClass::of(&type_text, collation.as_deref()),
+                charset: collation.as_deref().map(|name| name.split('_').next().unwrap_or(name).to_owned()),
                 // DEFAULT_GENERATED is not a generated column: match the whole words only.
                 generated: extra.contains("VIRTUAL GENERATED") || extra.contains("STORED GENERATED") || extra.contains("PERSISTENT"),
                 invisible: extra.contains("INVISIBLE"),
@@ -133,6 +138,8 @@ pub struct Table {
     encode_failures: AtomicU64,
     replaced: AtomicBool,
     progress: Mutex<Option<TableProgress>>,
+    deferral: Mutex<Deferral>,
+    built: AtomicU64,
     /// Set once its rows turned out not to suit the fast paths.
     plain: AtomicBool,
 }
@@ -162,6 +169,8 @@ impl Table {
             encode_failures: AtomicU64::new(0),
             replaced: AtomicBool::new(false),
             progress: Mutex::new(None),
+            deferral: Mutex::default(),
+            built: AtomicU64::new(0),
             plain: AtomicBool::new(false),
         }
     }
@@ -211,6 +220,21 @@ impl Table {
 
     fn progress(&self) -> MutexGuard<'_, Option<TableProgress>> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Indexes and foreign keys that are put off until the rows are in, and are not built yet.
+    pub fn deferral(&self) -> MutexGuard<'_, Deferral> {
+        self.deferral.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts indexes and foreign keys that were put off and are built.
+    pub fn note_built(&self, count: u64) {
+        self.built.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Indexes and foreign keys that were put off and are built.
+    pub fn built(&self) -> u64 {
+        self.built.load(Ordering::Relaxed)
     }
 
     /// Notes that rows came by `REPLACE`: how many are left cannot be told from how many were sent.

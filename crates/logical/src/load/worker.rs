@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use refloat_sqltext::InsertVerb;
 use refloat_wire::{BulkPacket, Connection, RetryStatus};
 
-use super::chunk::Chunk;
+use refloat_store::InputError;
+
+use super::chunk::{Chunk, Piece};
 use super::context::Context;
 use super::error::LoadError;
 use super::options::{OnError, WritePath};
@@ -38,6 +40,8 @@ pub struct Worker {
     prepared: Option<bulk::Prepared>,
     packet: Option<BulkPacket>,
     text: Vec<u8>,
+    /// Row text read from the dump's file.
+    buffer: Vec<u8>,
 }
 
 /// Rows that an attempt has written.
@@ -63,6 +67,13 @@ pub enum Attempt {
     Wire(refloat_wire::Error),
     /// The server took the rows but not as they were: rows skipped or warnings given. Nothing is committed.
     NotExact(String),
+    /// The dump's file could not be read again.
+    Source {
+        /// Byte of the dump.
+        offset: u64,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// A row is larger than a packet may be.
     RowTooLarge {
         /// Byte of the dump where its piece begins.
@@ -89,17 +100,27 @@ pub fn run(ctx: &Arc<Context>, queue: &Queue) {
     let _kill = ctx.kill_on_cancel(&worker.conn);
     loop {
         let waiting = Instant::now();
-        let Some((key, bytes, work)) = queue.next() else { break };
+        let Some(work) = queue.next() else { break };
         ctx.note_source_wait(waiting);
-        let result = match work {
-            Work::Chunk(chunk) => worker.write(&chunk),
-            Work::Task(task) => task(&mut worker),
-        };
         // What is finished with an error is still finished: the queue must not wait for it.
-        if let Err(error) = result {
-            queue.fail(if ctx.cancel.is_cancelled() { ctx.interrupted() } else { error });
+        match work {
+            Work::Chunk(chunk) => {
+                report(ctx, queue, worker.write(&chunk));
+                let (key, held) = (chunk.table.id, chunk.held);
+                drop(chunk);
+                queue.finish_chunk(key, held);
+            }
+            Work::Task(task) => {
+                report(ctx, queue, (task.job)(&mut worker));
+                queue.finish_task(task.key, task.sorts);
+            }
         }
-        queue.finish(key, bytes);
+    }
+}
+
+fn report(ctx: &Context, queue: &Queue, result: Result<(), LoadError>) {
+    if let Err(error) = result {
+        queue.fail(if ctx.cancel.is_cancelled() { ctx.interrupted() } else { error });
     }
 }
 
@@ -107,7 +128,7 @@ impl Worker {
     /// A worker with a connection of its own.
     pub fn connect(ctx: &Arc<Context>) -> Result<Self, LoadError> {
         let conn = ctx.connect("a writer")?;
-        Ok(Self { conn, ctx: Arc::clone(ctx), session: None, prepared: None, packet: None, text: Vec::new() })
+        Ok(Self { conn, ctx: Arc::clone(ctx), session: None, prepared: None, packet: None, text: Vec::new(), buffer: Vec::new() })
     }
 
     /// Gives the connection the dump's session state at these rows, with the strictness of a writer.
@@ -172,6 +193,8 @@ impl Worker {
                         limit: self.conn.max_allowed_packet(),
                     });
                 }
+                // A statement may be in the middle of its data: the connection ends with this worker, and with it the rows.
+                Err(Attempt::Source { offset, source }) => return Err(self.source_error(offset, source)),
                 Err(failed @ (Attempt::Wire(_) | Attempt::NotExact(_))) => {
                     self.rollback(chunk)?;
                     return self.diagnose(chunk, failed, started);
@@ -192,6 +215,15 @@ impl Worker {
         }
         self.conn.exec("COMMIT")?;
         Ok(written)
+    }
+
+    fn source_error(&self, at: u64, source: std::io::Error) -> LoadError {
+        LoadError::Input(InputError::Read { name: self.ctx.source.clone(), at, source })
+    }
+
+    /// The text of a piece, in a buffer that goes back to [`Worker::buffer`] when it is done with.
+    fn read_piece<'a>(piece: &'a Piece, buffer: &'a mut Vec<u8>) -> Result<&'a [u8], Attempt> {
+        piece.text(buffer).map_err(|source| Attempt::Source { offset: piece.offset, source })
     }
 
     fn rollback(&mut self, chunk: &Chunk) -> Result<(), LoadError> {

@@ -34,9 +34,9 @@ impl Conductor<'_> {
     /// Finishes everything that the dump has asked for so far: rows, indexes, foreign keys, triggers, events.
     pub(super) fn settle(&mut self) -> Result<(), LoadError> {
         self.finish_current()?;
-        self.queue.wait_all()?;
+        self.queue.wait_rows()?;
         self.show_loaded();
-        self.build_all()?;
+        self.finish_builds()?;
         self.check_foreign_keys()?;
         self.enable_keys()?;
         self.run_postponed()

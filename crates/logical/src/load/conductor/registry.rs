@@ -9,7 +9,6 @@ use refloat_sqltext::{ObjectName, quote_ident};
 
 use super::Conductor;
 use crate::load::error::{LoadError, Refusal};
-use crate::load::indexes::Deferral;
 use crate::load::options::{ExistingPolicy, SystemSchemaMode};
 use crate::load::session::Session;
 use crate::load::table::{Layout, Table};
@@ -32,10 +31,12 @@ pub struct Entry {
     pub ordered: bool,
     /// Whether it was decided if its indexes are put off.
     pub decided: bool,
-    /// Indexes and foreign keys that are put off until its rows are in.
-    pub deferral: Option<Deferral>,
-    /// Indexes and foreign keys that were put off and are built.
-    pub built: u64,
+    /// Whether its indexes are being built, or are built, after its rows.
+    pub build_begun: bool,
+    /// Bytes of row text seen so far.
+    pub text_bytes: u64,
+    /// Rows cut into chunks of a fixed number so far.
+    pub cut_rows: u64,
     /// Fingerprint of `SHOW CREATE TABLE` before its rows, without the next AUTO_INCREMENT value.
     pub definition: Option<u128>,
     /// Storage engine.
@@ -178,8 +179,9 @@ impl Conductor<'_> {
             session: None,
             ordered: false,
             decided: !created,
-            deferral: None,
-            built: 0,
+            build_begun: false,
+            text_bytes: 0,
+            cut_rows: 0,
             definition: None,
             engine: String::new(),
             keys_disabled: false,

@@ -6,16 +6,14 @@ use refloat_sqltext::{InsertHeader, InsertVerb, Item, ObjectName, RowsPiece};
 
 use super::Conductor;
 use super::registry::Touch;
-use crate::load::chunk::{Block, Chunk, Piece};
+use crate::load::chunk::{Block, Head, Piece};
 use crate::load::error::LoadError;
-use crate::load::options::{CHUNK_BYTES_MIN, IndexMode};
+use crate::load::options::IndexMode;
 use crate::load::outcome::StatementFailure;
 use crate::load::rows::{leaves_to_server, row_bounds};
 use crate::load::session::Session;
 use crate::load::worker::head;
 
-/// Near the end of the dump chunks shrink, so that all workers end together: this many chunks per worker remain.
-const TAIL_CHUNKS: u64 = 3;
 
 impl Conductor<'_> {
     pub(super) fn rows(&mut self, block: &Arc<Block>, at: usize, item: &Item, rows: &RowsPiece) -> Result<(), LoadError> {
@@ -49,20 +47,30 @@ impl Conductor<'_> {
         };
         if self.current != Some(index) {
             self.finish_current()?;
+            if self.entries[index].build_begun {
+                // Rows of this table were thought to be all in, and its indexes are being built.
+                self.queue.wait_key(index)?;
+            }
             self.current = Some(index);
             self.begin_rows(index, &session, header, text)?;
         }
         self.entries[index].session = Some(Arc::clone(&session));
+        self.entries[index].text_bytes += text.len() as u64;
         if rows.complex || self.control_only || self.has_postponed_trigger(&key) {
             self.finish_current()?;
             self.queue.wait_key(index)?;
             self.run_postponed_triggers(&key)?;
             return self.rows_on_control(Some(index), header, text, item);
         }
-        let piece = Piece::new(Arc::clone(block), range, rows.row_count, Self::offset_of(item, rows), item.line);
+        let (offset, count) = (Self::offset_of(item, rows), rows.row_count);
+        let head = Head { table: Arc::clone(&self.entries[index].table), session, header: Arc::clone(header) };
+        let piece = match &self.file {
+            Some(file) => Piece::in_file(Arc::clone(file), text.len(), count, offset, item.line),
+            None => Piece::in_memory(Arc::clone(block), range.clone(), count, offset, item.line),
+        };
         match self.ctx.options.chunk_rows {
-            Some(limit) => self.add_exactly(index, &session, header, &piece, limit),
-            None => self.add(index, &session, header, piece),
+            Some(limit) => self.add_exactly(index, &head, &piece, text, limit),
+            None => self.add(index, &head, piece),
         }
     }
 
@@ -104,61 +112,41 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Adds a piece to the open chunk, and hands the chunk to the workers when it is large enough.
-    fn add(&mut self, index: usize, session: &Arc<Session>, header: &Arc<InsertHeader>, piece: Piece) -> Result<(), LoadError> {
-        let table = Arc::clone(&self.entries[index].table);
-        let joins = self.chunk.as_ref().is_none_or(|chunk| chunk.takes(&table, session, header));
-        if !joins {
-            self.decide(index)?;
-            self.submit()?;
+    /// Hands a piece to the workers, or keeps it until it is known whether the table's indexes are put off.
+    fn add(&mut self, index: usize, head: &Head, piece: Piece) -> Result<(), LoadError> {
+        if self.entries[index].decided {
+            return self.queue.push(head, piece, self.entries[index].ordered);
         }
-        let chunk = self.chunk.get_or_insert_with(|| Chunk::new(table, Arc::clone(session), Arc::clone(header)));
-        chunk.push(piece);
-        let bytes = chunk.bytes;
-        if !self.entries[index].decided {
-            if bytes < self.ctx.options.defer_min_bytes {
-                return Ok(());
-            }
-            self.decide(index)?;
+        self.waiting_bytes += piece.len();
+        self.waiting.push((head.clone(), piece));
+        if self.waiting_bytes < self.ctx.options.defer_min_bytes {
+            return Ok(());
         }
-        if bytes >= self.chunk_target() {
-            self.submit()?;
+        self.decide(index)?;
+        self.push_waiting(index)
+    }
+
+    fn push_waiting(&mut self, index: usize) -> Result<(), LoadError> {
+        self.waiting_bytes = 0;
+        for (head, piece) in std::mem::take(&mut self.waiting) {
+            self.queue.push(&head, piece, self.entries[index].ordered)?;
         }
         Ok(())
     }
 
-    /// [`Conductor::add`] with exactly `limit` rows in every chunk.
-    fn add_exactly(&mut self, index: usize, session: &Arc<Session>, header: &Arc<InsertHeader>, piece: &Piece, limit: u64) -> Result<(), LoadError> {
-        let bounds = row_bounds(piece.text(), session.lex_mode());
+    /// [`Conductor::add`] with pieces cut so that chunks of exactly `limit` rows can be made of them.
+    fn add_exactly(&mut self, index: usize, head: &Head, piece: &Piece, text: &[u8], limit: u64) -> Result<(), LoadError> {
+        let bounds = row_bounds(text, head.session.lex_mode());
         let mut from = 0;
         while from < bounds.len() {
-            let filled = self.chunk.as_ref().map_or(0, |chunk| chunk.rows);
-            let take = usize::try_from(limit.saturating_sub(filled)).unwrap_or(usize::MAX).clamp(1, bounds.len() - from);
-            let part = piece.part(bounds[from].start..bounds[from + take - 1].end, take as u64);
+            let room = limit - self.entries[index].cut_rows % limit;
+            let take = usize::try_from(room).unwrap_or(usize::MAX).clamp(1, bounds.len() - from);
+            self.entries[index].cut_rows += take as u64;
+            let part = piece.part(text, bounds[from].start..bounds[from + take - 1].end, take as u64);
             from += take;
-            self.add(index, session, header, part)?;
-            if self.chunk.as_ref().is_some_and(|chunk| chunk.rows >= limit) {
-                self.decide(index)?;
-                self.submit()?;
-            }
+            self.add(index, head, part)?;
         }
         Ok(())
-    }
-
-    /// Bytes that a chunk should have now.
-    fn chunk_target(&self) -> usize {
-        if self.ctx.options.chunk_rows.is_some() {
-            return usize::MAX;
-        }
-        let size = self.ctx.chunk_size.current();
-        match self.source_bytes {
-            Some(total) if self.ctx.options.chunk_bytes.is_none() => {
-                let left = total.saturating_sub(self.bytes);
-                let share = left / (self.ctx.options.threads as u64 * TAIL_CHUNKS).max(1);
-                size.min(usize::try_from(share).unwrap_or(usize::MAX).max(2 * CHUNK_BYTES_MIN))
-            }
-            _ => size,
-        }
     }
 
     /// Decides whether the table's indexes are put off, once it is known to be large.
@@ -174,24 +162,17 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Hands the open chunk to the workers.
-    pub(super) fn submit(&mut self) -> Result<(), LoadError> {
-        let Some(chunk) = self.chunk.take() else { return Ok(()) };
-        if self.entries[chunk.table.id].ordered {
-            self.queue.wait_key(chunk.table.id)?;
-        }
-        self.queue.submit(chunk)
-    }
-
     /// No more rows of the current table are expected.
     pub(super) fn finish_current(&mut self) -> Result<(), LoadError> {
-        if let Some(index) = self.current.take() {
-            // A small child table whose foreign keys the dump's session checks: its parents may still be on their way.
-            if !self.entries[index].decided && self.session()?.foreign_key_checks() {
-                self.decide(index)?;
-            }
+        let Some(index) = self.current.take() else { return Ok(()) };
+        // A small child table whose foreign keys the dump's session checks: its parents may still be on their way.
+        if self.session()?.foreign_key_checks() {
+            self.decide(index)?;
         }
-        self.submit()
+        self.entries[index].decided = true;
+        self.push_waiting(index)?;
+        let then = self.build_task(index)?;
+        self.queue.flush(index, then)
     }
 
     /// Runs rows as they stand, on the control connection.

@@ -26,6 +26,10 @@ pub(super) struct Prepared {
     header: Vec<u8>,
     statement: Statement,
     targets: Vec<usize>,
+    /// Types of the parameters for any text, and for text that is all ASCII.
+    types: [Vec<BulkType>; 2],
+    /// Which of the two the packet has.
+    ascii: bool,
 }
 
 /// Sends packets and reads their answers one packet late.
@@ -96,8 +100,7 @@ impl Worker {
             let (done, stopped) = self.bind(chunk, rest, &layout, &mut total)?;
             if let Some((at, left)) = stopped {
                 chunk.table.note_encode_failure();
-                let piece = &rest[done];
-                total.add(self.insert_text(chunk, piece, &piece.text()[at..], left)?);
+                total.add(self.insert_rest(chunk, &rest[done], at, left)?);
                 rest = &rest[done + 1..];
             } else {
                 break;
@@ -119,9 +122,16 @@ impl Worker {
             self.conn.close_statement(&old.statement)?;
         }
         let statement = self.conn.prepare(statement_text(&chunk.table, &chunk.header, layout, &targets))?;
-        let types: Vec<BulkType> = targets.iter().map(|&index| bulk_type(&layout.columns[index])).collect();
-        self.packet = Some(BulkPacket::new(&statement, &types));
-        self.prepared = Some(Prepared { table: chunk.table.id, header: chunk.header.text.clone(), statement, targets });
+        let types = [false, true].map(|ascii| {
+            let of = |&index: &usize| bulk_type(&layout.columns[index], chunk.session.charset(), ascii);
+            targets.iter().map(of).collect::<Vec<_>>()
+        });
+        match &mut self.packet {
+            Some(packet) => packet.begin(&statement, &types[0]),
+            None => self.packet = Some(BulkPacket::new(&statement, &types[0])),
+        }
+        let header = chunk.header.text.clone();
+        self.prepared = Some(Prepared { table: chunk.table.id, header, statement, targets, types, ascii: false });
         Ok(true)
     }
 
@@ -129,7 +139,7 @@ impl Worker {
     /// number of rows that are left there.
     fn bind(&mut self, chunk: &Chunk, pieces: &[Piece], layout: &Layout, total: &mut Written) -> Result<(usize, Option<(usize, u64)>), Attempt> {
         let limit = self.conn.max_allowed_packet().saturating_sub(PACKET_SLACK);
-        let (Some(prepared), Some(packet)) = (&self.prepared, &mut self.packet) else {
+        let (Some(prepared), Some(packet)) = (&mut self.prepared, &mut self.packet) else {
             return Ok((0, Some((0, pieces[0].rows))));
         };
         packet.clear();
@@ -146,9 +156,18 @@ impl Worker {
         let mut done = 0;
         for (index, piece) in pieces.iter().enumerate() {
             done = index;
+            let text = Self::read_piece(piece, &mut self.buffer)?;
+            let ascii = text.is_ascii();
+            if ascii != prepared.ascii && prepared.types[0] != prepared.types[1] {
+                if packet.rows() > 0 {
+                    sender.send_packet(packet)?;
+                }
+                packet.begin(&prepared.statement, &prepared.types[usize::from(ascii)]);
+                prepared.ascii = ascii;
+            }
             let mut sink = BulkSink::new(packet, PACKET_TARGET.min(limit), limit, &mut sender);
             let mut encoder = Encoder::new(&layout.columns, &prepared.targets, chunk.session.charset(), &mut sink);
-            let result = visit_rows(piece.text(), mode, &mut encoder);
+            let result = visit_rows(text, mode, &mut encoder);
             let rows = encoder.rows;
             match result {
                 Ok(_) => {}

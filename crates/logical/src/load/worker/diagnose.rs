@@ -37,16 +37,23 @@ impl Worker {
         if chunk.table.layout().is_some_and(|layout| !layout.transactional) {
             // What was written cannot be taken back, so it cannot be tried again either.
             let piece = &chunk.pieces[0];
+            let text = piece.text(&mut self.buffer).map(<[u8]>::to_vec).unwrap_or_default();
             return Err(LoadError::Statement {
                 file: self.ctx.source.clone(),
-                failure: Box::new(failure(chunk, piece.offset, piece.line, piece.text(), &failed)),
+                failure: Box::new(failure(chunk, piece.offset, piece.line, &text, &failed)),
             });
         }
         let server = |error| LoadError::server(format!("looking for the refused row of table {label}"), error);
         self.conn.exec("START TRANSACTION").map_err(server)?;
         let mut total = Written::default();
         for piece in &chunk.pieces {
-            self.search(chunk, piece, 0..piece.text().len(), piece.rows, &mut total)?;
+            let mut buffer = std::mem::take(&mut self.buffer);
+            let found = match piece.text(&mut buffer) {
+                Ok(text) => self.search(chunk, piece, text, 0..text.len(), piece.rows, &mut total),
+                Err(source) => Err(self.source_error(piece.offset, source)),
+            };
+            self.buffer = buffer;
+            found?;
         }
         let server = |error| LoadError::server(format!("committing rows of table {label}"), error);
         self.conn.exec("COMMIT").map_err(server)?;
@@ -54,11 +61,20 @@ impl Worker {
         Ok(())
     }
 
-    fn search(&mut self, chunk: &Chunk, piece: &Piece, range: Range<usize>, rows: u64, total: &mut Written) -> Result<(), LoadError> {
+    #[expect(clippy::too_many_arguments, reason = "a recursion that carries where it is")]
+    fn search(
+        &mut self,
+        chunk: &Chunk,
+        piece: &Piece,
+        whole: &[u8],
+        range: Range<usize>,
+        rows: u64,
+        total: &mut Written,
+    ) -> Result<(), LoadError> {
         if self.ctx.cancel.is_cancelled() {
             return Err(self.ctx.interrupted());
         }
-        let text = &piece.text()[range.clone()];
+        let text = &whole[range.clone()];
         let failed = match self.insert_text(chunk, piece, text, rows) {
             Ok(written) => {
                 total.add(written);
@@ -72,11 +88,11 @@ impl Worker {
         let parts = halves(text, chunk.session.lex_mode());
         if parts.len() == 2 {
             for (part, count) in parts {
-                self.search(chunk, piece, range.start + part.start..range.start + part.end, count, total)?;
+                self.search(chunk, piece, whole, range.start + part.start..range.start + part.end, count, total)?;
             }
             return Ok(());
         }
-        let before = &piece.text()[..range.start];
+        let before = &whole[..range.start];
         let line = piece.line + memchr::memchr_iter(b'\n', before).count() as u64;
         let found = failure(chunk, piece.offset + range.start as u64, line, text, &failed);
         if self.goes_on() && self.ctx.note_failure(found.clone()) < FAILURES_MAX {
@@ -92,6 +108,7 @@ fn failure(chunk: &Chunk, offset: u64, line: u64, text: &[u8], failed: &Attempt)
     let (code, message) = match failed {
         Attempt::Wire(error) => (error.server_code().unwrap_or(0), error.to_string()),
         Attempt::NotExact(message) => (0, message.clone()),
+        Attempt::Source { source, .. } => (0, source.to_string()),
         Attempt::RowTooLarge { size, .. } => (0, format!("the row needs a packet of {size} bytes, more than the server takes")),
     };
     StatementFailure { line, offset, head: head(text), code, message, table: Some(chunk.table.label()) }

@@ -51,9 +51,11 @@ impl Worker {
         let mut unfit = Vec::new();
         self.text.clear();
         for (index, piece) in chunk.pieces.iter().enumerate() {
-            let mut sink = TsvSink::new(&mut self.text, SEND_TARGET, piece.text(), mode, &mut sender);
+            // The statement has begun: its connection ends with an error here, and the server takes everything back.
+            let text = Self::read_piece(piece, &mut self.buffer)?;
+            let mut sink = TsvSink::new(&mut self.text, SEND_TARGET, text, mode, &mut sender);
             let mut encoder = Encoder::new(&layout.columns, &targets, chunk.session.charset(), &mut sink);
-            let result = visit_rows(piece.text(), mode, &mut encoder);
+            let result = visit_rows(text, mode, &mut encoder);
             let (rows, encoder_row_start) = (encoder.rows, encoder.row_start());
             sent += rows;
             match result {
@@ -88,8 +90,7 @@ impl Worker {
         let mut total = Written { rows: sent, ignored: 0 };
         for (index, at, left) in unfit {
             chunk.table.note_encode_failure();
-            let piece = &chunk.pieces[index];
-            total.add(self.insert_text(chunk, piece, &piece.text()[at..], left)?);
+            total.add(self.insert_rest(chunk, &chunk.pieces[index], at, left)?);
         }
         Ok(total)
     }

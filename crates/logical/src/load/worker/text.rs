@@ -12,10 +12,17 @@ impl Worker {
     pub(super) fn write_text(&mut self, chunk: &Chunk) -> Result<Written, Attempt> {
         let mut total = Written::default();
         for piece in &chunk.pieces {
-            let written = self.insert_text(chunk, piece, piece.text(), piece.rows)?;
-            total.add(written);
+            total.add(self.insert_rest(chunk, piece, 0, piece.rows)?);
         }
         Ok(total)
+    }
+
+    /// Sends the rows of a piece from byte `at` on.
+    pub(super) fn insert_rest(&mut self, chunk: &Chunk, piece: &Piece, at: usize, rows: u64) -> Result<Written, Attempt> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let written = Self::read_piece(piece, &mut buffer).and_then(|text| self.insert_text(chunk, piece, &text[at..], rows));
+        self.buffer = buffer;
+        written
     }
 
     /// Sends `rows` (tuples of `piece`) as one statement.

@@ -30,6 +30,7 @@ mod worker;
 
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Instant;
 
 use refloat_run::settings::{AppliedSettings, Durability, Facts, Hints, SettingsPlan};
@@ -66,6 +67,8 @@ const CHUNK_BYTES_MAX: usize = 64 << 20;
 const COMPRESSION_GUESS: u64 = 4;
 /// Processors that a further writer into the same table of MariaDB is worth.
 const CORES_PER_LANE_WORKER: usize = 4;
+/// How often a wait for the source looks whether the run was cancelled.
+const CANCEL_POLL: std::time::Duration = std::time::Duration::from_millis(100);
 /// Memory for sorting index entries, on servers that can be told, when nothing is known about the machine.
 const INDEX_MEMORY: u64 = 256 << 20;
 
@@ -223,9 +226,35 @@ fn source_name(options: &LoadOptions) -> String {
 }
 
 fn open_source(options: &LoadOptions, run: &LoadRun) -> Result<Input, LoadError> {
-    let mut input = if options.source.as_os_str() == "-" { Input::stdin()? } else { Input::open(&options.source)? };
+    let mut input = open_cancellable(options, run)?;
     input.cancel_flag(run.cancel.flag());
     Ok(input)
+}
+
+/// Opens the source in a thread of its own: opening waits for the first bytes of a pipe, which may come late or never
+/// (its producer asks for a password, say), and Ctrl-C must end that too.
+fn open_cancellable(options: &LoadOptions, run: &LoadRun) -> Result<Input, InputError> {
+    let (sender, receiver) = mpsc::channel();
+    let source = options.source.clone();
+    let name = source_name(options);
+    std::thread::Builder::new()
+        .name("open".to_owned())
+        .spawn(move || {
+            // Nobody takes it any more after Ctrl-C.
+            let _ = sender.send(Input::open(&source));
+        })
+        .map_err(|source| InputError::Read { name: name.clone(), at: 0, source })?;
+    loop {
+        match receiver.recv_timeout(CANCEL_POLL) {
+            Ok(opened) => return opened,
+            Err(_) if run.cancel.is_cancelled() => return Err(InputError::Cancelled { name }),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                let source = std::io::Error::other("the thread that opens the source has ended");
+                return Err(InputError::Read { name, at: 0, source });
+            }
+        }
+    }
 }
 
 /// The source as a file that workers can read by themselves: plain, and not a pipe.

@@ -13,6 +13,8 @@ use refloat_store::InputError;
 
 use crate::context::Context;
 
+/// `ER_DUP_ENTRY`.
+const DUPLICATE: u16 = 1062;
 /// `ER_UNKNOWN_CHARACTER_SET`.
 const UNKNOWN_CHARSET: u16 = 1115;
 /// `ER_WRONG_VALUE_FOR_VAR`.
@@ -151,6 +153,10 @@ fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         LoadError::Scan { source, .. } if is_cut(source) => (Exit::Failed, vec![CUT.to_owned()]),
         LoadError::Scan { .. } => (Exit::Failed, vec!["The dump is damaged here: make it again, or copy it again and compare checksums.".to_owned()]),
         LoadError::Text { .. } => (Exit::Failed, vec![CUT.to_owned()]),
+        LoadError::Index { source, .. } if source.server_code() == Some(DUPLICATE) => (
+            Exit::Failed,
+            vec!["The rows are in, the key is not. With --on-error continue unique keys are built with the rows, and each row that breaks one is named by its line.".to_owned()],
+        ),
         LoadError::Server { source, .. } | LoadError::Index { source, .. } => (Exit::Failed, wire_hints(source)),
         _ => (Exit::Failed, Vec::new()),
     }

@@ -289,7 +289,9 @@ fn checks(page: &mut Page, outcome: &LoadOutcome) {
     page.list("warnings of the server", &outcome.warnings, |warning| {
         format!("{}: {} ({})", warning.about, warning.message, warning.code)
     });
-    page.list(
+    // All that were kept: somebody has to look at each of them.
+    page.list_up_to(
+        usize::MAX,
         "refused",
         &outcome.failures,
         ToString::to_string,
@@ -382,14 +384,24 @@ impl Page {
     }
 
     fn list<T>(&mut self, heading: &str, list: &Bounded<T>, text: impl Fn(&T) -> String) {
+        self.list_up_to(SHOWN, heading, list, text);
+    }
+
+    fn list_up_to<T>(
+        &mut self,
+        shown: usize,
+        heading: &str,
+        list: &Bounded<T>,
+        text: impl Fn(&T) -> String,
+    ) {
         if list.is_empty() {
             return;
         }
         self.entry_heading(&format!("{heading}: {}", human::count(list.total)));
-        for item in list.first.iter().take(SHOWN) {
+        for item in list.first.iter().take(shown) {
             self.entry(&text(item));
         }
-        let hidden = list.total - list.first.len().min(SHOWN) as u64;
+        let hidden = list.total - list.first.len().min(shown) as u64;
         if hidden > 0 {
             self.entry(&format!("and {} more", human::count(hidden)));
         }

@@ -263,7 +263,9 @@ impl<'a> Conductor<'a> {
 
     /// A dump that says where it begins must say where it ends.
     fn check_marks(&self) -> Result<(), LoadError> {
-        if self.marks.header && !self.marks.completed && !self.ctx.options.accept_missing_trailer {
+        // A text without a single statement may be one that was cut in its first line.
+        let nothing = self.statements == 0 && self.entries.is_empty() && self.skipped.is_empty();
+        if (self.marks.header || nothing) && !self.marks.completed && !self.ctx.options.accept_missing_trailer {
             return Err(LoadError::MissingTrailer { file: self.ctx.source.clone(), offset: self.bytes });
         }
         Ok(())

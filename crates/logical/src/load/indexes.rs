@@ -15,7 +15,7 @@ use refloat_wire::Vendor;
 
 use super::conductor::Conductor;
 use super::error::LoadError;
-use super::options::ForeignKeyMode;
+use super::options::{ForeignKeyMode, OnError};
 use super::queue::Task;
 use super::table::Table;
 use super::worker::Worker;
@@ -49,7 +49,9 @@ impl Deferral {
 }
 
 /// Decides what of a definition can be put off; returns the clauses that drop it, and those that add it again.
-pub fn split(create: &str, keep_indexes: bool) -> Option<(Vec<String>, Deferral)> {
+///
+/// `keep_unique` keeps unique keys, so that a row that breaks one is refused by itself.
+pub fn split(create: &str, keep_indexes: bool, keep_unique: bool) -> Option<(Vec<String>, Deferral)> {
     let text = create.as_bytes();
     let parsed = parse_create_table(text, LexMode::default()).ok()?;
     if parsed.options.iter().any(|option| option.name == "WITH SYSTEM VERSIONING") {
@@ -69,7 +71,8 @@ pub fn split(create: &str, keep_indexes: bool) -> Option<(Vec<String>, Deferral)
         for (place, key) in keys.iter().enumerate() {
             // A key in front of one that stays would come behind it when it is added again; the server sorts keys by
             // kind first, so only keys of the same sort count.
-            let stays = keys[place..].iter().any(|other| must_stay(other, &parsed, &keys, text) && same_sort(key, other));
+            let kept = |other: &Key| keep_unique && other.kind == KeyKind::Unique || must_stay(other, &parsed, &keys, text);
+            let stays = keys[place..].iter().any(|other| kept(other) && same_sort(key, other));
             let Some(name) = key.name.as_ref().filter(|_| !stays) else { continue };
             drops.push(format!("DROP KEY {}", shown(name)));
             let clause = format!("ADD {}", String::from_utf8_lossy(&text[key.range.clone()]));
@@ -131,7 +134,7 @@ impl Conductor<'_> {
         }
         let (create, _) = self.show_create(&table)?;
         let inline = self.ctx.options.indexes == super::options::IndexMode::Inline;
-        let Some((drops, mut deferral)) = split(&create, inline) else { return Ok(()) };
+        let Some((drops, mut deferral)) = split(&create, inline, self.ctx.options.on_error == OnError::Continue) else { return Ok(()) };
         deferral.foreign_keys_checked = self.session()?.foreign_key_checks();
         self.enter_catalog()?;
         match self.catalog.exec(format!("ALTER TABLE {} {}", table.quoted(), drops.join(", "))) {

@@ -1,0 +1,18 @@
+//! What goes wrong: bad input, refusals of the server, a server or a program that ends in the middle. Every test runs the
+//! program itself against real servers, and looks at what it says, how it exits, and what it leaves behind.
+
+#[path = "faults/support.rs"]
+mod support;
+
+#[path = "faults/input.rs"]
+mod input;
+#[path = "faults/large.rs"]
+mod large;
+#[path = "faults/secrets.rs"]
+mod secrets;
+#[path = "faults/statements.rs"]
+mod statements;
+#[path = "faults/stopped.rs"]
+mod stopped;
+#[path = "faults/target.rs"]
+mod target;

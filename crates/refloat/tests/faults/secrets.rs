@@ -1,0 +1,72 @@
+//! A password is in no argument, message, event or record.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table};
+
+const CANARY: &str = "c4n4ry-8823-pass";
+
+/// No file below `folder` holds the password.
+fn assert_clean(folder: &Path) {
+    let mut files = 0;
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            } else {
+                files += 1;
+                let content = fs::read(entry.path()).unwrap();
+                assert!(!String::from_utf8_lossy(&content).contains(CANARY), "{} holds the password", entry.path().display());
+            }
+        }
+    }
+    assert!(files > 0, "a run leaves records");
+}
+
+fn clean(run: Run) -> Run {
+    run.never_says(CANARY)
+}
+
+#[test]
+fn a_password_is_never_written_or_shown() {
+    for kind in BOTH {
+        let mut desk = Desk::new();
+        let server = shared(kind);
+        let user = format!("s_{}", desk.db);
+        ask(server, &format!("CREATE USER {user}@'%' IDENTIFIED BY '{CANARY}'"));
+        ask(server, &format!("GRANT ALL ON *.* TO {user}@'%'"));
+        let url = server.url().replace("root@", &format!("{user}@"));
+        let good = desk.file("good.sql", dump(&table("items", 50)));
+        let bad = desk.file("bad.sql", dump("CREATE TABLE t (a nonsense);\n"));
+        for more in [&[][..], &["--json"], &["--durability", "relaxed"]] {
+            desk.next();
+            let mut command = desk.load_command(&good, &url, more);
+            clean(finish(std::mem::replace(command.env("MYSQL_PWD", CANARY), std::process::Command::new("true")))).exits(0);
+        }
+        for file in [&good, &bad] {
+            let mut command = desk.load_command(file, &url, &[]);
+            command.env("MYSQL_PWD", CANARY);
+            // The database is not empty by now, or the statement is bad.
+            let run = clean(finish(command));
+            assert_ne!(run.code, Some(0));
+        }
+        let mut command = desk.load_command(&good, &url, &[]);
+        command.env("MYSQL_PWD", format!("{CANARY}-wrong"));
+        clean(finish(command)).exits(1).says("1045").says("hint: ");
+        // While it runs, other users see its arguments.
+        let mut command = desk.load_command(Path::new("-"), &url, &[]);
+        command.env("MYSQL_PWD", CANARY).stdin(std::process::Stdio::piped());
+        let running = Running::start(command);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let line = fs::read(format!("/proc/{}/cmdline", running.pid())).unwrap();
+        assert!(!String::from_utf8_lossy(&line).contains(CANARY));
+        drop(running);
+        // A password in a URL is on a command line, which is refused, and not repeated.
+        let told = url.replace('@', &format!(":{CANARY}@"));
+        clean(finish(desk.load_command(&good, &told, &[])));
+        assert_clean(&desk.state());
+        ask(server, &format!("DROP USER {user}@'%'"));
+    }
+}

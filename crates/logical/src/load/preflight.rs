@@ -221,7 +221,8 @@ fn not_empty(options: &LoadOptions, conn: &mut Connection, databases: &[String],
     for database in databases.iter().filter(|database| *database != "mysql") {
         let result = match conn.query(format!("SHOW FULL TABLES FROM {}", quote_ident(database))) {
             Ok(result) => result,
-            Err(error) if error.server_code() == Some(1049) => continue,
+            // It does not exist, or the account has no privilege on it at all, which is named already.
+            Err(error) if matches!(error.server_code(), Some(1049 | 1044)) => continue,
             Err(error) => return Err(error),
         };
         if !result.is_empty() {

@@ -90,6 +90,10 @@ fn every_mutation_is_seen(kind: ServerKind) {
     let server = servers::server(kind);
     let mut conn = servers::connect(server);
     for (mutation, about) in MUTATIONS {
+        if mutation.contains("0e0") && kind == ServerKind::MariaDb1011 {
+            // This server shows -0 as 0 in every form, so neither a dump nor anybody else can tell them apart.
+            continue;
+        }
         let run = |conn: &mut refloat_wire::Connection, script: &str| {
             for statement in script.split(';') {
                 conn.exec(statement)

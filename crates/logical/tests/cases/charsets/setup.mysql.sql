@@ -1,0 +1,2 @@
+CREATE TABLE collations (a VARCHAR(10) COLLATE utf8mb4_0900_ai_ci UNIQUE, b VARCHAR(10) COLLATE utf8mb4_ja_0900_as_cs, c VARCHAR(10) CHARACTER SET gb18030);
+INSERT INTO collations VALUES ('a', 'b', x'8431A439'), ('a ', 'B', x'81308130'), (NULL, NULL, x'5C');

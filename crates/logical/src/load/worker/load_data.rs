@@ -13,7 +13,7 @@ use super::{Attempt, Worker, Written};
 use crate::load::chunk::Chunk;
 use crate::load::encode::tsv::{TsvSend, TsvSink};
 use crate::load::encode::{Encoder, FlushError, Stop};
-use crate::load::table::{Layout, Table};
+use crate::load::table::{ColumnClass, Layout, Table};
 
 /// Bytes sent at a time.
 const SEND_TARGET: usize = 1 << 20;
@@ -30,8 +30,21 @@ impl TsvSend for &mut Sender<'_> {
 
 /// The statement; the file name is only a word that both sides agree on.
 fn statement_text(table: &Table, layout: &Layout, targets: &[usize], charset: &str) -> String {
+    let charset = stream_charset(layout, targets, charset);
     let columns: Vec<String> = targets.iter().map(|&index| quote_ident(&layout.columns[index].name)).collect();
     format!("LOAD DATA LOCAL INFILE 'refloat' INTO TABLE {} CHARACTER SET {charset} ({})", table.quoted(), columns.join(","))
+}
+
+/// The character set that the server reads the stream in.
+///
+/// Where no text column would be converted the stream is `binary`: its bytes are stored as they are, and the server need not
+/// look for the borders of characters while it looks for those of fields.
+fn stream_charset<'a>(layout: &Layout, targets: &[usize], charset: &'a str) -> &'a str {
+    let unconverted = |&index: &usize| {
+        let column = &layout.columns[index];
+        column.class != ColumnClass::Text || column.charset.as_deref() == Some(charset)
+    };
+    if targets.iter().all(unconverted) { "binary" } else { charset }
 }
 
 impl Worker {

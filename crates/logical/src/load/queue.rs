@@ -78,6 +78,7 @@ pub struct Queue {
 struct Lane {
     pieces: VecDeque<(Head, Piece)>,
     bytes: usize,
+    rows: u64,
     active: usize,
     /// Only one worker at a time, whatever the limit.
     ordered: bool,
@@ -130,6 +131,7 @@ impl Queue {
         state.held += held;
         let lane = state.lanes.entry(head.table.id).or_default();
         lane.bytes += piece.len();
+        lane.rows += piece.rows;
         lane.ordered |= ordered;
         lane.flushed = false;
         lane.pieces.push_back((head.clone(), piece));
@@ -275,7 +277,10 @@ impl Queue {
         let size = self.chunk_size.current();
         let starved = state.starved;
         let free = |lane: &Lane| lane.active < if lane.ordered { 1 } else { self.limits.lane_workers };
-        let full = |lane: &Lane| lane.flushed || starved || lane.bytes >= size;
+        let full = |lane: &Lane| {
+            let enough = self.limits.chunk_rows.map_or(lane.bytes >= size, |rows| lane.rows >= rows);
+            lane.flushed || starved || enough
+        };
         let lane = state.lanes.values_mut().filter(|lane| !lane.pieces.is_empty() && free(lane) && full(lane)).max_by_key(|lane| lane.bytes)?;
         let share = lane.bytes / (self.limits.workers * TAIL_CHUNKS).max(1);
         let target = if self.limits.chunk_rows.is_some() { usize::MAX } else { size.min(share.max(2 * CHUNK_BYTES_MIN)) };
@@ -290,6 +295,7 @@ impl Queue {
             chunk.push(lane.pieces.pop_front()?.1);
         }
         lane.bytes -= chunk.bytes;
+        lane.rows -= chunk.rows;
         lane.active += 1;
         Some(chunk)
     }

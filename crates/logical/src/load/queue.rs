@@ -5,6 +5,7 @@
 //! (index builds, checks) waits behind the rows, and is taken by workers that no lane needs. The conductor can wait until one
 //! table, or everything, is done. The first error of any worker ends the queue, and the conductor's next call returns it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -272,7 +273,8 @@ impl Queue {
         }
     }
 
-    /// A chunk of the lane with the most rows left, so that the longest ends last by as little as possible.
+    /// A chunk of the lane with the fewest workers (they wait for each other in the same table), and among those of the one
+    /// with the most rows left, so that the longest ends last by as little as possible.
     fn take_rows(&self, state: &mut State) -> Option<Chunk> {
         let size = self.chunk_size.current();
         let starved = state.starved;
@@ -281,7 +283,7 @@ impl Queue {
             let enough = self.limits.chunk_rows.map_or(lane.bytes >= size, |rows| lane.rows >= rows);
             lane.flushed || starved || enough
         };
-        let lane = state.lanes.values_mut().filter(|lane| !lane.pieces.is_empty() && free(lane) && full(lane)).max_by_key(|lane| lane.bytes)?;
+        let lane = state.lanes.values_mut().filter(|lane| !lane.pieces.is_empty() && free(lane) && full(lane)).max_by_key(|lane| (Reverse(lane.active), lane.bytes))?;
         let share = lane.bytes / (self.limits.workers * TAIL_CHUNKS).max(1);
         let target = if self.limits.chunk_rows.is_some() { usize::MAX } else { size.min(share.max(2 * CHUNK_BYTES_MIN)) };
         let (head, first) = lane.pieces.pop_front()?;

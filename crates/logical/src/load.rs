@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Instant;
 
-use refloat_run::settings::{AppliedSettings, Durability, Facts, Hints, SettingsPlan};
+use refloat_run::settings::{AppliedSettings, Durability, Facts, Hints, RevertReport, RevertResult, SettingsPlan};
 use refloat_run::machine::Machine;
 use refloat_run::probe::ServerProbe;
 use refloat_run::progress::Phase;
@@ -340,7 +340,9 @@ fn put_back(options: &LoadOptions, run: &LoadRun, outcome: &mut LoadOutcome, app
         return Ok(());
     }
     let result = connect(options).and_then(|mut conn| Ok(applied.revert(&mut conn, &run.events)?));
-    if applied.is_open() {
+    let all_back = |report: &RevertReport| report.settings.iter().all(|setting| !matches!(setting.result, RevertResult::Failed { .. }));
+    // A journal stays open also when only its row on the server could not be removed (the disk is full, say).
+    if applied.is_open() && !matches!(&result, Ok(Some(report)) if all_back(report)) {
         outcome.settings_left = applied.changes().iter().map(|change| format!("{} (was {})", change.name, change.old)).collect();
     }
     result.map(drop)

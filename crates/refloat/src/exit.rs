@@ -219,7 +219,9 @@ fn input_hints(error: &InputError) -> Vec<String> {
         InputError::Truncated { .. } => {
             "The file is shorter than it was when it was written: copy it again and compare checksums."
         }
-        InputError::Corrupt { .. } | InputError::TrailingGarbage { .. } => "The file is damaged: copy it again and compare checksums.",
+        InputError::Corrupt { .. } | InputError::TrailingGarbage { .. } => {
+            "The file is damaged: copy it again and compare checksums."
+        }
         InputError::Empty { .. } => {
             "What should have written it has failed: look at the dump's own messages."
         }
@@ -240,6 +242,9 @@ fn wire_hints(error: &refloat_wire::Error) -> Vec<String> {
             phase: refloat_wire::Phase::Connect,
             ..
         } => "Check host, port or socket in the URL, and that the server is running.",
+        _ if error.is_lost_connection() && !matches!(error, refloat_wire::Error::Tls { .. }) => {
+            "The connection to the server was lost in the middle: its error log says whether it was restarted or the connection killed. Then load again with --replace."
+        }
         refloat_wire::Error::Tls { .. } => {
             "--ssl-mode says how far TLS is used and checked; --ssl-ca names the authority to trust."
         }

@@ -225,9 +225,9 @@ impl Error {
         matches!(self.server_code(), Some(1317 | 3024 | 1969))
     }
 
-    /// 1114, 1021 or 3: a table, a disk or the temporary folder is full.
+    /// 1114, 1021, 3, 14 (a file cannot grow) or 1878 (temporary file): a table, a disk or the temporary folder is full.
     pub fn is_disk_full(&self) -> bool {
-        matches!(self.server_code(), Some(1114 | 1021 | 3))
+        matches!(self.server_code(), Some(1114 | 1021 | 3 | 14 | 1878))
     }
 
     /// The connection cannot be used any more: the socket failed, or the server said that it closes it.

@@ -4,7 +4,10 @@ use std::path::Path;
 
 use refloat_sandbox::ServerKind;
 
-use crate::support::{BOTH, Desk, Running, assert_same_settings, dump, finish, finish_with_input, place, settings, shared, table};
+use crate::support::{
+    BOTH, Desk, Running, assert_same_settings, dump, finish, finish_with_input, place, settings,
+    shared, table,
+};
 
 /// Rows of the dump that is cut: three statements.
 const ROWS: u64 = 1200;
@@ -14,7 +17,13 @@ const ROWS: u64 = 1200;
 fn no_half_chunk(desk: &Desk, kind: ServerKind, about: &str) {
     let rows = desk.rows(shared(kind), "items").unwrap_or(0);
     assert!(rows <= ROWS, "{about}: {rows} rows");
-    let distinct = if rows == 0 { 0 } else { desk.ask(shared(kind), "SELECT MAX(id) FROM @db.items").parse::<u64>().unwrap() };
+    let distinct = if rows == 0 {
+        0
+    } else {
+        desk.ask(shared(kind), "SELECT MAX(id) FROM @db.items")
+            .parse::<u64>()
+            .unwrap()
+    };
     assert_eq!(rows, distinct, "{about}: rows are missing in the middle");
 }
 
@@ -22,23 +31,56 @@ fn no_half_chunk(desk: &Desk, kind: ServerKind, about: &str) {
 fn a_plain_dump_cut_anywhere_is_never_taken_for_whole() {
     let text = dump(&table("items", ROWS));
     let places = [
-        "MariaDB dump", "NAMES", "\nDROP", "IF EXISTS", "CREATE TABLE", "varchar", "KEY `name`", "ENGINE=", ";\nLOCK", "LOCK TABLES", "INSERT", "VALUES",
-        "(1,", "it\\'s; number 1 ", "'s; number 2", "\\\\ some", ",\n(250", ";\nINSERT", "INSERT INTO `items` VALUES\n(501", "\n(700,", "(1200,'", ");\nUNLOCK",
-        "UNLOCK", "\n/*!40101 SET SQL_MODE=@OLD", "@OLD_SQL_MODE */", "FOREIGN_KEY_CHECKS=@OLD", "-- Dump completed", "mp completed on",
+        "MariaDB dump",
+        "NAMES",
+        "\nDROP",
+        "IF EXISTS",
+        "CREATE TABLE",
+        "varchar",
+        "KEY `name`",
+        "ENGINE=",
+        ";\nLOCK",
+        "LOCK TABLES",
+        "INSERT",
+        "VALUES",
+        "(1,",
+        "it\\'s; number 1 ",
+        "'s; number 2",
+        "\\\\ some",
+        ",\n(250",
+        ";\nINSERT",
+        "INSERT INTO `items` VALUES\n(501",
+        "\n(700,",
+        "(1200,'",
+        ");\nUNLOCK",
+        "UNLOCK",
+        "\n/*!40101 SET SQL_MODE=@OLD",
+        "@OLD_SQL_MODE */",
+        "FOREIGN_KEY_CHECKS=@OLD",
+        "-- Dump completed",
+        "mp completed on",
     ];
     let mut desk = Desk::new();
     for (index, needle) in places.iter().enumerate() {
-        let at = text.find(needle).unwrap_or_else(|| panic!("{needle} is in the dump"));
+        let at = text
+            .find(needle)
+            .unwrap_or_else(|| panic!("{needle} is in the dump"));
         // On a pipe nothing can be looked at in advance, so reading itself must find the end.
         let run = if index % 3 == 0 {
             desk.load_text(&text[..at], shared(ServerKind::MariaDb1011), &[])
         } else {
-            let command = desk.load_command(Path::new("-"), &shared(ServerKind::MariaDb1011).url(), &[]);
-            finish_with_input(command, |stdin| stdin.write_all(&text.as_bytes()[..at]).unwrap_or_default())
+            let command =
+                desk.load_command(Path::new("-"), &shared(ServerKind::MariaDb1011).url(), &[]);
+            finish_with_input(command, |stdin| {
+                stdin.write_all(&text.as_bytes()[..at]).unwrap_or_default()
+            })
         };
         let run = run.exits(1);
         assert!(
-            ["cut", "is empty", "closing line"].iter().any(|word| run.stderr.contains(word)) && run.stderr.contains("hint: "),
+            ["cut", "is empty", "closing line"]
+                .iter()
+                .any(|word| run.stderr.contains(word))
+                && run.stderr.contains("hint: "),
             "cut at {needle}: {}",
             run.stderr
         );
@@ -52,14 +94,24 @@ fn cut_or_flipped_bytes_in_compressed_dumps_are_found() {
     let text = dump(&table("items", ROWS));
     let mut desk = Desk::new();
     let plain = desk.file("whole.sql", &text);
-    for (program, suffix) in [("gzip", "gz"), ("zstd", "zst"), ("xz", "xz"), ("bzip2", "bz2")] {
+    for (program, suffix) in [
+        ("gzip", "gz"),
+        ("zstd", "zst"),
+        ("xz", "xz"),
+        ("bzip2", "bz2"),
+    ] {
         let whole = desk.compressed(program, &plain);
         let file = desk.file(&format!("whole.sql.{suffix}"), &whole);
-        desk.load(&file, shared(ServerKind::MariaDb1011), &[]).exits(0);
+        desk.load(&file, shared(ServerKind::MariaDb1011), &[])
+            .exits(0);
         for part in [whole.len() / 3, whole.len() * 2 / 3, whole.len() - 3] {
             desk.next();
             let file = desk.file(&format!("cut.sql.{suffix}"), &whole[..part]);
-            desk.load(&file, shared(ServerKind::MariaDb1011), &[]).exits(1).says(&format!("cut.sql.{suffix}")).says("byte").says("hint: ");
+            desk.load(&file, shared(ServerKind::MariaDb1011), &[])
+                .exits(1)
+                .says(&format!("cut.sql.{suffix}"))
+                .says("byte")
+                .says("hint: ");
             no_half_chunk(&desk, ServerKind::MariaDb1011, suffix);
         }
         for part in [whole.len() / 2, whole.len() - 6] {
@@ -67,20 +119,30 @@ fn cut_or_flipped_bytes_in_compressed_dumps_are_found() {
             let mut flipped = whole.clone();
             flipped[part] ^= 0x10;
             let file = desk.file(&format!("flipped.sql.{suffix}"), &flipped);
-            desk.load(&file, shared(ServerKind::MariaDb1011), &[]).exits(1).says(&format!("flipped.sql.{suffix}"));
+            desk.load(&file, shared(ServerKind::MariaDb1011), &[])
+                .exits(1)
+                .says(&format!("flipped.sql.{suffix}"));
             no_half_chunk(&desk, ServerKind::MariaDb1011, suffix);
         }
         desk.next();
         let mut garbage = whole.clone();
         garbage.extend_from_slice(b"and something else");
         let file = desk.file(&format!("garbage.sql.{suffix}"), &garbage);
-        desk.load(&file, shared(ServerKind::MariaDb1011), &[]).exits(1).says("garbage.sql").says("compare checksums");
+        desk.load(&file, shared(ServerKind::MariaDb1011), &[])
+            .exits(1)
+            .says("garbage.sql")
+            .says("compare checksums");
         no_half_chunk(&desk, ServerKind::MariaDb1011, suffix);
         desk.next();
         // A whole stream around a dump that was cut before it was compressed.
         let cut = desk.file("cut-before.sql", &text[..text.len() / 2]);
-        let file = desk.file(&format!("cut-before.sql.{suffix}"), desk.compressed(program, &cut));
-        desk.load(&file, shared(ServerKind::MariaDb1011), &[]).exits(1).says("The dump is cut");
+        let file = desk.file(
+            &format!("cut-before.sql.{suffix}"),
+            desk.compressed(program, &cut),
+        );
+        desk.load(&file, shared(ServerKind::MariaDb1011), &[])
+            .exits(1)
+            .says("The dump is cut");
         desk.next();
     }
 }
@@ -93,33 +155,72 @@ fn what_is_no_dump_is_refused_before_the_server_is_touched() {
     let mut tar = vec![0; 1024];
     tar[..5].copy_from_slice(b"a.sql");
     tar[257..262].copy_from_slice(b"ustar");
-    let utf16: Vec<u8> = [0xff, 0xfe].into_iter().chain(dump("").encode_utf16().flat_map(u16::to_le_bytes)).collect();
-    let junk: Vec<u8> = (0..4096u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let utf16: Vec<u8> = [0xff, 0xfe]
+        .into_iter()
+        .chain(dump("").encode_utf16().flat_map(u16::to_le_bytes))
+        .collect();
+    let junk: Vec<u8> = (0..4096u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
     let postgres = b"--\n-- PostgreSQL database dump\n--\n\nSET statement_timeout = 0;\nCOPY public.x (id) FROM stdin;\n1\n\\.\n".to_vec();
     let cases: [(&str, Vec<u8>, &str); 9] = [
-        ("a.png", b"\x89PNG\r\n\x1a\n0000000000000000".to_vec(), "a picture"),
-        ("a.elf", b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec(), "a program"),
+        (
+            "a.png",
+            b"\x89PNG\r\n\x1a\n0000000000000000".to_vec(),
+            "a picture",
+        ),
+        (
+            "a.elf",
+            b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec(),
+            "a program",
+        ),
         ("a.tar", tar, "a tar archive"),
-        ("a.sqlite", b"SQLite format 3\0\x10\0\x01\x01".to_vec(), "an SQLite database"),
+        (
+            "a.sqlite",
+            b"SQLite format 3\0\x10\0\x01\x01".to_vec(),
+            "an SQLite database",
+        ),
         ("junk", junk, "binary data"),
         ("pg.sql", postgres, "a PostgreSQL dump"),
-        ("pg.dump", b"PGDMP\x01\x0e\0\x04\x08".to_vec(), "a PostgreSQL custom-format dump"),
+        (
+            "pg.dump",
+            b"PGDMP\x01\x0e\0\x04\x08".to_vec(),
+            "a PostgreSQL custom-format dump",
+        ),
         ("u16.sql", utf16, "text in UTF-16"),
-        ("page.sql", b"<!DOCTYPE html><html><h1>404</h1>".to_vec(), "a web page"),
+        (
+            "page.sql",
+            b"<!DOCTYPE html><html><h1>404</h1>".to_vec(),
+            "a web page",
+        ),
     ];
     for (name, content, what) in cases {
         let file = desk.file(name, &content);
-        desk.load(&file, server, &[]).exits(3).says("nothing was touched").says(name).says(what).says("hint: ");
+        desk.load(&file, server, &[])
+            .exits(3)
+            .says("nothing was touched")
+            .says(name)
+            .says(what)
+            .says("hint: ");
         let gz = desk.file(&format!("{name}.gz"), desk.compressed("gzip", &file));
         desk.load(&gz, server, &[]).exits(3).says(what);
     }
-    desk.load(&desk.file("empty.sql", ""), server, &[]).exits(1).says("empty.sql: is empty");
-    desk.load(&desk.path("missing.sql"), server, &[]).exits(1).says("missing.sql: no such file");
+    desk.load(&desk.file("empty.sql", ""), server, &[])
+        .exits(1)
+        .says("empty.sql: is empty");
+    desk.load(&desk.path("missing.sql"), server, &[])
+        .exits(1)
+        .says("missing.sql: no such file");
     let folder = desk.path("folder");
     std::fs::create_dir(&folder).unwrap();
-    desk.load(&folder, server, &[]).exits(1).says("folder: is a directory");
+    desk.load(&folder, server, &[])
+        .exits(1)
+        .says("folder: is a directory");
     assert_same_settings(&before, server);
-    let there = desk.ask(server, "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = '@db'");
+    let there = desk.ask(
+        server,
+        "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = '@db'",
+    );
     assert_eq!(there, "0", "the database was made for nothing");
 }
 
@@ -133,13 +234,21 @@ fn binary_junk_within_a_dump_stops_it_where_it_stands() {
         bad.extend_from_slice(b"\x00\x01\x02\xff\xfe junk \x00\n");
         bad.extend_from_slice(&good.as_bytes()[at..]);
         let line = good[..at].matches('\n').count() + 1;
-        desk.load_text(&bad, shared(kind), &[]).exits(1).says("dump.sql").says(&format!("byte {at}, line {line}")).says("hint: ");
+        desk.load_text(&bad, shared(kind), &[])
+            .exits(1)
+            .says("dump.sql")
+            .says(&format!("byte {at}, line {line}"))
+            .says("hint: ");
         no_half_chunk(&desk, kind, "junk");
         desk.next();
         // Behind the last line.
         let mut bad = good.clone();
         bad.push_str("this is not SQL;\n");
-        desk.load_text(&bad, shared(kind), &[]).exits(1).says(&place(&bad, "this is not SQL")).says("1064").says("this is not SQL");
+        desk.load_text(&bad, shared(kind), &[])
+            .exits(1)
+            .says(&place(&bad, "this is not SQL"))
+            .says("1064")
+            .says("this is not SQL");
         desk.next();
     }
 }
@@ -152,7 +261,9 @@ fn a_producer_that_fails_does_not_look_like_a_dump() {
     run.exits(1).says("standard input: is empty").says("hint: ");
     let text = dump(&table("items", ROWS));
     let half = &text.as_bytes()[..text.len() / 2];
-    let run = finish_with_input(desk.load_command(Path::new("-"), &url, &[]), |stdin| stdin.write_all(half).unwrap_or_default());
+    let run = finish_with_input(desk.load_command(Path::new("-"), &url, &[]), |stdin| {
+        stdin.write_all(half).unwrap_or_default()
+    });
     run.exits(1).says("standard input").says("The dump is cut");
     no_half_chunk(&desk, ServerKind::MariaDb1011, "half a pipe");
 }
@@ -160,11 +271,14 @@ fn a_producer_that_fails_does_not_look_like_a_dump() {
 #[test]
 fn a_pipe_that_says_nothing_can_be_interrupted() {
     let desk = Desk::new();
-    let mut command = desk.load_command(Path::new("-"), &shared(ServerKind::MariaDb1011).url(), &[]);
+    let mut command =
+        desk.load_command(Path::new("-"), &shared(ServerKind::MariaDb1011).url(), &[]);
     command.stdin(std::process::Stdio::piped());
     let mut running = Running::start(command);
     std::thread::sleep(std::time::Duration::from_millis(700));
     assert!(!running.has_ended(), "it must wait for its input");
     running.signal("INT");
-    running.ends_within(std::time::Duration::from_secs(5)).exits(5);
+    running
+        .ends_within(std::time::Duration::from_secs(5))
+        .exits(5);
 }

@@ -18,7 +18,11 @@ fn assert_clean(folder: &Path) {
             } else {
                 files += 1;
                 let content = fs::read(entry.path()).unwrap();
-                assert!(!String::from_utf8_lossy(&content).contains(CANARY), "{} holds the password", entry.path().display());
+                assert!(
+                    !String::from_utf8_lossy(&content).contains(CANARY),
+                    "{} holds the password",
+                    entry.path().display()
+                );
             }
         }
     }
@@ -35,7 +39,10 @@ fn a_password_is_never_written_or_shown() {
         let mut desk = Desk::new();
         let server = shared(kind);
         let user = format!("s_{}", desk.db);
-        ask(server, &format!("CREATE USER {user}@'%' IDENTIFIED BY '{CANARY}'"));
+        ask(
+            server,
+            &format!("CREATE USER {user}@'%' IDENTIFIED BY '{CANARY}'"),
+        );
         ask(server, &format!("GRANT ALL ON *.* TO {user}@'%'"));
         let url = server.url().replace("root@", &format!("{user}@"));
         let good = desk.file("good.sql", dump(&table("items", 50)));
@@ -43,7 +50,11 @@ fn a_password_is_never_written_or_shown() {
         for more in [&[][..], &["--json"], &["--durability", "relaxed"]] {
             desk.next();
             let mut command = desk.load_command(&good, &url, more);
-            clean(finish(std::mem::replace(command.env("MYSQL_PWD", CANARY), std::process::Command::new("true")))).exits(0);
+            clean(finish(std::mem::replace(
+                command.env("MYSQL_PWD", CANARY),
+                std::process::Command::new("true"),
+            )))
+            .exits(0);
         }
         for file in [&good, &bad] {
             let mut command = desk.load_command(file, &url, &[]);
@@ -57,7 +68,9 @@ fn a_password_is_never_written_or_shown() {
         clean(finish(command)).exits(1).says("1045").says("hint: ");
         // While it runs, other users see its arguments.
         let mut command = desk.load_command(Path::new("-"), &url, &[]);
-        command.env("MYSQL_PWD", CANARY).stdin(std::process::Stdio::piped());
+        command
+            .env("MYSQL_PWD", CANARY)
+            .stdin(std::process::Stdio::piped());
         let running = Running::start(command);
         std::thread::sleep(std::time::Duration::from_millis(300));
         let line = fs::read(format!("/proc/{}/cmdline", running.pid())).unwrap();

@@ -1,1 +1,369 @@
-//! To come.
+//! Ends in the middle: Ctrl-C, kill -9 of the program, of the server, of a connection, a full disk.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+use refloat_sandbox::{Ephemeral, Instance, Sandbox, ServerKind, StartOptions};
+use refloat_testkit::servers;
+
+use crate::support::{
+    BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, settings, table, wait_until,
+};
+
+/// Rows of a chunk, where a test counts them.
+const CHUNK: u64 = 500;
+/// Time that a stop may take; it is two seconds on a machine that does nothing else.
+const STOP: Duration = Duration::from_secs(8);
+
+/// A load that reads from a pipe and waits in the middle of its rows.
+struct Held {
+    running: Running,
+    stdin: ChildStdin,
+    rest: String,
+}
+
+impl Held {
+    /// Starts a load of `rows` rows and feeds it half of the dump, until rows of it are committed.
+    fn start(desk: &Desk, server: &Instance, rows: u64, more: &[&str]) -> Self {
+        let text = dump(&table("items", rows));
+        let half = text
+            .find(&format!("\n({},", rows / 2))
+            .expect("the row is there");
+        let chunk = CHUNK.to_string();
+        let mut command =
+            desk.load_command(Path::new("-"), &server.url(), &["--chunk-rows", &chunk]);
+        command.args(more).stdin(Stdio::piped());
+        let (running, stdin) = Running::start_with_stdin(command);
+        let mut held = Self {
+            running,
+            stdin,
+            rest: text[half..].to_owned(),
+        };
+        held.feed(&text[..half]);
+        wait_until("rows are committed", || {
+            desk.rows(server, "items").unwrap_or(0) >= CHUNK
+        });
+        held
+    }
+
+    fn feed(&mut self, text: &str) {
+        self.stdin
+            .write_all(text.as_bytes())
+            .expect("the program reads");
+        self.stdin.flush().expect("the program reads");
+    }
+
+    /// Feeds the rest of the dump, as far as somebody still reads it.
+    fn feed_rest(&mut self) {
+        let _ = self.stdin.write_all(self.rest.as_bytes());
+        let _ = self.stdin.flush();
+    }
+
+    fn ends(self) -> Run {
+        self.running.ends_within(STOP)
+    }
+}
+
+/// The table holds whole chunks, as many as the summary says.
+#[track_caller]
+fn whole_chunks(desk: &Desk, server: &Instance, run: &Run) -> u64 {
+    let rows = desk.rows(server, "items").unwrap_or(0);
+    assert_eq!(rows % CHUNK, 0, "half a chunk: {rows} rows");
+    let digits = run.stdout.replace(',', "");
+    assert!(
+        digits.contains(&format!("items: {rows} row")),
+        "{rows} rows are there, the summary says\n{}",
+        run.stdout
+    );
+    rows
+}
+
+/// A server with its own default settings, all of which a load may change.
+fn server(kind: ServerKind) -> Ephemeral {
+    servers::start(&StartOptions::new(kind))
+}
+
+#[test]
+fn ctrl_c_and_sigterm_while_rows_are_written() {
+    for kind in BOTH {
+        let server = server(kind);
+        let before = settings(&server);
+        let mut desk = Desk::new();
+        for (signal, level) in [("INT", "relaxed"), ("TERM", "disposable")] {
+            let held = Held::start(&desk, &server, 400_000, &["--durability", level]);
+            held.running.signal(signal);
+            let run = held
+                .ends()
+                .exits(5)
+                .says("stopping")
+                .says("NOT complete")
+                .says("hint: ")
+                .says("all put back");
+            assert!(whole_chunks(&desk, &server, &run) >= CHUNK);
+            assert_same_settings(&before, &server);
+            finish(desk.refloat(["settings", "list"]))
+                .exits(0)
+                .never_says("innodb");
+            desk.next();
+        }
+    }
+}
+
+#[test]
+fn ctrl_c_while_indexes_are_built() {
+    for kind in BOTH {
+        let server = server(kind);
+        let before = settings(&server);
+        let desk = Desk::new();
+        // Enough rows for the indexes to be put off.
+        let mut held = Held::start(&desk, &server, 400_000, &["--durability", "relaxed"]);
+        // Somebody reads the table, so the build has to wait.
+        let mut reader = servers::connect(&server);
+        reader.exec("START TRANSACTION").unwrap();
+        reader
+            .query_value(format!("SELECT id FROM {}.items LIMIT 1", desk.db))
+            .unwrap();
+        held.feed_rest();
+        drop(held.stdin);
+        wait_until("an index is being built", || {
+            ask(
+                &server,
+                "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'ALTER TABLE%ADD KEY%'",
+            ) == "1"
+        });
+        held.running.signal("INT");
+        let run = held
+            .running
+            .ends_within(STOP)
+            .exits(5)
+            .says("missing: ADD KEY `name`")
+            .says("ADD KEY `n`")
+            .says("400,000")
+            .says("all put back");
+        assert!(!run.stdout.contains("done and proven"));
+        assert_eq!(desk.rows(&server, "items"), Some(400_000));
+        assert_same_settings(&before, &server);
+    }
+}
+
+#[test]
+fn ctrl_c_at_any_moment_leaves_settings_as_they_were() {
+    for kind in BOTH {
+        let server = server(kind);
+        let before = settings(&server);
+        let mut desk = Desk::new();
+        let file = desk.file("dump.sql", dump(&table("items", 4000)));
+        for delay in [60, 150, 240, 330, 450, 700] {
+            let running = Running::start(desk.load_command(
+                &file,
+                &server.url(),
+                &["--durability", "disposable"],
+            ));
+            std::thread::sleep(Duration::from_millis(delay));
+            let mut running = running;
+            if !running.has_ended() {
+                running.signal("INT");
+            }
+            let run = running.ends_within(STOP);
+            assert!(matches!(run.code, Some(0 | 5)), "after {delay} ms: {run:?}");
+            assert_same_settings(&before, &server);
+            desk.next();
+        }
+    }
+}
+
+#[test]
+fn a_second_ctrl_c_ends_at_once_and_settings_can_be_put_back() {
+    let server = server(ServerKind::MySql97);
+    let before = settings(&server);
+    let desk = Desk::new();
+    let held = Held::start(&desk, &server, 400_000, &["--durability", "disposable"]);
+    held.running.signal("INT");
+    held.running.signal("INT");
+    let run = held.ends();
+    assert!(matches!(run.code, Some(5 | 6)), "{run:?}");
+    if run.code == Some(6) {
+        assert!(run.stderr.contains("refloat settings revert"), "{run:?}");
+        finish(desk.refloat(["settings", "revert", "--to", &server.url()])).exits(0);
+    }
+    assert_same_settings(&before, &server);
+}
+
+#[test]
+fn after_kill_9_settings_are_listed_and_put_back() {
+    for kind in BOTH {
+        let server = server(kind);
+        let before = settings(&server);
+        for (level, way) in [
+            ("relaxed", "revert"),
+            ("disposable", "state folder lost"),
+            ("disposable", "next load"),
+        ] {
+            let mut desk = Desk::new();
+            let held = Held::start(&desk, &server, 400_000, &["--durability", level]);
+            held.running.signal("KILL");
+            let run = held.ends();
+            assert_eq!(run.code, None);
+            assert_ne!(
+                settings(&server),
+                before,
+                "nothing was changed, so nothing is tested"
+            );
+            wait_until("the server let go of the connections", || {
+                ask(
+                    &server,
+                    "SELECT COUNT(*) FROM information_schema.processlist WHERE command IN ('Query','Execute','Bulk_execute') AND info NOT LIKE '%processlist%'",
+                ) == "0"
+            });
+            let rows = desk.rows(&server, "items").unwrap();
+            assert_eq!(rows % CHUNK, 0, "half a chunk: {rows}");
+            match way {
+                "revert" => {
+                    finish(desk.refloat(["settings", "list"]))
+                        .exits(6)
+                        .says("innodb_flush_log_at_trx_commit");
+                    finish(desk.refloat(["settings", "revert", "--to", &server.url()])).exits(0);
+                    finish(desk.refloat(["settings", "list"]))
+                        .exits(0)
+                        .never_says("innodb_flush_log_at_trx_commit");
+                }
+                "state folder lost" => {
+                    std::fs::remove_dir_all(desk.state()).unwrap();
+                    finish(desk.refloat(["settings", "list", "--to", &server.url()]))
+                        .exits(6)
+                        .says("innodb_flush_log_at_trx_commit");
+                    finish(desk.refloat(["settings", "revert", "--to", &server.url()])).exits(0);
+                }
+                _ => {
+                    desk.next();
+                    desk.load_text(dump(&table("items", 10)), &server, &[])
+                        .exits(0);
+                }
+            }
+            assert_same_settings(&before, &server);
+        }
+    }
+}
+
+#[test]
+fn a_server_killed_in_the_middle_is_said_and_its_settings_stay_known() {
+    for kind in BOTH {
+        let mut server = server(kind);
+        let before = settings(&server);
+        let desk = Desk::new();
+        let mut held = Held::start(&desk, &server, 400_000, &["--durability", "relaxed"]);
+        server.kill().unwrap();
+        held.feed_rest();
+        drop(held.stdin);
+        // Settings of a server that is gone cannot be put back now.
+        let run = held.running.ends_within(Duration::from_secs(30));
+        assert!(matches!(run.code, Some(1 | 6)), "{run:?}");
+        let run = run
+            .says("items")
+            .says("NOT complete")
+            .says("The connection to the server was lost");
+        server.restart().unwrap();
+        let listed = finish(desk.refloat(["settings", "list", "--to", &server.url()]));
+        assert_eq!(
+            listed.code,
+            Some(6),
+            "the journal is open until somebody looked: {listed:?}"
+        );
+        finish(desk.refloat(["settings", "revert", "--to", &server.url()])).exits(0);
+        assert_same_settings(&before, &server);
+        finish(desk.refloat(["settings", "list"]))
+            .exits(0)
+            .never_says("innodb_flush_log_at_trx_commit");
+        let rows = desk.rows(&server, "items").unwrap_or(0);
+        assert_eq!(rows % CHUNK, 0, "half a chunk: {rows}");
+    }
+}
+
+#[test]
+fn a_killed_connection_stops_the_load_and_says_which_table() {
+    for kind in BOTH {
+        let server = server(kind);
+        let before = settings(&server);
+        let desk = Desk::new();
+        let mut held = Held::start(&desk, &server, 400_000, &["--durability", "relaxed"]);
+        let list = ask(
+            &server,
+            "SELECT id FROM information_schema.processlist WHERE user = 'root' AND id <> CONNECTION_ID() AND command <> 'Daemon'",
+        );
+        for id in list.lines() {
+            // It may have gone by itself.
+            let _ = server.query(&format!("KILL {id}"));
+        }
+        held.feed_rest();
+        drop(held.stdin);
+        let run = held
+            .running
+            .ends_within(Duration::from_secs(30))
+            .exits(1)
+            .says("items")
+            .says("NOT complete");
+        let rows = desk.rows(&server, "items").unwrap_or(0);
+        assert_eq!(rows % CHUNK, 0, "half a chunk: {rows}\n{}", run.stderr);
+        assert_same_settings(&before, &server);
+    }
+}
+
+/// A file system of its own, small enough to fill; it is unmounted when the value is dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(megabytes: u32) -> Self {
+        let folder = tempfile::Builder::new().prefix("full").tempdir().unwrap();
+        let size = format!("size={megabytes}m,mode=0755");
+        let status = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(folder.path())
+            .status()
+            .unwrap();
+        assert!(
+            status.success(),
+            "a small file system can only be mounted as root"
+        );
+        Self(folder)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount")
+            .arg("--lazy")
+            .arg(self.0.path())
+            .status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_said_and_settings_are_put_back() {
+    let disk = SmallDisk::mount(160);
+    let cache = servers::sandbox().state_dir().join("cache");
+    let sandbox = Sandbox::new(disk.0.path()).with_cache_dir(cache);
+    let options = StartOptions::new(ServerKind::MariaDb1011)
+        .option("innodb_log_file_size", "8M")
+        .option("innodb_temp_data_file_path", "ibtmp1:1M:autoextend");
+    let server = sandbox.start_ephemeral(&options).unwrap();
+    let before = settings(&server);
+    let desk = Desk::new();
+    let text = dump(&table("items", 1_200_000));
+    let file = desk.file("dump.sql", &text);
+    let run = desk
+        .load(&file, &server, &["--durability", "relaxed"])
+        .exits(1)
+        .says("items")
+        .says("NOT complete")
+        .says("disk is full");
+    let rows = desk.rows(&server, "items").unwrap();
+    let said = run.stdout.replace(',', "");
+    assert!(
+        said.contains(&format!("items: {rows} ")),
+        "{rows} rows are there, the summary says\n{}",
+        run.stdout
+    );
+    assert_same_settings(&before, &server);
+}

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -48,9 +48,21 @@ pub fn table(name: &str, rows: u64) -> String {
          PRIMARY KEY (`id`),\n  KEY `name` (`name`),\n  KEY `n` (`n`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;\nLOCK TABLES `{name}` WRITE;\n"
     );
     for id in 1..=rows {
-        let start = if id % 500 == 1 { format!("INSERT INTO `{name}` VALUES\n") } else { String::new() };
-        let end = if id % 500 == 0 || id == rows { ";\n" } else { ",\n" };
-        let _ = write!(text, "{start}({id},'it\\'s; number {id} -- of \\\\ some rows, which are not short',{}){end}", id * 7919 % 10_007);
+        let start = if id % 500 == 1 {
+            format!("INSERT INTO `{name}` VALUES\n")
+        } else {
+            String::new()
+        };
+        let end = if id % 500 == 0 || id == rows {
+            ";\n"
+        } else {
+            ",\n"
+        };
+        let _ = write!(
+            text,
+            "{start}({id},'it\\'s; number {id} -- of \\\\ some rows, which are not short',{}){end}",
+            id * 7919 % 10_007
+        );
     }
     text.push_str("UNLOCK TABLES;\n");
     text
@@ -73,7 +85,10 @@ impl Desk {
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let db = format!("f{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        Self { folder: tempfile::tempdir().expect("a temporary folder can be made"), db }
+        Self {
+            folder: tempfile::tempdir().expect("a temporary folder can be made"),
+            db,
+        }
     }
 
     /// Another database name on the same desk.
@@ -99,7 +114,11 @@ impl Desk {
 
     /// The file as a program like gzip makes it.
     pub fn compressed(&self, program: &str, path: &Path) -> Vec<u8> {
-        let output = Command::new(program).arg("-c").arg(path).output().expect("the compressor runs");
+        let output = Command::new(program)
+            .arg("-c")
+            .arg(path)
+            .output()
+            .expect("the compressor runs");
         assert!(output.status.success(), "{program} failed");
         output.stdout
     }
@@ -123,7 +142,14 @@ impl Desk {
 
     /// `refloat load SOURCE --to URL -D DB`, and more.
     pub fn load_command(&self, source: &Path, url: &str, more: &[&str]) -> Command {
-        let mut command = self.refloat([OsStr::new("load"), source.as_os_str(), OsStr::new("--to"), OsStr::new(url), OsStr::new("-D"), OsStr::new(&self.db)]);
+        let mut command = self.refloat([
+            OsStr::new("load"),
+            source.as_os_str(),
+            OsStr::new("--to"),
+            OsStr::new(url),
+            OsStr::new("-D"),
+            OsStr::new(&self.db),
+        ]);
         command.args(more);
         command
     }
@@ -146,19 +172,28 @@ impl Desk {
     /// Rows of a table of this desk; `None` when there is no such table.
     pub fn rows(&self, server: &Instance, table: &str) -> Option<u64> {
         let there = self.ask(server, &format!("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '@db' AND table_name = '{table}'"));
-        (there == "1").then(|| self.ask(server, &format!("SELECT COUNT(*) FROM @db.`{table}`")).parse().expect("a count is a number"))
+        (there == "1").then(|| {
+            self.ask(server, &format!("SELECT COUNT(*) FROM @db.`{table}`"))
+                .parse()
+                .expect("a count is a number")
+        })
     }
 
     /// Tables in this desk's database; 0 when it does not exist.
     pub fn tables(&self, server: &Instance) -> u64 {
-        let count = self.ask(server, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '@db'");
+        let count = self.ask(
+            server,
+            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '@db'",
+        );
         count.parse().expect("a count is a number")
     }
 }
 
 /// Asks the server with its own client.
 pub fn ask(server: &Instance, sql: &str) -> String {
-    server.query(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    server
+        .query(sql)
+        .unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
 /// The server that tests share, by kind.
@@ -168,7 +203,13 @@ pub fn shared(kind: ServerKind) -> &'static Instance {
 
 /// All settings of a server that a load could leave changed.
 pub fn settings(server: &Instance) -> BTreeMap<String, String> {
-    let moving = ["gtid", "timestamp", "innodb_undo_log_truncate_now", "innodb_buffer_pool_load", "rpl_semi_sync"];
+    let moving = [
+        "gtid",
+        "timestamp",
+        "innodb_undo_log_truncate_now",
+        "innodb_buffer_pool_load",
+        "rpl_semi_sync",
+    ];
     let mut all: BTreeMap<String, String> = ask(server, "SHOW GLOBAL VARIABLES")
         .lines()
         .map(|line| line.split_once('\t').unwrap_or((line, "")))
@@ -184,8 +225,15 @@ pub fn settings(server: &Instance) -> BTreeMap<String, String> {
 #[track_caller]
 pub fn assert_same_settings(before: &BTreeMap<String, String>, server: &Instance) {
     let after = settings(server);
-    let differing: Vec<_> = before.iter().filter(|(name, value)| after.get(*name) != Some(value)).map(|(name, value)| (name, value, after.get(name))).collect();
-    assert!(differing.is_empty(), "settings left changed (name, before, after): {differing:?}");
+    let differing: Vec<_> = before
+        .iter()
+        .filter(|(name, value)| after.get(*name) != Some(value))
+        .map(|(name, value)| (name, value, after.get(name)))
+        .collect();
+    assert!(
+        differing.is_empty(),
+        "settings left changed (name, before, after): {differing:?}"
+    );
 }
 
 /// What a run of the program left behind.
@@ -210,21 +258,37 @@ impl Run {
     /// Asserts the exit code, and shows everything when it is another.
     #[track_caller]
     pub fn exits(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        assert_eq!(
+            self.code,
+            Some(code),
+            "stdout:\n{}\nstderr:\n{}",
+            self.stdout,
+            self.stderr
+        );
         self
     }
 
     /// Asserts that the run said this, on either stream.
     #[track_caller]
     pub fn says(self, text: &str) -> Self {
-        assert!(self.stdout.contains(text) || self.stderr.contains(text), "«{text}» is missing in\nstdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        assert!(
+            self.stdout.contains(text) || self.stderr.contains(text),
+            "«{text}» is missing in\nstdout:\n{}\nstderr:\n{}",
+            self.stdout,
+            self.stderr
+        );
         self
     }
 
     /// Asserts that the run did not say this.
     #[track_caller]
     pub fn never_says(self, text: &str) -> Self {
-        assert!(!self.stdout.contains(text) && !self.stderr.contains(text), "«{text}» is in\nstdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        assert!(
+            !self.stdout.contains(text) && !self.stderr.contains(text),
+            "«{text}» is in\nstdout:\n{}\nstderr:\n{}",
+            self.stdout,
+            self.stderr
+        );
         self
     }
 }
@@ -235,8 +299,14 @@ pub fn finish(mut command: Command) -> Run {
 }
 
 /// Runs to the end with these bytes on standard input.
-pub fn finish_with_input(mut command: Command, write: impl FnOnce(&mut dyn std::io::Write) + Send) -> Run {
-    let mut child = command.stdin(Stdio::piped()).spawn().expect("the program can be started");
+pub fn finish_with_input(
+    mut command: Command,
+    write: impl FnOnce(&mut dyn std::io::Write) + Send,
+) -> Run {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the program can be started");
     let mut stdin = child.stdin.take().expect("stdin is a pipe");
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -255,14 +325,30 @@ impl Running {
         Self(Some(command.spawn().expect("the program can be started")))
     }
 
+    /// [`Running::start`] with a pipe as standard input.
+    pub fn start_with_stdin(mut command: Command) -> (Self, ChildStdin) {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("the program can be started");
+        let stdin = child.stdin.take().expect("stdin is a pipe");
+        (Self(Some(child)), stdin)
+    }
+
     pub fn pid(&self) -> u32 {
         self.0.as_ref().map_or(0, Child::id)
     }
 
     /// Sends a signal by its name.
     pub fn signal(&self, name: &str) {
-        let status = Command::new("kill").args([format!("-{name}"), self.pid().to_string()]).status().expect("kill runs");
-        assert!(status.success(), "the program was gone before signal {name}");
+        let status = Command::new("kill")
+            .args([format!("-{name}"), self.pid().to_string()])
+            .status()
+            .expect("kill runs");
+        assert!(
+            status.success(),
+            "the program was gone before signal {name}"
+        );
     }
 
     /// Waits for the end, for at most `limit`.
@@ -270,19 +356,31 @@ impl Running {
     pub fn ends_within(mut self, limit: Duration) -> Run {
         let started = Instant::now();
         let mut child = self.0.take().expect("a program is waited for once");
-        while child.try_wait().expect("the program can be waited for").is_none() {
+        while child
+            .try_wait()
+            .expect("the program can be waited for")
+            .is_none()
+        {
             if started.elapsed() > limit {
                 let _ = child.kill();
                 let run = Run::from(child.wait_with_output().expect("the program ends"));
-                panic!("still running after {limit:?}\nstdout:\n{}\nstderr:\n{}", run.stdout, run.stderr);
+                panic!(
+                    "still running after {limit:?}\nstdout:\n{}\nstderr:\n{}",
+                    run.stdout, run.stderr
+                );
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        child.wait_with_output().expect("the program has ended").into()
+        child
+            .wait_with_output()
+            .expect("the program has ended")
+            .into()
     }
 
     pub fn has_ended(&mut self) -> bool {
-        self.0.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
+        self.0
+            .as_mut()
+            .is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
     }
 }
 

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use refloat_sandbox::{Instance, ServerKind};
 use refloat_testkit::servers;
 
-use crate::support::{BOTH, Desk, ask, assert_same_settings, dump, finish, settings, shared, table};
+use crate::support::{
+    BOTH, Desk, ask, assert_same_settings, dump, finish, settings, shared, table,
+};
 
 /// The server's address for another account.
 fn url_of(server: &Instance, user: &str) -> String {
@@ -16,7 +18,20 @@ fn url_of(server: &Instance, user: &str) -> String {
 
 #[test]
 fn all_missing_privileges_are_named_before_anything_is_touched() {
-    let all = ["SELECT", "INSERT", "CREATE", "DROP", "ALTER", "INDEX", "REFERENCES", "TRIGGER", "CREATE VIEW", "CREATE ROUTINE", "ALTER ROUTINE", "EVENT"];
+    let all = [
+        "SELECT",
+        "INSERT",
+        "CREATE",
+        "DROP",
+        "ALTER",
+        "INDEX",
+        "REFERENCES",
+        "TRIGGER",
+        "CREATE VIEW",
+        "CREATE ROUTINE",
+        "ALTER ROUTINE",
+        "EVENT",
+    ];
     let body = format!(
         "{}/*!50001 CREATE VIEW `v` AS SELECT 1 AS `a` */;\nDELIMITER ;;\nCREATE TRIGGER `tr` BEFORE UPDATE ON `items` FOR EACH ROW SET NEW.n = 1 ;;\n\
          CREATE PROCEDURE `p`() BEGIN SELECT 1; END ;;\nCREATE EVENT `e` ON SCHEDULE EVERY 1 YEAR DO SELECT 1 ;;\nDELIMITER ;\n",
@@ -28,23 +43,57 @@ fn all_missing_privileges_are_named_before_anything_is_touched() {
         let user = format!("p_{}", desk.db);
         ask(server, &format!("CREATE USER {user}@'%'"));
         let file = desk.file("dump.sql", dump(&body));
-        for missing in [&all[..1], &all[1..2], &all[3..6], &all[6..8], &all[8..], &all[..]] {
+        for missing in [
+            &all[..1],
+            &all[1..2],
+            &all[3..6],
+            &all[6..8],
+            &all[8..],
+            &all[..],
+        ] {
             desk.next();
-            let granted: Vec<&str> = all.iter().copied().filter(|one| !missing.contains(one)).collect();
+            let granted: Vec<&str> = all
+                .iter()
+                .copied()
+                .filter(|one| !missing.contains(one))
+                .collect();
             if !granted.is_empty() {
-                ask(server, &format!("GRANT {} ON {}.* TO {user}@'%'", granted.join(", "), desk.db));
+                ask(
+                    server,
+                    &format!(
+                        "GRANT {} ON {}.* TO {user}@'%'",
+                        granted.join(", "),
+                        desk.db
+                    ),
+                );
             }
-            let mut run = finish(desk.load_command(&file, &url_of(server, &user), &[])).exits(3).says("nothing was touched").says(&desk.db);
+            let mut run = finish(desk.load_command(&file, &url_of(server, &user), &[]))
+                .exits(3)
+                .says("nothing was touched")
+                .says(&desk.db);
             for privilege in missing {
                 run = run.says(privilege);
             }
-            assert_eq!(desk.ask(server, "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name='@db'"), "0");
+            assert_eq!(
+                desk.ask(
+                    server,
+                    "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name='@db'"
+                ),
+                "0"
+            );
             // The hint is a statement that can be pasted.
-            let grant = run.stderr.lines().find_map(|line| line.strip_prefix("hint: GRANT")).unwrap_or_else(|| panic!("no GRANT in {}", run.stderr));
+            let grant = run
+                .stderr
+                .lines()
+                .find_map(|line| line.strip_prefix("hint: GRANT"))
+                .unwrap_or_else(|| panic!("no GRANT in {}", run.stderr));
             ask(server, &format!("GRANT{}", grant.trim_end_matches(';')));
             // A trigger or routine of an account without SUPER needs this where the binary log is on.
             let command = desk.load_command(&file, &url_of(server, &user), &[]);
-            let trusted = ask(server, "SELECT @@log_bin = 0 OR @@log_bin_trust_function_creators");
+            let trusted = ask(
+                server,
+                "SELECT @@log_bin = 0 OR @@log_bin_trust_function_creators",
+            );
             let run = finish(command);
             if trusted == "1" {
                 run.exits(0);
@@ -66,9 +115,16 @@ fn an_account_with_no_more_than_it_needs_loads_by_every_path() {
         ask(server, &format!("CREATE USER {user}@'%'"));
         for path in ["auto", "load-data", "insert"] {
             desk.next();
-            ask(server, &format!("GRANT SELECT, INSERT, CREATE, DROP, ALTER, INDEX, REFERENCES ON {}.* TO {user}@'%'", desk.db));
+            ask(
+                server,
+                &format!(
+                    "GRANT SELECT, INSERT, CREATE, DROP, ALTER, INDEX, REFERENCES ON {}.* TO {user}@'%'",
+                    desk.db
+                ),
+            );
             let file = desk.file("dump.sql", dump(&table("items", 1000)));
-            finish(desk.load_command(&file, &url_of(server, &user), &["--write-path", path])).exits(0);
+            finish(desk.load_command(&file, &url_of(server, &user), &["--write-path", path]))
+                .exits(0);
             assert_eq!(desk.rows(server, "items"), Some(1000));
         }
         ask(server, &format!("DROP USER {user}@'%'"));
@@ -92,17 +148,38 @@ fn what_is_there_already_is_not_touched_unless_asked() {
         make(&desk);
         for source in [&plain, &packed] {
             let run = desk.load(source, server, &[]).exits(3);
-            run.says(&desk.db).says("is not empty").says("items").says("--replace").says("--append");
-            assert_eq!(desk.ask(server, "SELECT a FROM @db.items"), "7", "it was touched");
+            run.says(&desk.db)
+                .says("is not empty")
+                .says("items")
+                .says("--replace")
+                .says("--append");
+            assert_eq!(
+                desk.ask(server, "SELECT a FROM @db.items"),
+                "7",
+                "it was touched"
+            );
         }
         // Another definition cannot be added to.
-        desk.load(&plain, server, &["--append"]).exits(3).says("another definition");
-        assert_eq!(desk.ask(server, "SELECT a FROM @db.items"), "7", "it was touched");
+        desk.load(&plain, server, &["--append"])
+            .exits(3)
+            .says("another definition");
+        assert_eq!(
+            desk.ask(server, "SELECT a FROM @db.items"),
+            "7",
+            "it was touched"
+        );
         desk.load(&plain, server, &["--replace"]).exits(0);
         assert_eq!(desk.rows(server, "items"), Some(30));
-        assert_eq!(desk.rows(server, "other"), Some(0), "a table that the dump does not hold stays");
+        assert_eq!(
+            desk.rows(server, "other"),
+            Some(0),
+            "a table that the dump does not hold stays"
+        );
         // The same definition can be added to, but for the keys that are there.
-        desk.load(&plain, server, &["--append"]).exits(1).says("1062").says("dump.sql");
+        desk.load(&plain, server, &["--append"])
+            .exits(1)
+            .says("1062")
+            .says("dump.sql");
         assert_eq!(desk.rows(server, "items"), Some(30));
         desk.ask(server, "DELETE FROM @db.items WHERE id <= 30");
         desk.ask(server, "INSERT INTO @db.items VALUES (100,'x',1)");
@@ -110,8 +187,13 @@ fn what_is_there_already_is_not_touched_unless_asked() {
         assert_eq!(desk.rows(server, "items"), Some(31));
         // Rows would fire a trigger that the dump knows nothing of.
         desk.ask(server, "DELETE FROM @db.items");
-        desk.ask(server, "CREATE TRIGGER @db.tr BEFORE INSERT ON @db.items FOR EACH ROW SET NEW.n = 0");
-        desk.load(&plain, server, &["--append"]).exits(3).says("trigger");
+        desk.ask(
+            server,
+            "CREATE TRIGGER @db.tr BEFORE INSERT ON @db.items FOR EACH ROW SET NEW.n = 0",
+        );
+        desk.load(&plain, server, &["--append"])
+            .exits(3)
+            .says("trigger");
         assert_eq!(desk.rows(server, "items"), Some(0));
         desk.next();
     }
@@ -124,19 +206,32 @@ fn a_server_with_other_databases_keeps_its_durability_unless_asked() {
         let mut desk = Desk::new();
         let file = desk.file("dump.sql", dump(&table("items", 3000)));
         let before = settings(&server);
-        desk.load(&file, &server, &["--durability", "keep"]).exits(0).says("nothing was changed on the server");
+        desk.load(&file, &server, &["--durability", "keep"])
+            .exits(0)
+            .says("nothing was changed on the server");
         desk.ask(&server, "DROP DATABASE @db");
         // The server holds nothing else now.
-        desk.load(&file, &server, &[]).exits(0).says("innodb_flush_log_at_trx_commit: 1 -> ").says("all put back");
+        desk.load(&file, &server, &[])
+            .exits(0)
+            .says("innodb_flush_log_at_trx_commit: 1 -> ")
+            .says("all put back");
         assert_same_settings(&before, &server);
         desk.next();
         // Now it holds the first database.
-        desk.load(&file, &server, &[]).exits(0).says("nothing was changed on the server");
+        desk.load(&file, &server, &[])
+            .exits(0)
+            .says("nothing was changed on the server");
         desk.next();
-        desk.load(&file, &server, &["--durability", "relaxed"]).exits(0).says("innodb_flush_log_at_trx_commit: 1 -> ").says("all put back");
+        desk.load(&file, &server, &["--durability", "relaxed"])
+            .exits(0)
+            .says("innodb_flush_log_at_trx_commit: 1 -> ")
+            .says("all put back");
         assert_same_settings(&before, &server);
         desk.next();
-        let run = desk.load(&file, &server, &["--durability", "disposable"]).exits(0).says("all put back");
+        let run = desk
+            .load(&file, &server, &["--durability", "disposable"])
+            .exits(0)
+            .says("all put back");
         if !kind.is_mariadb() {
             run.says("redo");
         }
@@ -146,16 +241,25 @@ fn a_server_with_other_databases_keeps_its_durability_unless_asked() {
 
 #[test]
 fn a_read_only_server_is_refused() {
-    let server = servers::start(&refloat_sandbox::StartOptions::new(ServerKind::MySql97).option("super_read_only", "1"));
+    let server = servers::start(
+        &refloat_sandbox::StartOptions::new(ServerKind::MySql97).option("super_read_only", "1"),
+    );
     let desk = Desk::new();
-    desk.load_text(dump(&table("items", 5)), &server, &[]).exits(3).says("read-only").says("hint: ");
+    desk.load_text(dump(&table("items", 5)), &server, &[])
+        .exits(3)
+        .says("read-only")
+        .says("hint: ");
     drop(server);
-    let server = servers::start(&refloat_sandbox::StartOptions::new(ServerKind::MariaDb1011).option("read_only", "1"));
+    let server = servers::start(
+        &refloat_sandbox::StartOptions::new(ServerKind::MariaDb1011).option("read_only", "1"),
+    );
     ask(&server, "CREATE USER w@'%'");
     ask(&server, "GRANT ALL ON *.* TO w@'%'");
     ask(&server, "REVOKE SUPER, READ_ONLY ADMIN ON *.* FROM w@'%'");
     let file = desk.file("dump.sql", dump(&table("items", 5)));
-    finish(desk.load_command(&file, &url_of(&server, "w"), &[])).exits(3).says("read-only");
+    finish(desk.load_command(&file, &url_of(&server, "w"), &[]))
+        .exits(3)
+        .says("read-only");
 }
 
 /// Forwards the first connection to one server and all others to another, as a load balancer in the way would.
@@ -166,9 +270,18 @@ fn switching_forwarder(first: u16, rest: u16) -> u16 {
     std::thread::spawn(move || {
         for client in listener.incoming() {
             let Ok(client) = client else { continue };
-            let target = if count.fetch_add(1, Ordering::Relaxed) == 0 { first } else { rest };
-            let Ok(server) = TcpStream::connect(("127.0.0.1", target)) else { continue };
-            for (mut from, mut to) in [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)] {
+            let target = if count.fetch_add(1, Ordering::Relaxed) == 0 {
+                first
+            } else {
+                rest
+            };
+            let Ok(server) = TcpStream::connect(("127.0.0.1", target)) else {
+                continue;
+            };
+            for (mut from, mut to) in [
+                (client.try_clone().unwrap(), server.try_clone().unwrap()),
+                (server, client),
+            ] {
                 std::thread::spawn(move || {
                     let _ = std::io::copy(&mut from, &mut to);
                     let _ = to.shutdown(Shutdown::Write);
@@ -186,7 +299,8 @@ fn connections_that_reach_another_server_are_refused() {
     let desk = Desk::new();
     let port = switching_forwarder(one.port(), other.port());
     let file = desk.file("dump.sql", dump(&table("items", 2000)));
-    let run = finish(desk.load_command(&file, &format!("mysql://root@127.0.0.1:{port}/"), &[])).exits(1);
+    let run =
+        finish(desk.load_command(&file, &format!("mysql://root@127.0.0.1:{port}/"), &[])).exits(1);
     run.says("another server");
     assert_eq!(desk.tables(&other), 0, "rows went to the wrong server");
 }

@@ -47,7 +47,8 @@ impl AppliedSettings {
             skipped: Vec::new(),
             left_to: None,
         };
-        if plan.changes.is_empty() {
+        // A run that changes nothing itself still puts back what a dead one left.
+        if plan.changes.is_empty() && !applied.something_left(conn) {
             return Ok(applied);
         }
         let locked = conn.query_value(format!("SELECT GET_LOCK('{LOCK}', {LOCK_WAIT})"))?;
@@ -72,7 +73,11 @@ impl AppliedSettings {
         events: &Events,
     ) -> Result<(), SettingsError> {
         let server = ServerMark::of(conn)?;
-        if let Some(other) = self.make_way(conn, &server, events)? {
+        let in_the_way = self.make_way(conn, &server, events)?;
+        if plan.changes.is_empty() {
+            return Ok(());
+        }
+        if let Some(other) = in_the_way {
             let why = format!(
                 "run {} has changed settings on this server and may still work",
                 other.journal.run
@@ -172,6 +177,26 @@ impl AppliedSettings {
             entry.applied = Some(got);
         }
         Ok(())
+    }
+
+    /// Whether a dead run left changes on this server, as far as this account may see.
+    fn something_left(&self, conn: &mut Connection) -> bool {
+        let dead =
+            |other: &OpenRun| other.journal.run != *self.dir.id() && other.alive == Some(false);
+        if journal::list_on_server(conn).is_ok_and(|open| open.iter().any(dead)) {
+            return true;
+        }
+        let Some(state) = self.dir.path().parent().and_then(|p| p.parent()) else {
+            return false;
+        };
+        let Ok(open) = journal::list(state) else {
+            return false;
+        };
+        open.iter().any(dead)
+            && ServerMark::of(conn).is_ok_and(|here| {
+                open.iter()
+                    .any(|other| dead(other) && other.journal.server.same_server(&here))
+            })
     }
 
     /// Puts back what dead runs left; returns a run that is in the way.

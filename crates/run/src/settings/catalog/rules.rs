@@ -141,9 +141,15 @@ impl Planner<'_> {
         if now * files >= wanted {
             return;
         }
-        let small = self.hints.dump_bytes.is_some_and(|bytes| bytes < REDO_WORTH_MARIADB);
+        let small = self
+            .hints
+            .dump_bytes
+            .is_some_and(|bytes| bytes < REDO_WORTH_MARIADB);
         if self.facts.vendor == Vendor::MariaDb && small {
-            self.skip(name, "the dump is too small to win back the time that resizing takes");
+            self.skip(
+                name,
+                "the dump is too small to win back the time that resizing takes",
+            );
             return;
         }
         let fixed = self.facts.startup_only.contains(name)

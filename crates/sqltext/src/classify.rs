@@ -232,8 +232,11 @@ pub fn classify(text: &[u8], mode: LexMode) -> StatementKind {
         };
         if let Some(start) = start {
             let rest = classify_from(text, start, mode);
-            if !matches!(rest, StatementKind::Other | StatementKind::Empty)
-                && discriminant(&rest) != discriminant(&kind)
+            // A query changes nothing; `WITH CASCADED CHECK OPTION` at the end of a view looks like one.
+            if !matches!(
+                rest,
+                StatementKind::Other | StatementKind::Empty | StatementKind::Select
+            ) && discriminant(&rest) != discriminant(&kind)
             {
                 return StatementKind::Dangerous(Danger::Ambiguous);
             }

@@ -125,6 +125,20 @@ impl Session {
         self.get("sql_mode").is_some_and(|mode| mode.split(',').any(|one| one.eq_ignore_ascii_case(word)))
     }
 
+    /// Whether the dump's own session refuses what it would otherwise change with a warning.
+    pub fn is_strict(&self) -> bool {
+        self.has_mode("STRICT_ALL_TABLES") || self.has_mode("STRICT_TRANS_TABLES") || self.has_mode("TRADITIONAL")
+    }
+
+    /// The `sql_mode` of a writer without its strictness: the dump's own, with dates kept as they are.
+    pub fn lenient_mode(&self) -> String {
+        let mut mode = self.get("sql_mode").unwrap_or_default().to_owned();
+        if !self.has_mode("ALLOW_INVALID_DATES") {
+            mode.push_str(if mode.is_empty() { "ALLOW_INVALID_DATES" } else { ",ALLOW_INVALID_DATES" });
+        }
+        mode
+    }
+
     /// Whether foreign keys are checked for the dump's rows.
     pub fn foreign_key_checks(&self) -> bool {
         matches!(self.get("foreign_key_checks"), Some("1" | "ON"))

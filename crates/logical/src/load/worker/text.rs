@@ -3,9 +3,16 @@
 use std::time::Instant;
 
 use refloat_sqltext::InsertVerb;
+use refloat_wire::{OkInfo, Vendor};
 
 use super::{Attempt, Worker, Written};
 use crate::load::chunk::{Chunk, Piece};
+use crate::load::outcome::LoadWarning;
+
+/// `ER_WARNING_NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN`: the server computes the column and leaves the dump's value out.
+const GENERATED_VALUE_IGNORED: u16 = 1906;
+/// Warnings that a session can keep and a statement can count.
+const WARNINGS_MAX: u64 = 65_535;
 
 impl Worker {
     /// Sends every piece as a statement.
@@ -35,13 +42,25 @@ impl Worker {
             }
             return Err(Attempt::RowTooLarge { offset: piece.offset, line: piece.line, size });
         }
+        let computed = self.computed_columns(chunk);
+        if row_count > 1 && computed * row_count > WARNINGS_MAX / 2 {
+            return self.insert_halves(chunk, piece, rows);
+        }
         self.text.clear();
+        if computed > 0 {
+            let mode = chunk.session.lenient_mode().replace('\'', "''");
+            self.text.extend_from_slice(format!("SET STATEMENT sql_mode = '{mode}', max_error_count = {WARNINGS_MAX} FOR ").as_bytes());
+        }
         self.text.extend_from_slice(head);
         self.text.extend_from_slice(rows);
         let waiting = Instant::now();
         let ok = self.conn.exec(&self.text)?;
         self.ctx.note_server_wait(waiting);
-        self.ctx.judge(&mut self.conn, &chunk.table, chunk.header.verb, &ok)?;
+        if computed > 0 {
+            self.judge_computed(chunk, &ok)?;
+        } else {
+            self.ctx.judge(&mut self.conn, &chunk.table, chunk.header.verb, &ok)?;
+        }
         Ok(match chunk.header.verb {
             InsertVerb::Insert => Written { rows: ok.affected_rows, ignored: 0 },
             InsertVerb::InsertIgnore => {
@@ -50,6 +69,37 @@ impl Worker {
             // A replaced row counts twice in affected_rows; how many are left is counted at the end.
             InsertVerb::Replace => Written { rows: row_count, ignored: 0 },
         })
+    }
+
+    /// Columns that the rows have values for and the server computes itself. MariaDB's dump tool writes them, and the
+    /// server leaves them out with a warning, unless it is strict; a dump whose own session is strict is refused, as
+    /// everywhere.
+    fn computed_columns(&self, chunk: &Chunk) -> u64 {
+        if self.conn.server().vendor != Vendor::MariaDb || chunk.session.is_strict() {
+            return 0;
+        }
+        let Some(layout) = chunk.table.layout() else { return 0 };
+        let targets = layout.targets(chunk.header.columns.as_deref()).unwrap_or_default();
+        targets.iter().filter(|&&index| layout.columns[index].generated).count() as u64
+    }
+
+    /// Without strictness every warning but those about computed columns is a value that is not as the dump has it.
+    fn judge_computed(&mut self, chunk: &Chunk, ok: &OkInfo) -> Result<(), Attempt> {
+        if ok.warnings == 0 {
+            return Ok(());
+        }
+        let warnings = self.conn.warnings()?;
+        if warnings.len() < usize::from(ok.warnings) {
+            return Err(Attempt::NotExact(format!("of {} warnings the server kept {}", ok.warnings, warnings.len())));
+        }
+        for warning in warnings.into_iter().filter(|warning| warning.code != GENERATED_VALUE_IGNORED) {
+            match chunk.header.verb {
+                InsertVerb::InsertIgnore if warning.code == 1062 => {}
+                InsertVerb::InsertIgnore => self.ctx.warn(LoadWarning { about: chunk.table.label(), code: warning.code, message: warning.message }),
+                _ => return Err(Attempt::NotExact(warning.message)),
+            }
+        }
+        Ok(())
     }
 
     fn insert_halves(&mut self, chunk: &Chunk, piece: &Piece, rows: &[u8]) -> Result<Written, Attempt> {

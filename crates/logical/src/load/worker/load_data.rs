@@ -54,6 +54,10 @@ impl Worker {
         let targets = layout.as_ref().and_then(|layout| layout.targets(chunk.header.columns.as_deref()));
         let (Some(layout), Some(targets)) = (layout, targets) else { return self.write_text(chunk) };
         let unknown = chunk.header.verb != InsertVerb::Insert || targets.iter().any(|&index| layout.columns[index].generated);
+        // MySQL reads the text in the dump's character set, also for columns without one: bytes that begin a character there and
+        // do not complete it swallow the escape behind them (seen with 0xE05C27 in a BLOB), and no count or warning tells.
+        let bytes = targets.iter().any(|&index| matches!(layout.columns[index].class, ColumnClass::Bytes | ColumnClass::Bit));
+        let unknown = unknown || bytes;
         if unknown || targets.is_empty() {
             return self.write_text(chunk);
         }

@@ -26,7 +26,7 @@ use super::outcome::{Bounded, LoadOutcome, OrphanRows, TableOutcome};
 use super::queue::Queue;
 use super::session::{Session, Tracker};
 
-pub use registry::{Entry, TableKey};
+pub use registry::{Entry, SHOW_TIME_ZONE, TableKey};
 
 /// Bytes of decompressed text read at a time.
 const BLOCK_BYTES: usize = 4 << 20;

@@ -137,6 +137,7 @@ pub struct Table {
     ignored: AtomicU64,
     encode_failures: AtomicU64,
     replaced: AtomicBool,
+    uncounted: AtomicBool,
     progress: Mutex<Option<TableProgress>>,
     deferral: Mutex<Deferral>,
     built: AtomicU64,
@@ -168,6 +169,7 @@ impl Table {
             ignored: AtomicU64::new(0),
             encode_failures: AtomicU64::new(0),
             replaced: AtomicBool::new(false),
+            uncounted: AtomicBool::new(false),
             progress: Mutex::new(None),
             deferral: Mutex::default(),
             built: AtomicU64::new(0),
@@ -240,6 +242,16 @@ impl Table {
     /// Notes that rows came by `REPLACE`: how many are left cannot be told from how many were sent.
     pub fn note_replaced(&self) {
         self.replaced.store(true, Ordering::Relaxed);
+    }
+
+    /// A statement has run that may have added or removed rows without their being counted.
+    pub fn note_uncounted(&self) {
+        self.uncounted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the rows that are there cannot be told from those that were sent.
+    pub fn is_uncounted(&self) -> bool {
+        self.uncounted.load(Ordering::Relaxed)
     }
 
     /// Whether rows came by `REPLACE`.

@@ -31,6 +31,24 @@ impl Conductor<'_> {
         self.session().map(drop)
     }
 
+    /// Takes definitions as they are now, after the dump itself changed one; a table that is no longer there is not proven.
+    pub(super) fn look_again(&mut self) -> Result<(), LoadError> {
+        for index in 0..self.entries.len() {
+            if self.entries[index].dropped {
+                continue;
+            }
+            let table = Arc::clone(&self.entries[index].table);
+            match self.show_create(&table) {
+                Ok((_, print)) if self.entries[index].definition.is_some() => self.entries[index].definition = Some(print),
+                Ok(_) => {}
+                // ER_NO_SUCH_TABLE: it has another name now.
+                Err(LoadError::Server { source, .. }) if source.server_code() == Some(1146) => self.forget(&(table.db.clone(), table.name.clone())),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Finishes everything that the dump has asked for so far: rows, indexes, foreign keys, triggers, events.
     pub(super) fn settle(&mut self) -> Result<(), LoadError> {
         self.finish_current()?;

@@ -18,6 +18,9 @@ const SYSTEM_DATABASES: &[&str] = &["mysql", "sys", "information_schema", "perfo
 /// Names shown when a database is not empty.
 const NAMES_SHOWN: usize = 5;
 
+/// Set before a definition is read to be compared: defaults of `TIMESTAMP` columns are shown in the session's time zone.
+pub const SHOW_TIME_ZONE: &str = "SET SESSION time_zone = '+00:00'";
+
 /// Database and name.
 pub type TableKey = (String, String);
 
@@ -213,7 +216,8 @@ impl Conductor<'_> {
             .map_err(|error| LoadError::server(format!("looking at table {}.{}", key.0, key.1), error))?;
         let mut rows_before = 0;
         if before.as_deref() != Some("0") {
-            if self.ctx.options.existing != ExistingPolicy::Append {
+            // Rows in a table that was not there before are the dump's own, by a statement that is not followed in detail.
+            if self.ctx.options.existing != ExistingPolicy::Append && self.existed(key) {
                 return Err(LoadError::Refused(vec![Refusal {
                     reason: format!("table {}.{} already holds rows, and the dump would add to them", key.0, key.1),
                     hint: "Use --append to add the dump's rows to those that are there.".to_owned(),
@@ -277,8 +281,10 @@ impl Conductor<'_> {
     pub(in crate::load) fn show_create(&mut self, table: &Table) -> Result<(String, u128), LoadError> {
         let result = self
             .catalog
-            .query(format!("SHOW CREATE TABLE {}", table.quoted()))
+            .exec(SHOW_TIME_ZONE)
+            .and_then(|_| self.catalog.query(format!("SHOW CREATE TABLE {}", table.quoted())))
             .map_err(|error| LoadError::server(format!("reading the definition of table {}", table.label()), error))?;
+        self.catalog_session = None;
         let text = result.str(0, 1).unwrap_or_default().to_owned();
         let print = crate::load::definition::fingerprint(&text);
         Ok((text, print))

@@ -16,7 +16,7 @@ use crate::load::worker::head;
 
 /// Warnings about definitions that say nothing about the result: deprecated syntax, names and modes, objects that a
 /// `DROP … IF EXISTS` did not find or a `CREATE … IF NOT EXISTS` did.
-const HARMLESS_WARNINGS: &[u16] = &[1007, 1008, 1050, 1051, 1105, 1287, 1305, 1360, 1681, 3135, 3719, 3778, 4092];
+const HARMLESS_WARNINGS: &[u16] = &[1007, 1008, 1050, 1051, 1105, 1287, 1305, 1360, 1681, 1831, 3135, 3719, 3778, 4079, 4092];
 
 impl Conductor<'_> {
     pub(super) fn statement(&mut self, kind: &StatementKind, text: &[u8], item: &Item) -> Result<(), LoadError> {
@@ -54,7 +54,19 @@ impl Conductor<'_> {
             StatementKind::SetGlobal => self.class(StatementClass::Global, text, item),
             StatementKind::SetGtidPurged => self.class(StatementClass::GtidPurged, text, item),
             StatementKind::Dangerous(danger) => self.refuse_statement(danger_reason(*danger), text, item),
-            _ => self.barrier(text, item),
+            StatementKind::Select | StatementKind::Maintenance => self.barrier(text, item),
+            StatementKind::AlterTable { .. } | StatementKind::RenameTable => {
+                self.barrier(text, item)?;
+                self.look_again()
+            }
+            _ => {
+                self.barrier(text, item)?;
+                // It may have added or removed rows of any table, and nobody has counted them.
+                for entry in &self.entries {
+                    entry.table.note_uncounted();
+                }
+                Ok(())
+            }
         }
     }
 

@@ -21,43 +21,25 @@ CREATE EVENT ev ON SCHEDULE AT '2037-01-01 00:00:00' ON COMPLETION PRESERVE DISA
 
 /// What is changed, and what the oracle must name.
 const MUTATIONS: &[(&str, &str)] = &[
-    (
-        "UPDATE t SET b = 0x00FE WHERE id = 1",
-        "rows of seen.t",
-    ),
+    ("UPDATE t SET b = 0x00FE WHERE id = 1", "rows of seen.t"),
     (
         "UPDATE pairs SET a = 3, b = 'z' WHERE a = 1",
         "rows of seen.pairs",
     ),
-    ("DELETE FROM pairs WHERE a = 1 LIMIT 1", "rows of seen.pairs"),
     (
-        "UPDATE t SET b = '' WHERE id = 3",
-        "rows of seen.t",
+        "DELETE FROM pairs WHERE a = 1 LIMIT 1",
+        "rows of seen.pairs",
     ),
-    (
-        "UPDATE t SET s = 'A' WHERE id = 1",
-        "rows of seen.t",
-    ),
-    (
-        "UPDATE t SET s = 'a ' WHERE id = 1",
-        "rows of seen.t",
-    ),
-    (
-        "UPDATE t SET f = 16777214 WHERE id = 3",
-        "rows of seen.t",
-    ),
+    ("UPDATE t SET b = '' WHERE id = 3", "rows of seen.t"),
+    ("UPDATE t SET s = 'A' WHERE id = 1", "rows of seen.t"),
+    ("UPDATE t SET s = 'a ' WHERE id = 1", "rows of seen.t"),
+    ("UPDATE t SET f = 16777214 WHERE id = 3", "rows of seen.t"),
     (
         "UPDATE t SET f = 1 WHERE id = 2; UPDATE t SET f = 0e0 WHERE id = 2",
         "rows of seen.t",
     ),
-    (
-        "UPDATE parts SET a = 'a', b = '#b'",
-        "rows of seen.parts",
-    ),
-    (
-        "ALTER TABLE t ALTER b SET DEFAULT 'y'",
-        "table seen.t",
-    ),
+    ("UPDATE parts SET a = 'a', b = '#b'", "rows of seen.parts"),
+    ("ALTER TABLE t ALTER b SET DEFAULT 'y'", "table seen.t"),
     ("ALTER TABLE t DROP KEY k", "table seen.t"),
     ("ALTER TABLE t AUTO_INCREMENT = 77", "table seen.t"),
     (
@@ -78,10 +60,7 @@ const MUTATIONS: &[(&str, &str)] = &[
         "procedure seen.p",
     ),
     ("ALTER EVENT ev ENABLE", "event seen.ev"),
-    (
-        "ALTER DATABASE seen CHARACTER SET latin1",
-        "database seen",
-    ),
+    ("ALTER DATABASE seen CHARACTER SET latin1", "database seen"),
     ("CREATE TABLE more (a INT)", "kind of seen.more"),
     ("CREATE DATABASE seen2", "database seen2"),
 ];
@@ -100,7 +79,10 @@ fn every_mutation_is_seen(kind: ServerKind) {
                     .unwrap_or_else(|error| panic!("{kind}: {statement}: {error}"));
             }
         };
-        run(&mut conn, "DROP DATABASE IF EXISTS seen; DROP DATABASE IF EXISTS seen2");
+        run(
+            &mut conn,
+            "DROP DATABASE IF EXISTS seen; DROP DATABASE IF EXISTS seen2",
+        );
         run(&mut conn, BEFORE);
         let before = Snapshot::take(&mut conn, Scope::default()).unwrap();
         let again = Snapshot::take(&mut conn, Scope::default()).unwrap();

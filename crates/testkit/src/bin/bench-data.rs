@@ -32,12 +32,22 @@ impl Numbers {
     /// Groups of digits with dashes, as sysbench fills its columns.
     fn digits(&mut self, out: &mut String, groups: usize) {
         for group in 0..groups {
-            let _ = write!(out, "{}{:011}", if group == 0 { "" } else { "-" }, self.below(100_000_000_000));
+            let _ = write!(
+                out,
+                "{}{:011}",
+                if group == 0 { "" } else { "-" },
+                self.below(100_000_000_000)
+            );
         }
     }
 
     fn date(&mut self, first_year: u64, years: u64) -> String {
-        format!("{}-{:02}-{:02}", first_year + self.below(years), 1 + self.below(12), 1 + self.below(28))
+        format!(
+            "{}-{:02}-{:02}",
+            first_year + self.below(years),
+            1 + self.below(12),
+            1 + self.below(28)
+        )
     }
 }
 
@@ -50,7 +60,11 @@ struct Inserts<'a, W> {
 
 impl<'a, W: Write> Inserts<'a, W> {
     fn new(out: &'a mut W, table: &'a str) -> Self {
-        Self { out, table, line: String::with_capacity(STATEMENT + 1000) }
+        Self {
+            out,
+            table,
+            line: String::with_capacity(STATEMENT + 1000),
+        }
     }
 
     fn row(&mut self, row: &str) -> io::Result<()> {
@@ -59,7 +73,11 @@ impl<'a, W: Write> Inserts<'a, W> {
         } else {
             let _ = write!(self.line, ",({row})");
         }
-        if self.line.len() >= STATEMENT { self.flush() } else { Ok(()) }
+        if self.line.len() >= STATEMENT {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -115,11 +133,68 @@ fn employees(out: &mut impl Write, scale: u64) -> io::Result<()> {
     let mut numbers = Numbers(0xe3b1);
     out.write_all(EMPLOYEES.as_bytes())?;
     let people = scale * 5000;
-    let departments = ["Development", "Finance", "Human Resources", "Marketing", "Production", "Quality", "Research", "Sales", "Service"];
-    let first = ["Georgi", "Bezalel", "Parto", "Chirstian", "Kyoichi", "Anneke", "Tzvetan", "Saniya", "Sumant", "Duangkaew", "Mary", "Zo\u{eb}"];
-    let last = ["Facello", "Simmel", "Bamford", "Koblick", "Maliniak", "Preusig", "Zielinski", "Kalloufi", "Peac", "Piveteau", "O\\'Brien", "M\u{fc}ller"];
-    let titles = ["Engineer", "Senior Engineer", "Staff", "Senior Staff", "Assistant Engineer", "Technique Leader", "Manager"];
-    let words = ["lorem", "ipsum", "dolor", "sit", "amet", "consectetur", "it\\'s", "\u{e9}t\u{e9}", "na\u{ef}ve", "\\\"quoted\\\"", "line\\nbreak", "tab\\\\t"];
+    let departments = [
+        "Development",
+        "Finance",
+        "Human Resources",
+        "Marketing",
+        "Production",
+        "Quality",
+        "Research",
+        "Sales",
+        "Service",
+    ];
+    let first = [
+        "Georgi",
+        "Bezalel",
+        "Parto",
+        "Chirstian",
+        "Kyoichi",
+        "Anneke",
+        "Tzvetan",
+        "Saniya",
+        "Sumant",
+        "Duangkaew",
+        "Mary",
+        "Zo\u{eb}",
+    ];
+    let last = [
+        "Facello",
+        "Simmel",
+        "Bamford",
+        "Koblick",
+        "Maliniak",
+        "Preusig",
+        "Zielinski",
+        "Kalloufi",
+        "Peac",
+        "Piveteau",
+        "O\\'Brien",
+        "M\u{fc}ller",
+    ];
+    let titles = [
+        "Engineer",
+        "Senior Engineer",
+        "Staff",
+        "Senior Staff",
+        "Assistant Engineer",
+        "Technique Leader",
+        "Manager",
+    ];
+    let words = [
+        "lorem",
+        "ipsum",
+        "dolor",
+        "sit",
+        "amet",
+        "consectetur",
+        "it\\'s",
+        "\u{e9}t\u{e9}",
+        "na\u{ef}ve",
+        "\\\"quoted\\\"",
+        "line\\nbreak",
+        "tab\\\\t",
+    ];
     let mut inserts = Inserts::new(out, "departments");
     for (index, name) in departments.iter().enumerate() {
         inserts.row(&format!("'d{:03}','{name}'", index + 1))?;
@@ -128,29 +203,55 @@ fn employees(out: &mut impl Write, scale: u64) -> io::Result<()> {
     let mut inserts = Inserts::new(out, "employees");
     for id in 1..=people {
         let (birth, hire) = (numbers.date(1950, 20), numbers.date(1985, 16));
-        inserts.row(&format!("{},'{birth}','{}','{}','{}','{hire}'", 10_000 + id, numbers.pick(&first), numbers.pick(&last), numbers.pick(&["M", "F"])))?;
+        inserts.row(&format!(
+            "{},'{birth}','{}','{}','{}','{hire}'",
+            10_000 + id,
+            numbers.pick(&first),
+            numbers.pick(&last),
+            numbers.pick(&["M", "F"])
+        ))?;
     }
     inserts.flush()?;
     let mut inserts = Inserts::new(out, "dept_emp");
     for id in 1..=people {
         let department = numbers.below(9);
         for more in 0..=u64::from(id % 10 == 0) {
-            inserts.row(&format!("{},'d{:03}','{}','9999-01-01'", 10_000 + id, 1 + (department + more) % 9, numbers.date(1985, 16)))?;
+            inserts.row(&format!(
+                "{},'d{:03}','{}','9999-01-01'",
+                10_000 + id,
+                1 + (department + more) % 9,
+                numbers.date(1985, 16)
+            ))?;
         }
     }
     inserts.flush()?;
     let mut inserts = Inserts::new(out, "titles");
     for id in 1..=people {
         for step in 0..1 + id % 2 {
-            let end = if step == 0 { "NULL".to_owned() } else { format!("'{}'", numbers.date(1995, 6)) };
-            inserts.row(&format!("{},'{}','{}',{end}", 10_000 + id, titles[((id + step) % 7) as usize], numbers.date(1985, 10)))?;
+            let end = if step == 0 {
+                "NULL".to_owned()
+            } else {
+                format!("'{}'", numbers.date(1995, 6))
+            };
+            inserts.row(&format!(
+                "{},'{}','{}',{end}",
+                10_000 + id,
+                titles[((id + step) % 7) as usize],
+                numbers.date(1985, 10)
+            ))?;
         }
     }
     inserts.flush()?;
     let mut inserts = Inserts::new(out, "salaries");
     for id in 1..=people {
         for year in 0..5 + id % 9 {
-            inserts.row(&format!("{},{},'{}-06-26','{}-06-26'", 10_000 + id, 38_000 + numbers.below(90_000), 1986 + year, 1987 + year))?;
+            inserts.row(&format!(
+                "{},{},'{}-06-26','{}-06-26'",
+                10_000 + id,
+                38_000 + numbers.below(90_000),
+                1986 + year,
+                1987 + year
+            ))?;
         }
     }
     inserts.flush()?;
@@ -161,7 +262,9 @@ fn employees(out: &mut impl Write, scale: u64) -> io::Result<()> {
             body.push_str(numbers.pick(&words));
             body.push(' ');
         }
-        let digest: String = (0..4).fold(String::from("0x"), |text, _| text + &format!("{:016x}", numbers.next()));
+        let digest: String = (0..4).fold(String::from("0x"), |text, _| {
+            text + &format!("{:016x}", numbers.next())
+        });
         inserts.row(&format!(
             "{id},{},'{} {id}','{body}',{digest},{}.{:02},{}e-3,'{} 12:{:02}:{:02}'",
             10_001 + numbers.below(people),
@@ -194,7 +297,10 @@ fn employees(out: &mut impl Write, scale: u64) -> io::Result<()> {
     inserts.flush()?;
     for table in 0..100 {
         let name = format!("small_{table:03}");
-        writeln!(out, "CREATE TABLE {name} (id int NOT NULL, name varchar(30) DEFAULT NULL, PRIMARY KEY (id), KEY name (name));")?;
+        writeln!(
+            out,
+            "CREATE TABLE {name} (id int NOT NULL, name varchar(30) DEFAULT NULL, PRIMARY KEY (id), KEY name (name));"
+        )?;
         let mut inserts = Inserts::new(out, &name);
         for id in 0..50 + table * 5 {
             inserts.row(&format!("{id},'{}'", numbers.pick(&first)))?;
@@ -207,8 +313,14 @@ fn employees(out: &mut impl Write, scale: u64) -> io::Result<()> {
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-    writeln!(out, "SET NAMES utf8mb4, foreign_key_checks = 0, time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO';")?;
-    match (arguments.first().map(String::as_str), arguments.get(1).and_then(|text| text.parse().ok())) {
+    writeln!(
+        out,
+        "SET NAMES utf8mb4, foreign_key_checks = 0, time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO';"
+    )?;
+    match (
+        arguments.first().map(String::as_str),
+        arguments.get(1).and_then(|text| text.parse().ok()),
+    ) {
         (Some("sysbench"), Some(rows)) => sysbench(&mut out, rows)?,
         (Some("employees"), Some(scale)) => employees(&mut out, scale)?,
         _ => {

@@ -90,13 +90,7 @@ const PROGRAMS: &[(&str, &str, &str, &str, &str)] = &[
         "ROUTINE_NAME",
         "ROUTINE_TYPE = 'PACKAGE BODY'",
     ),
-    (
-        "TRIGGER",
-        "TRIGGERS",
-        "TRIGGER_SCHEMA",
-        "TRIGGER_NAME",
-        "1",
-    ),
+    ("TRIGGER", "TRIGGERS", "TRIGGER_SCHEMA", "TRIGGER_NAME", "1"),
     ("EVENT", "EVENTS", "EVENT_SCHEMA", "EVENT_NAME", "1"),
 ];
 
@@ -250,8 +244,6 @@ fn cell(value: Option<&Option<Vec<u8>>>) -> String {
     let Some(Some(bytes)) = value else {
         return "NULL".to_owned();
     };
-    std::str::from_utf8(bytes).map_or_else(
-        |_| format!("bytes {}", bytes.escape_ascii()),
-        str::to_owned,
-    )
+    std::str::from_utf8(bytes)
+        .map_or_else(|_| format!("bytes {}", bytes.escape_ascii()), str::to_owned)
 }

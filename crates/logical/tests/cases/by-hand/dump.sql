@@ -1,0 +1,48 @@
+-- a script by hand, no header
+/*!40101 SET NAMES utf8mb4 */;
+SET FOREIGN_KEY_CHECKS = 0;
+CREATE TABLE f (a VARCHAR(20), b INT, c INT AUTO_INCREMENT PRIMARY KEY);
+INSERT INTO f (a, b) VALUES (UPPER('x'), 1 + 2), (CONCAT('a', 'b'), -(3)), ('plain', 4);
+INSERT INTO f (a, b) VALUES ('one', 1);
+SET @x = 5;
+INSERT INTO f (a, b) VALUES ('var', @x);
+CREATE TABLE g (id INT, n VARCHAR(10)) ;
+INSERT INTO g VALUES (LAST_INSERT_ID(), 'last');
+INSERT INTO g VALUES (1, 'a'), (2, 'b'),
+  (3,
+   'c
+d');
+CREATE TABLE kv (k INT PRIMARY KEY, v INT, u INT UNIQUE);
+INSERT INTO kv VALUES (1, 1, 1), (2, 2, 2) ON DUPLICATE KEY UPDATE v = v + 10;
+INSERT INTO kv VALUES (1, 5, 9), (3, 3, 3) ON DUPLICATE KEY UPDATE v = VALUES(v);
+REPLACE INTO kv VALUES (4, 4, 1), (5, 5, 2), (4, 4, 3);
+INSERT IGNORE INTO kv VALUES (4, 9, 9), (6, 6, 6), (7, 7, 6);
+START TRANSACTION;
+CREATE TABLE tr (a INT, b INT);
+INSERT INTO tr VALUES (1, 1);
+INSERT INTO tr VALUES (2, 2), (3, 3);
+COMMIT;
+LOCK TABLES tr WRITE;
+INSERT INTO tr VALUES (4, 4);
+UNLOCK TABLES;
+SET autocommit = 0;
+INSERT INTO tr VALUES (5, 5);
+COMMIT;
+SET autocommit = 1;
+CREATE TABLE fired (a INT, b INT);
+CREATE TRIGGER fire BEFORE INSERT ON fired FOR EACH ROW SET NEW.b = 7;
+INSERT INTO fired (a) VALUES (1), (2);
+CREATE TABLE pma (id INT NOT NULL, v VARCHAR(10) DEFAULT NULL) ENGINE=InnoDB DEFAULT CHARSET=latin1;
+INSERT INTO pma (id, v) VALUES
+(3, 'c'),
+(1, 'a');
+INSERT INTO pma (id, v) VALUES (2, 'b');
+ALTER TABLE pma ADD PRIMARY KEY (id), ADD KEY v (v);
+ALTER TABLE pma MODIFY id INT NOT NULL AUTO_INCREMENT, AUTO_INCREMENT=10;
+/*!40000 INSERT INTO pma VALUES (20, 'x') */;
+/*!999999 INSERT INTO pma VALUES (22, 'z') */;
+/*M!100000 INSERT INTO pma VALUES (23, 'm') */;
+INSERT /*!40000 INTO */ pma /* c */ VALUES /*!50000 (24, 'n'), */ (25, 'o') -- end
+;
+INSERT INTO pma SET id = 30, v = 'set';
+insert into `pma`(v,id)values('low',31);

@@ -1,0 +1,2 @@
+SET NAMES utf8mb4; SET sql_mode='';
+CREATE TABLE l08 (id INT PRIMARY KEY, n ENUM('2','1','0')); INSERT IGNORE INTO l08 VALUES (1, ''), (2, '1');

@@ -72,7 +72,7 @@ fn a_plain_dump_cut_anywhere_is_never_taken_for_whole() {
             let command =
                 desk.load_command(Path::new("-"), &shared(ServerKind::MariaDb1011).url(), &[]);
             finish_with_input(command, |stdin| {
-                stdin.write_all(&text.as_bytes()[..at]).unwrap_or_default()
+                stdin.write_all(&text.as_bytes()[..at]).unwrap_or_default();
             })
         };
         let run = run.exits(1);
@@ -100,7 +100,7 @@ fn cut_or_flipped_bytes_in_compressed_dumps_are_found() {
         ("xz", "xz"),
         ("bzip2", "bz2"),
     ] {
-        let whole = desk.compressed(program, &plain);
+        let whole = Desk::compressed(program, &plain);
         let file = desk.file(&format!("whole.sql.{suffix}"), &whole);
         desk.load(&file, shared(ServerKind::MariaDb1011), &[])
             .exits(0);
@@ -138,7 +138,7 @@ fn cut_or_flipped_bytes_in_compressed_dumps_are_found() {
         let cut = desk.file("cut-before.sql", &text[..text.len() / 2]);
         let file = desk.file(
             &format!("cut-before.sql.{suffix}"),
-            desk.compressed(program, &cut),
+            Desk::compressed(program, &cut),
         );
         desk.load(&file, shared(ServerKind::MariaDb1011), &[])
             .exits(1)
@@ -202,7 +202,7 @@ fn what_is_no_dump_is_refused_before_the_server_is_touched() {
             .says(name)
             .says(what)
             .says("hint: ");
-        let gz = desk.file(&format!("{name}.gz"), desk.compressed("gzip", &file));
+        let gz = desk.file(&format!("{name}.gz"), Desk::compressed("gzip", &file));
         desk.load(&gz, server, &[]).exits(3).says(what);
     }
     desk.load(&desk.file("empty.sql", ""), server, &[])
@@ -262,7 +262,7 @@ fn a_producer_that_fails_does_not_look_like_a_dump() {
     let text = dump(&table("items", ROWS));
     let half = &text.as_bytes()[..text.len() / 2];
     let run = finish_with_input(desk.load_command(Path::new("-"), &url, &[]), |stdin| {
-        stdin.write_all(half).unwrap_or_default()
+        stdin.write_all(half).unwrap_or_default();
     });
     run.exits(1).says("standard input").says("The dump is cut");
     no_half_chunk(&desk, ServerKind::MariaDb1011, "half a pipe");

@@ -276,10 +276,11 @@ fn what_reaches_beyond_the_dump_is_never_run() {
     for kind in BOTH {
         let mut desk = Desk::new();
         let mark = desk.path("mark").display().to_string();
-        let lines: String = HOSTILE
+        let lines: Vec<String> = HOSTILE
             .iter()
-            .map(|(line, _)| format!("{}\n", line.replace("MARK", &mark)))
+            .map(|(line, _)| line.replace("MARK", &mark))
             .collect();
+        let lines = lines.join("\n") + "\n";
         let before = settings(shared(kind));
         let accounts = ask(shared(kind), "SELECT COUNT(*) FROM mysql.user");
         let text = dump(&format!(

@@ -260,8 +260,7 @@ fn a_server_killed_in_the_middle_is_said_and_its_settings_stay_known() {
         // Settings of a server that is gone cannot be put back now.
         let run = held.running.ends_within(Duration::from_secs(30));
         assert!(matches!(run.code, Some(1 | 6)), "{run:?}");
-        let run = run
-            .says("items")
+        run.says("items")
             .says("NOT complete")
             .says("The connection to the server was lost");
         server.restart().unwrap();
@@ -341,9 +340,9 @@ impl Drop for SmallDisk {
 
 #[test]
 fn a_full_disk_is_said_and_settings_are_put_back() {
-    let disk = SmallDisk::mount(160);
+    let small = SmallDisk::mount(160);
     let cache = servers::sandbox().state_dir().join("cache");
-    let sandbox = Sandbox::new(disk.0.path()).with_cache_dir(cache);
+    let sandbox = Sandbox::new(small.0.path()).with_cache_dir(cache);
     let options = StartOptions::new(ServerKind::MariaDb1011)
         .option("innodb_log_file_size", "8M")
         .option("innodb_temp_data_file_path", "ibtmp1:1M:autoextend");

@@ -113,7 +113,7 @@ impl Desk {
     }
 
     /// The file as a program like gzip makes it.
-    pub fn compressed(&self, program: &str, path: &Path) -> Vec<u8> {
+    pub fn compressed(program: &str, path: &Path) -> Vec<u8> {
         let output = Command::new(program)
             .arg("-c")
             .arg(path)

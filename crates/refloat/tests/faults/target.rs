@@ -138,7 +138,7 @@ fn what_is_there_already_is_not_touched_unless_asked() {
         let server = shared(kind);
         let text = dump(&table("items", 30));
         let plain = desk.file("dump.sql", &text);
-        let packed = desk.file("dump.sql.gz", desk.compressed("gzip", &plain));
+        let packed = desk.file("dump.sql.gz", Desk::compressed("gzip", &plain));
         let make = |desk: &Desk| {
             desk.ask(server, "CREATE DATABASE @db");
             desk.ask(server, "CREATE TABLE @db.other (a int)");

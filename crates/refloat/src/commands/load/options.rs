@@ -80,12 +80,12 @@ fn trouble(options: &mut LoadOptions, args: &args::TroubleArgs) {
     };
     options.map_collation = args.map_collation.iter().cloned().collect();
     options.map_sql_mode = args.map_sql_mode.iter().cloned().collect();
-    options.allow = args.allow.iter().map(class).collect();
-    options.skip = args.skip.iter().map(class).collect();
+    options.allow = args.allow.iter().copied().map(class).collect();
+    options.skip = args.skip.iter().copied().map(class).collect();
     options.accept_missing_trailer = args.accept_missing_trailer;
 }
 
-fn class(class: &args::StatementClass) -> load::StatementClass {
+fn class(class: args::StatementClass) -> load::StatementClass {
     match class {
         args::StatementClass::Accounts => load::StatementClass::Accounts,
         args::StatementClass::Replication => load::StatementClass::Replication,

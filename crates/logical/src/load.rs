@@ -33,20 +33,24 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Instant;
 
-use refloat_run::settings::{AppliedSettings, Durability, Facts, Hints, RevertReport, RevertResult, SettingsPlan};
 use refloat_run::machine::Machine;
 use refloat_run::probe::ServerProbe;
 use refloat_run::progress::Phase;
+use refloat_run::settings::{
+    AppliedSettings, Durability, Facts, Hints, RevertReport, RevertResult, SettingsPlan,
+};
 use refloat_run::{Cancel, Event, Events, Progress, RunDir};
 use refloat_store::{Compression, Input, InputError};
 use refloat_wire::{Connection, Vendor};
 
 pub use error::{LoadError, LoadFailure, Refusal};
 pub use options::{
-    BinlogMode, ExistingPolicy, ForeignKeyMode, IndexMode, LoadOptions, MEMORY_DEFAULT, OnError, StatementClass, SystemSchemaMode, WritePath,
+    BinlogMode, ExistingPolicy, ForeignKeyMode, IndexMode, LoadOptions, MEMORY_DEFAULT, OnError,
+    StatementClass, SystemSchemaMode, WritePath,
 };
 pub use outcome::{
-    Bounded, LoadOutcome, LoadWarning, OrphanRows, PhaseTime, Proof, ProofDifference, StatementFailure, TableOutcome,
+    Bounded, LoadOutcome, LoadWarning, OrphanRows, PhaseTime, Proof, ProofDifference,
+    StatementFailure, TableOutcome,
 };
 pub use plan::{LoadPlan, PlannedTable, plan};
 
@@ -92,34 +96,64 @@ pub struct LoadRun {
 /// see [`LoadOutcome::proven`].
 pub fn load(options: &LoadOptions, run: &LoadRun) -> Result<LoadOutcome, LoadFailure> {
     let started = Instant::now();
-    let mut outcome = LoadOutcome { run: run.dir.id().to_string(), source: source_name(options), target: options.target.describe(), ..LoadOutcome::default() };
+    let mut outcome = LoadOutcome {
+        run: run.dir.id().to_string(),
+        source: source_name(options),
+        target: options.target.describe(),
+        ..LoadOutcome::default()
+    };
     let clock = Arc::new(Phases::new(run));
     let result = run_load(options, run, &mut outcome, &clock);
     outcome.phases = clock.end();
     outcome.seconds = started.elapsed().as_secs_f64();
     match result {
         Ok(()) => Ok(outcome),
-        Err(error) => Err(LoadFailure { error, outcome: Box::new(outcome) }),
+        Err(error) => Err(LoadFailure {
+            error,
+            outcome: Box::new(outcome),
+        }),
     }
 }
 
-fn run_load(options: &LoadOptions, run: &LoadRun, outcome: &mut LoadOutcome, clock: &Arc<Phases>) -> Result<(), LoadError> {
+fn run_load(
+    options: &LoadOptions,
+    run: &LoadRun,
+    outcome: &mut LoadOutcome,
+    clock: &Arc<Phases>,
+) -> Result<(), LoadError> {
     clock.enter(Phase::Preflight);
     let mut input = open_source(options, run)?;
     outcome.source = input.name().to_owned();
     let outline = preflight::look_at_source(options, &mut input)?;
     let mut control = connect(options)?;
-    outcome.server = format!("{} {}", control.server().vendor, control.server().version_string);
+    outcome.server = format!(
+        "{} {}",
+        control.server().vendor,
+        control.server().version_string
+    );
     let facts = Facts::read(&mut control)?;
     let preflight = preflight::look_at_server(options, &mut control, &facts, outline)?;
     outcome.advice.clone_from(&preflight.advice);
     clock.enter(Phase::Settings);
     let settings = plan_settings(options, &facts, &preflight, input_bytes(&input));
-    outcome.advice.extend(settings.advice.iter().map(advice_line));
+    outcome
+        .advice
+        .extend(settings.advice.iter().map(advice_line));
     announce(options, run, outcome, &input, &settings);
     let mut applied = AppliedSettings::apply(&mut control, &settings, &run.dir, &run.events)?;
-    outcome.settings_changed = applied.changes().iter().map(|change| format!("{}: {} -> {} ({})", change.name, change.old, change.new, change.reason)).collect();
-    let result = with_settings(options, run, outcome, clock, &mut input, control, &preflight, &settings);
+    outcome.settings_changed = applied
+        .changes()
+        .iter()
+        .map(|change| {
+            format!(
+                "{}: {} -> {} ({})",
+                change.name, change.old, change.new, change.reason
+            )
+        })
+        .collect();
+    let result = with_settings(
+        options, run, outcome, clock, &mut input, control, &preflight, &settings,
+    );
     clock.enter(Phase::Revert);
     let reverted = put_back(options, run, outcome, &mut applied);
     run.progress.set_phase(Phase::Done);
@@ -129,7 +163,10 @@ fn run_load(options: &LoadOptions, run: &LoadRun, outcome: &mut LoadOutcome, clo
 }
 
 /// The load proper, with the server's settings as planned.
-#[expect(clippy::too_many_arguments, reason = "the middle of one recipe, split off so that settings are put back whatever happens here")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the middle of one recipe, split off so that settings are put back whatever happens here"
+)]
 fn with_settings(
     options: &LoadOptions,
     run: &LoadRun,
@@ -140,19 +177,33 @@ fn with_settings(
     preflight: &Preflight,
     settings: &SettingsPlan,
 ) -> Result<(), LoadError> {
-    if settings.changes.iter().any(|change| change.name == "max_allowed_packet" || change.name == "local_infile") {
+    if settings
+        .changes
+        .iter()
+        .any(|change| change.name == "max_allowed_packet" || change.name == "local_infile")
+    {
         // Both are taken over by a session when it begins.
-        control = control.reconnect().map_err(|error| LoadError::server("connecting again after settings were changed", error))?;
+        control = control.reconnect().map_err(|error| {
+            LoadError::server("connecting again after settings were changed", error)
+        })?;
     }
     let facts = Facts::read(&mut control)?;
     let write_path = preflight::path_now(options, &facts, preflight.write_path);
     if write_path != preflight.write_path {
-        outcome.advice.retain(|line| !preflight.advice.contains(line));
+        outcome
+            .advice
+            .retain(|line| !preflight.advice.contains(line));
     }
-    let rows_memory = options.max_memory.saturating_sub(MEMORY_FIXED + options.threads * 2 * worker::PACKET_TARGET).max(MEMORY_ROWS_MIN);
+    let rows_memory = options
+        .max_memory
+        .saturating_sub(MEMORY_FIXED + options.threads * 2 * worker::PACKET_TARGET)
+        .max(MEMORY_ROWS_MIN);
     let chunk_max = (rows_memory / (options.threads + 1)).min(CHUNK_BYTES_MAX);
     let probe = ServerProbe::find(&control.identity().hostname, control.identity().port);
-    let binlog_off = settings.session.iter().any(|change| change.name == "sql_log_bin");
+    let binlog_off = settings
+        .session
+        .iter()
+        .any(|change| change.name == "sql_log_bin");
     let setup = Setup {
         options: options.clone(),
         source: outcome.source.clone(),
@@ -166,17 +217,28 @@ fn with_settings(
         chunk_size: Arc::new(ChunkSize::new(options.chunk_bytes, chunk_max)),
         done_bytes: Arc::default(),
         binlog_off,
-        index_memory: Machine::here().filter(|_| probe.is_some()).map_or(INDEX_MEMORY, |machine| machine.memory_available / 8),
+        index_memory: Machine::here()
+            .filter(|_| probe.is_some())
+            .map_or(INDEX_MEMORY, |machine| machine.memory_available / 8),
     };
     let ctx = Arc::new(Context::new(setup));
     preflight::control_connection(options, &mut control)?;
     if binlog_off {
-        control.exec("SET SESSION sql_log_bin = 0").map_err(|error| LoadError::server("switching the binary log off for the session", error))?;
+        control
+            .exec("SET SESSION sql_log_bin = 0")
+            .map_err(|error| {
+                LoadError::server("switching the binary log off for the session", error)
+            })?;
     }
     let file = plain_file(options, input)?;
     // Of a plain file the conductor reads ahead of the rows by far: what counts is what is done with.
-    let position = if file.is_some() { &ctx.done_bytes } else { input.raw_position() };
-    run.progress.set_source(input.total_bytes(), Arc::clone(position));
+    let position = if file.is_some() {
+        &ctx.done_bytes
+    } else {
+        input.raw_position()
+    };
+    run.progress
+        .set_source(input.total_bytes(), Arc::clone(position));
     if let Some(outline) = &preflight.outline {
         run.progress.set_tables_total(outline.tables);
     }
@@ -184,7 +246,10 @@ fn with_settings(
     clock.enter(Phase::Data);
     let limits = Limits {
         memory: rows_memory,
-        lane_workers: options.table_threads.unwrap_or_else(|| lane_workers(control.server().vendor, options.threads)).max(1),
+        lane_workers: options
+            .table_threads
+            .unwrap_or_else(|| lane_workers(control.server().vendor, options.threads))
+            .max(1),
         workers: options.threads,
         chunk_rows: options.chunk_rows,
     };
@@ -222,7 +287,11 @@ fn with_settings(
 
 /// The source's name until it is open and says its own.
 fn source_name(options: &LoadOptions) -> String {
-    if options.source.as_os_str() == "-" { "standard input".to_owned() } else { options.source.display().to_string() }
+    if options.source.as_os_str() == "-" {
+        "standard input".to_owned()
+    } else {
+        options.source.display().to_string()
+    }
 }
 
 fn open_source(options: &LoadOptions, run: &LoadRun) -> Result<Input, LoadError> {
@@ -243,7 +312,11 @@ fn open_cancellable(options: &LoadOptions, run: &LoadRun) -> Result<Input, Input
             // Nobody takes it any more after Ctrl-C.
             let _ = sender.send(Input::open(&source));
         })
-        .map_err(|source| InputError::Read { name: name.clone(), at: 0, source })?;
+        .map_err(|source| InputError::Read {
+            name: name.clone(),
+            at: 0,
+            source,
+        })?;
     loop {
         match receiver.recv_timeout(CANCEL_POLL) {
             Ok(opened) => return opened,
@@ -251,7 +324,11 @@ fn open_cancellable(options: &LoadOptions, run: &LoadRun) -> Result<Input, Input
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 let source = std::io::Error::other("the thread that opens the source has ended");
-                return Err(InputError::Read { name, at: 0, source });
+                return Err(InputError::Read {
+                    name,
+                    at: 0,
+                    source,
+                });
             }
         }
     }
@@ -262,8 +339,17 @@ fn plain_file(options: &LoadOptions, input: &Input) -> Result<Option<Arc<File>>,
     if input.compression() != Compression::None || !input.rewindable() {
         return Ok(None);
     }
-    let failed = |source| LoadError::Input(InputError::Read { name: input.name().to_owned(), at: 0, source });
-    File::open(&options.source).map(Arc::new).map(Some).map_err(failed)
+    let failed = |source| {
+        LoadError::Input(InputError::Read {
+            name: input.name().to_owned(),
+            at: 0,
+            source,
+        })
+    };
+    File::open(&options.source)
+        .map(Arc::new)
+        .map(Some)
+        .map_err(failed)
 }
 
 /// How many workers write into one table at the same time.
@@ -274,33 +360,57 @@ fn plain_file(options: &LoadOptions, input: &Input) -> Result<Option<Arc<File>>,
 fn lane_workers(vendor: Vendor, threads: usize) -> usize {
     match vendor {
         Vendor::MySql => threads,
-        Vendor::MariaDb => (Machine::here().map_or(1, |machine| machine.cores) / CORES_PER_LANE_WORKER).max(1),
+        Vendor::MariaDb => {
+            (Machine::here().map_or(1, |machine| machine.cores) / CORES_PER_LANE_WORKER).max(1)
+        }
     }
 }
 
 fn connect(options: &LoadOptions) -> Result<Connection, LoadError> {
-    Connection::connect(&options.target).map_err(|error| LoadError::server(format!("connecting to {}", options.target.describe()), error))
+    Connection::connect(&options.target).map_err(|error| {
+        LoadError::server(
+            format!("connecting to {}", options.target.describe()),
+            error,
+        )
+    })
 }
 
 /// Bytes of text that the source will give, as far as that can be told.
 fn input_bytes(input: &Input) -> Option<u64> {
-    let factor = if input.compression() == Compression::None { 1 } else { COMPRESSION_GUESS };
+    let factor = if input.compression() == Compression::None {
+        1
+    } else {
+        COMPRESSION_GUESS
+    };
     input.total_bytes().map(|bytes| bytes * factor)
 }
 
 /// How far settings may be changed: as asked, or relaxed where nobody else's data is at stake.
 pub(crate) fn durability(options: &LoadOptions, preflight: &Preflight) -> Durability {
-    options.durability.unwrap_or(if preflight.empty_server { Durability::Relaxed } else { Durability::Keep })
+    options.durability.unwrap_or(if preflight.empty_server {
+        Durability::Relaxed
+    } else {
+        Durability::Keep
+    })
 }
 
-fn plan_settings(options: &LoadOptions, facts: &Facts, preflight: &Preflight, dump_bytes: Option<u64>) -> SettingsPlan {
+fn plan_settings(
+    options: &LoadOptions,
+    facts: &Facts,
+    preflight: &Preflight,
+    dump_bytes: Option<u64>,
+) -> SettingsPlan {
     let level = durability(options, preflight);
     let near = preflight.server_is_local;
     let datadir = facts.get("datadir").map(std::path::PathBuf::from);
     let hints = Hints {
         dump_bytes,
-        server_memory_available: Machine::here().filter(|_| near).map(|machine| machine.memory_available),
-        server_disk_available: datadir.filter(|_| near).and_then(|path| refloat_run::machine::disk_available(&path)),
+        server_memory_available: Machine::here()
+            .filter(|_| near)
+            .map(|machine| machine.memory_available),
+        server_disk_available: datadir
+            .filter(|_| near)
+            .and_then(|path| refloat_run::machine::disk_available(&path)),
         allow_local_infile: matches!(options.write_path, WritePath::Auto | WritePath::LoadData),
         skip_binlog: options.binlog == BinlogMode::Off,
         packet_wanted: None,
@@ -313,11 +423,24 @@ fn plan_settings(options: &LoadOptions, facts: &Facts, preflight: &Preflight, du
 }
 
 fn advice_line(advice: &refloat_run::settings::Advice) -> String {
-    let restart = if advice.restart { ", needs a restart of the server" } else { "" };
-    format!("{} = {} would be better than {}: {} ({}{restart})", advice.name, advice.better, advice.now, advice.reason, advice.gain)
+    let restart = if advice.restart {
+        ", needs a restart of the server"
+    } else {
+        ""
+    };
+    format!(
+        "{} = {} would be better than {}: {} ({}{restart})",
+        advice.name, advice.better, advice.now, advice.reason, advice.gain
+    )
 }
 
-fn announce(options: &LoadOptions, run: &LoadRun, outcome: &LoadOutcome, input: &Input, settings: &SettingsPlan) {
+fn announce(
+    options: &LoadOptions,
+    run: &LoadRun,
+    outcome: &LoadOutcome,
+    input: &Input,
+    settings: &SettingsPlan,
+) {
     run.events.emit(Event::RunStarted {
         run: run.dir.id().clone(),
         command: "load".to_owned(),
@@ -335,15 +458,29 @@ fn announce(options: &LoadOptions, run: &LoadRun, outcome: &LoadOutcome, input: 
 }
 
 /// Puts settings back, on a connection of its own: the load's may be gone or in the middle of something.
-fn put_back(options: &LoadOptions, run: &LoadRun, outcome: &mut LoadOutcome, applied: &mut AppliedSettings) -> Result<(), LoadError> {
+fn put_back(
+    options: &LoadOptions,
+    run: &LoadRun,
+    outcome: &mut LoadOutcome,
+    applied: &mut AppliedSettings,
+) -> Result<(), LoadError> {
     if !applied.is_open() {
         return Ok(());
     }
     let result = connect(options).and_then(|mut conn| Ok(applied.revert(&mut conn, &run.events)?));
-    let all_back = |report: &RevertReport| report.settings.iter().all(|setting| !matches!(setting.result, RevertResult::Failed { .. }));
+    let all_back = |report: &RevertReport| {
+        report
+            .settings
+            .iter()
+            .all(|setting| !matches!(setting.result, RevertResult::Failed { .. }))
+    };
     // A journal stays open also when only its row on the server could not be removed (the disk is full, say).
     if applied.is_open() && !matches!(&result, Ok(Some(report)) if all_back(report)) {
-        outcome.settings_left = applied.changes().iter().map(|change| format!("{} (was {})", change.name, change.old)).collect();
+        outcome.settings_left = applied
+            .changes()
+            .iter()
+            .map(|change| format!("{} (was {})", change.name, change.old))
+            .collect();
     }
     result.map(drop)
 }
@@ -351,9 +488,11 @@ fn put_back(options: &LoadOptions, run: &LoadRun, outcome: &mut LoadOutcome, app
 /// The verdict over what the load and its proof found.
 fn finish(outcome: &mut LoadOutcome) -> Result<(), LoadError> {
     if !outcome.failures.is_empty() {
-        return Err(LoadError::Failures { total: outcome.failures.total });
+        return Err(LoadError::Failures {
+            total: outcome.failures.total,
+        });
     }
-    outcome.proven = outcome.proof.done && !outcome.proof_failed() && outcome.settings_left.is_empty();
+    outcome.proven =
+        outcome.proof.done && !outcome.proof_failed() && outcome.settings_left.is_empty();
     Ok(())
 }
-

@@ -236,9 +236,7 @@ fn message(event: &Event) -> Option<(bool, String)> {
             let message = message.strip_prefix("refused: ").unwrap_or(message);
             (
                 true,
-                format!(
-                    "refloat: refused: {file}: line {line}, byte {offset}: {message}: {head}"
-                ),
+                format!("refloat: refused: {file}: line {line}, byte {offset}: {message}: {head}"),
             )
         }
         Event::Note { message } => (false, format!("refloat: {message}")),

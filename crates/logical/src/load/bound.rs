@@ -48,19 +48,31 @@ impl Watch {
             workers: self.ctx.options.threads as f64,
             server_cpu,
             client_cpu,
-            server_disk_wait: server.map(|(now, then)| now.disk_wait_seconds - then.disk_wait_seconds),
+            server_disk_wait: server
+                .map(|(now, then)| now.disk_wait_seconds - then.disk_wait_seconds),
             lock_wait: lock_wait(conn) - self.lock_wait,
             waiting_for_source,
             waiting_for_server,
             ..Figures::default()
         };
-        let server_text = server_cpu.map_or_else(|| "not on this machine".to_owned(), |cpu| format!("{cpu:.1} s"));
-        Some(format!("{} (CPU: server {server_text}, refloat {client_cpu:.1} s, of {:.1} s on {cores} cores)", verdict(&figures), wall * cores))
+        let server_text = server_cpu.map_or_else(
+            || "not on this machine".to_owned(),
+            |cpu| format!("{cpu:.1} s"),
+        );
+        Some(format!(
+            "{} (CPU: server {server_text}, refloat {client_cpu:.1} s, of {:.1} s on {cores} cores)",
+            verdict(&figures),
+            wall * cores
+        ))
     }
 }
 
 /// Seconds that sessions have waited for row locks since the server began.
 fn lock_wait(conn: &mut Connection) -> f64 {
-    let result = conn.query("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_time'").ok();
-    result.and_then(|result| result.u64(0, 1)).map_or(0.0, |millis| millis as f64 / 1000.0)
+    let result = conn
+        .query("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_time'")
+        .ok();
+    result
+        .and_then(|result| result.u64(0, 1))
+        .map_or(0.0, |millis| millis as f64 / 1000.0)
 }

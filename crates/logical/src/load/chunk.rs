@@ -29,7 +29,11 @@ pub struct BlockPool {
 impl BlockPool {
     /// An empty buffer, with whatever capacity it had before.
     pub fn take(&self) -> Vec<u8> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+        self.free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop()
+            .unwrap_or_default()
     }
 
     fn give_back(&self, mut buffer: Vec<u8>) {
@@ -91,13 +95,29 @@ pub struct Piece {
 
 impl Piece {
     /// A piece of a block in memory.
-    pub fn in_memory(block: Arc<Block>, range: Range<usize>, rows: u64, offset: u64, line: u64) -> Self {
-        Self { place: Place::Block(block, range), rows, offset, line }
+    pub fn in_memory(
+        block: Arc<Block>,
+        range: Range<usize>,
+        rows: u64,
+        offset: u64,
+        line: u64,
+    ) -> Self {
+        Self {
+            place: Place::Block(block, range),
+            rows,
+            offset,
+            line,
+        }
     }
 
     /// A piece of a plain file, `len` bytes from `offset`.
     pub fn in_file(file: Arc<File>, len: usize, rows: u64, offset: u64, line: u64) -> Self {
-        Self { place: Place::File(file, len), rows, offset, line }
+        Self {
+            place: Place::File(file, len),
+            rows,
+            offset,
+            line,
+        }
     }
 
     /// Some of its rows: those at `range` of its `text`.
@@ -105,10 +125,18 @@ impl Piece {
         let line = self.line + memchr::memchr_iter(b'\n', &text[..range.start]).count() as u64;
         let offset = self.offset + range.start as u64;
         let place = match &self.place {
-            Place::Block(block, whole) => Place::Block(Arc::clone(block), whole.start + range.start..whole.start + range.end),
+            Place::Block(block, whole) => Place::Block(
+                Arc::clone(block),
+                whole.start + range.start..whole.start + range.end,
+            ),
             Place::File(file, _) => Place::File(Arc::clone(file), range.len()),
         };
-        Self { place, rows, offset, line }
+        Self {
+            place,
+            rows,
+            offset,
+            line,
+        }
     }
 
     /// The tuples, without the comma or delimiter behind them; read into `buffer` when they are not in memory.
@@ -180,7 +208,13 @@ pub struct Chunk {
 impl Chunk {
     /// An empty chunk.
     pub fn new(head: Head) -> Self {
-        Self { head, pieces: Vec::new(), bytes: 0, held: 0, rows: 0 }
+        Self {
+            head,
+            pieces: Vec::new(),
+            bytes: 0,
+            held: 0,
+            rows: 0,
+        }
     }
 
     /// Adds a piece.

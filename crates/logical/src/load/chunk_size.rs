@@ -84,11 +84,17 @@ impl ChunkSize {
             }
             Some((size, best)) if rate > best * BETTER => {
                 state.best = Some((before, rate));
-                let next = if before > size { before * 2 } else { before / 2 };
+                let next = if before > size {
+                    before * 2
+                } else {
+                    before / 2
+                };
                 state.current = next.clamp(CHUNK_BYTES_MIN, state.max);
                 state.settled = state.current == before;
             }
-            Some((size, best)) if rate < best * WORSE && before > size && size / 2 >= CHUNK_BYTES_MIN => {
+            Some((size, best))
+                if rate < best * WORSE && before > size && size / 2 >= CHUNK_BYTES_MIN =>
+            {
                 // Growing made it worse: try the other side once.
                 state.current = size / 2;
             }

@@ -97,9 +97,15 @@ pub struct Conductor<'a> {
 
 impl<'a> Conductor<'a> {
     /// A conductor with its two connections.
-    pub fn new(ctx: &Arc<Context>, queue: &'a Queue, control: Connection, file: Option<Arc<File>>) -> Result<Self, LoadError> {
+    pub fn new(
+        ctx: &Arc<Context>,
+        queue: &'a Queue,
+        control: Connection,
+        file: Option<Arc<File>>,
+    ) -> Result<Self, LoadError> {
         let mut catalog = ctx.connect("for the catalogue")?;
-        let tracker = Tracker::new(&mut catalog).map_err(|error| LoadError::server("reading session variables", error))?;
+        let tracker = Tracker::new(&mut catalog)
+            .map_err(|error| LoadError::server("reading session variables", error))?;
         Ok(Self {
             ctx: Arc::clone(ctx),
             queue,
@@ -136,7 +142,10 @@ impl<'a> Conductor<'a> {
 
     /// Ends what the control and catalogue connections are doing when the run is cancelled.
     pub fn kill_on_cancel(&self) -> [HookGuard; 2] {
-        [self.ctx.kill_on_cancel(&self.control), self.ctx.kill_on_cancel(&self.catalog)]
+        [
+            self.ctx.kill_on_cancel(&self.control),
+            self.ctx.kill_on_cancel(&self.catalog),
+        ]
     }
 
     /// Adds what was done, and what was not, to the outcome.
@@ -173,11 +182,15 @@ impl<'a> Conductor<'a> {
 
     fn read(&mut self, input: &mut Input) -> Result<(), LoadError> {
         let pool = Arc::new(BlockPool::default());
-        let piece_target = self.ctx.options.chunk_bytes.map_or(PIECE_BYTES, |bytes| bytes.clamp(4096, PIECE_BYTES));
-        let mut options = ScanOptions::default();
-        options.piece_target = piece_target;
-        options.max_item = ITEM_MAX;
-        let mut scanner = Scanner::new(options);
+        let piece_target = self
+            .ctx
+            .options
+            .chunk_bytes
+            .map_or(PIECE_BYTES, |bytes| bytes.clamp(4096, PIECE_BYTES));
+        let mut scanner = Scanner::new(ScanOptions {
+            piece_target,
+            max_item: ITEM_MAX,
+        });
         let mut mode = self.session()?.lex_mode();
         scanner.set_mode(mode);
         let mut rest: Vec<u8> = Vec::new();
@@ -196,14 +209,21 @@ impl<'a> Conductor<'a> {
             let mut at = 0;
             loop {
                 self.check_cancel()?;
-                match scanner.next(&block[at..], eof).map_err(|error| self.text_error(error))? {
+                match scanner
+                    .next(&block[at..], eof)
+                    .map_err(|error| self.text_error(error))?
+                {
                     Step::Item(item) => {
                         let len = item.len;
-                        let rows = if let ItemKind::Rows(rows) = &item.kind { rows.rows.len() } else { 0 };
+                        let rows = if let ItemKind::Rows(rows) = &item.kind {
+                            rows.rows.len()
+                        } else {
+                            0
+                        };
                         self.done.fetch_add((len - rows) as u64, Ordering::Relaxed);
-                        self.item(&block, at, item)?;
+                        self.item(&block, at, &item)?;
                         at += len;
-                        mode = self.follow_mode(&mut scanner, mode)?;
+                        mode = self.follow_mode(&mut scanner, mode);
                     }
                     Step::NeedMore => break,
                     Step::End => return Ok(()),
@@ -215,30 +235,32 @@ impl<'a> Conductor<'a> {
     }
 
     /// Lets the scanner read on as the session now says.
-    fn follow_mode(&mut self, scanner: &mut Scanner, before: LexMode) -> Result<LexMode, LoadError> {
-        let Some(session) = &self.session else { return Ok(before) };
-        let mode = session.lex_mode();
+    fn follow_mode(&self, scanner: &mut Scanner, before: LexMode) -> LexMode {
+        let mode = self
+            .session
+            .as_ref()
+            .map_or(before, |session| session.lex_mode());
         if mode != before {
             scanner.set_mode(mode);
         }
-        Ok(mode)
+        mode
     }
 
-    fn item(&mut self, block: &Arc<Block>, at: usize, item: Item) -> Result<(), LoadError> {
+    fn item(&mut self, block: &Arc<Block>, at: usize, item: &Item) -> Result<(), LoadError> {
         let text = at + item.text.start..at + item.text.end;
-        match item.kind {
-            ItemKind::Rows(ref rows) => {
+        match &item.kind {
+            ItemKind::Rows(rows) => {
                 self.marks.completed = false;
-                self.rows(block, at, &item, rows)
+                self.rows(block, at, item, rows)
             }
-            ItemKind::Statement(ref kind) => {
+            ItemKind::Statement(kind) => {
                 self.marks.completed = false;
                 if !item.terminated {
-                    return self.unterminated(&item);
+                    return self.unterminated(item);
                 }
-                self.statement(kind, &block[text], &item)
+                self.statement(kind, &block[text], item)
             }
-            ItemKind::ClientCommand(ref command) => self.client_command(command, &block[text], &item),
+            ItemKind::ClientCommand(command) => self.client_command(command, &block[text], item),
             ItemKind::Comment(kind) => {
                 match kind {
                     CommentKind::DumpHeader => self.marks.header = true,
@@ -257,7 +279,8 @@ impl<'a> Conductor<'a> {
             file: self.ctx.source.clone(),
             line: item.line,
             offset: item.offset,
-            message: "the dump ends in the middle of a statement: no delimiter follows it".to_owned(),
+            message: "the dump ends in the middle of a statement: no delimiter follows it"
+                .to_owned(),
         })
     }
 
@@ -265,14 +288,23 @@ impl<'a> Conductor<'a> {
     fn check_marks(&self) -> Result<(), LoadError> {
         // A text without a single statement may be one that was cut in its first line.
         let nothing = self.statements == 0 && self.entries.is_empty() && self.skipped.is_empty();
-        if (self.marks.header || nothing) && !self.marks.completed && !self.ctx.options.accept_missing_trailer {
-            return Err(LoadError::MissingTrailer { file: self.ctx.source.clone(), offset: self.bytes });
+        if (self.marks.header || nothing)
+            && !self.marks.completed
+            && !self.ctx.options.accept_missing_trailer
+        {
+            return Err(LoadError::MissingTrailer {
+                file: self.ctx.source.clone(),
+                offset: self.bytes,
+            });
         }
         Ok(())
     }
 
     fn text_error(&self, error: refloat_sqltext::ScanError) -> LoadError {
-        LoadError::Scan { file: self.ctx.source.clone(), source: error }
+        LoadError::Scan {
+            file: self.ctx.source.clone(),
+            source: error,
+        }
     }
 
     pub(super) fn check_cancel(&self) -> Result<(), LoadError> {
@@ -292,7 +324,12 @@ impl<'a> Conductor<'a> {
             .read(&mut self.control, self.ctx.binlog_off)
             .map_err(|error| LoadError::server("reading the state of the session", error))?;
         // The same state keeps its identity, so that chunks before and after a `SET` that changed nothing can be one.
-        let session = match self.entries.last().and_then(|entry| entry.session.as_ref()).filter(|last| ***last == session) {
+        let session = match self
+            .entries
+            .last()
+            .and_then(|entry| entry.session.as_ref())
+            .filter(|last| ***last == session)
+        {
             Some(last) => Arc::clone(last),
             None => Arc::new(session),
         };

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use refloat_run::{Event, Events};
 use refloat_run::cancel::HookGuard;
 use refloat_run::{Cancel, Progress};
+use refloat_run::{Event, Events};
 use refloat_sqltext::InsertVerb;
 use refloat_wire::{Connection, Identity, OkInfo};
 
@@ -15,8 +15,8 @@ use super::chunk::Chunk;
 use super::chunk_size::ChunkSize;
 use super::error::LoadError;
 use super::options::{LoadOptions, WritePath};
-use super::phases::Phases;
 use super::outcome::{Bounded, LoadWarning, ProofDifference, StatementFailure};
+use super::phases::Phases;
 use super::table::Table;
 
 /// Warnings fetched from the server for one statement.
@@ -78,7 +78,6 @@ struct Counts {
     retries: AtomicU64,
     chunks: AtomicU64,
     rows: AtomicU64,
-    bytes: AtomicU64,
 }
 
 #[derive(Default)]
@@ -97,8 +96,6 @@ pub struct Tally {
     pub chunks: u64,
     /// Rows committed.
     pub rows: u64,
-    /// Bytes of dump text committed.
-    pub bytes: u64,
     /// Warnings.
     pub warnings: Bounded<LoadWarning>,
     /// Failures that the load went on after.
@@ -112,12 +109,21 @@ pub struct Tally {
 impl Context {
     /// A context with nothing counted yet.
     pub fn new(setup: Setup) -> Self {
-        Self { setup, counts: Counts::default(), lists: Mutex::default() }
+        Self {
+            setup,
+            counts: Counts::default(),
+            lists: Mutex::default(),
+        }
     }
 
     /// Connects to the server that the load began with, with a session of its own.
     pub fn connect(&self, what: &str) -> Result<Connection, LoadError> {
-        let failed = |error| LoadError::server(format!("connecting {what} to {}", self.options.target.describe()), error);
+        let failed = |error| {
+            LoadError::server(
+                format!("connecting {what} to {}", self.options.target.describe()),
+                error,
+            )
+        };
         let mut conn = Connection::connect(&self.options.target).map_err(failed)?;
         conn.expect_identity(&self.identity).map_err(failed)?;
         init_session(&mut conn, self.binlog_off).map_err(failed)?;
@@ -142,7 +148,9 @@ impl Context {
 
     /// The path for this chunk.
     pub fn path_for(&self, chunk: &Chunk) -> WritePath {
-        if chunk.table.is_plain() || chunk.session.lex_mode().charset_family != refloat_sqltext::CharsetFamily::Plain {
+        if chunk.table.is_plain()
+            || chunk.session.lex_mode().charset_family != refloat_sqltext::CharsetFamily::Plain
+        {
             WritePath::Insert
         } else {
             self.write_path
@@ -150,7 +158,13 @@ impl Context {
     }
 
     /// Looks at the warnings of the last statement on `conn` and keeps those that say something about the data.
-    pub fn judge(&self, conn: &mut Connection, table: &Table, verb: InsertVerb, ok: &OkInfo) -> Result<(), refloat_wire::Error> {
+    pub fn judge(
+        &self,
+        conn: &mut Connection,
+        table: &Table,
+        verb: InsertVerb,
+        ok: &OkInfo,
+    ) -> Result<(), refloat_wire::Error> {
         if ok.warnings == 0 {
             return Ok(());
         }
@@ -158,7 +172,11 @@ impl Context {
             if verb == InsertVerb::InsertIgnore && warning.code == DUPLICATE_ENTRY {
                 continue;
             }
-            self.warn(LoadWarning { about: table.label(), code: warning.code, message: warning.message });
+            self.warn(LoadWarning {
+                about: table.label(),
+                code: warning.code,
+                message: warning.message,
+            });
         }
         Ok(())
     }
@@ -207,7 +225,10 @@ impl Context {
     /// Seconds that workers together had nothing to do, and waited for the server.
     pub fn waits(&self) -> (f64, f64) {
         let seconds = |micros: &AtomicU64| micros.load(Ordering::Relaxed) as f64 / 1e6;
-        (seconds(&self.counts.source_wait_micros), seconds(&self.counts.server_wait_micros))
+        (
+            seconds(&self.counts.source_wait_micros),
+            seconds(&self.counts.server_wait_micros),
+        )
     }
 
     /// Counts a retry.
@@ -220,14 +241,17 @@ impl Context {
         self.counts.chunks.fetch_add(1, Ordering::Relaxed);
         self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.counts.rows.fetch_add(rows, Ordering::Relaxed);
-        self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.lists().paths.entry(path.word()).or_insert((path, 0)).1 += rows;
     }
 
     /// Says that chunks have another size from now on.
     pub fn note_chunk_size(&self, bytes: usize) {
         let reason = "found by the rate of finished chunks".to_owned();
-        self.events.emit(Event::ChunkSizeChanged { rows: None, bytes: bytes as u64, reason });
+        self.events.emit(Event::ChunkSizeChanged {
+            rows: None,
+            bytes: bytes as u64,
+            reason,
+        });
     }
 
     /// What was counted so far.
@@ -237,7 +261,6 @@ impl Context {
             retries: self.counts.retries.load(Ordering::Relaxed),
             chunks: self.counts.chunks.load(Ordering::Relaxed),
             rows: self.counts.rows.load(Ordering::Relaxed),
-            bytes: self.counts.bytes.load(Ordering::Relaxed),
             warnings: lists.warnings.clone(),
             failures: lists.failures.clone(),
             differences: lists.differences.clone(),
@@ -251,7 +274,10 @@ impl Context {
 }
 
 fn add_micros(counter: &AtomicU64, since: Instant) {
-    counter.fetch_add(u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    counter.fetch_add(
+        u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX),
+        Ordering::Relaxed,
+    );
 }
 
 /// Gives a new connection a session that inherits nothing.

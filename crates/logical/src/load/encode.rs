@@ -73,8 +73,22 @@ pub struct Encoder<'a, S> {
 
 impl<'a, S: ValueSink> Encoder<'a, S> {
     /// An encoder for rows that fill `targets` of `columns`.
-    pub fn new(columns: &'a [Column], targets: &'a [usize], charset: &'a str, sink: &'a mut S) -> Self {
-        Self { columns, targets, charset, sink, at: 0, row_start: 0, scratch: Vec::new(), rows: 0 }
+    pub fn new(
+        columns: &'a [Column],
+        targets: &'a [usize],
+        charset: &'a str,
+        sink: &'a mut S,
+    ) -> Self {
+        Self {
+            columns,
+            targets,
+            charset,
+            sink,
+            at: 0,
+            row_start: 0,
+            scratch: Vec::new(),
+            rows: 0,
+        }
     }
 
     /// Where the row that was walked last begins in the piece.
@@ -109,7 +123,9 @@ impl<'a, S: ValueSink> Encoder<'a, S> {
     fn literal_bytes(&mut self, decode: impl FnOnce(&mut Vec<u8>) -> bool) -> Result<(), Stop> {
         let column = self.column()?;
         self.scratch.clear();
-        if !matches!(column.class, ColumnClass::Bytes | ColumnClass::Bit) || !decode(&mut self.scratch) {
+        if !matches!(column.class, ColumnClass::Bytes | ColumnClass::Bit)
+            || !decode(&mut self.scratch)
+        {
             return Err(self.unfit());
         }
         self.sink.bytes(&self.scratch);
@@ -119,7 +135,10 @@ impl<'a, S: ValueSink> Encoder<'a, S> {
 
 /// Whether `text` is `[-+]?digits`.
 fn is_integer(text: &[u8]) -> bool {
-    let digits = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
+    let digits = text
+        .strip_prefix(b"-")
+        .or_else(|| text.strip_prefix(b"+"))
+        .unwrap_or(text);
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
@@ -177,15 +196,23 @@ impl<S: ValueSink> RowVisitor for Encoder<'_, S> {
             None => false,
             Some(word) if word.eq_ignore_ascii_case(b"_binary") => true,
             Some(word) => {
-                let same = word.strip_prefix(b"_").is_some_and(|name| name.eq_ignore_ascii_case(self.charset.as_bytes()));
+                let same = word
+                    .strip_prefix(b"_")
+                    .is_some_and(|name| name.eq_ignore_ascii_case(self.charset.as_bytes()));
                 self.sent(same)?;
                 false
             }
         };
         let fits = match column.class {
             ColumnClass::Bytes | ColumnClass::Bit => true,
-            ColumnClass::Integer { unsigned } if !binary => return self.integer(literal.raw, unsigned),
-            ColumnClass::Text | ColumnClass::Temporal | ColumnClass::Decimal | ColumnClass::Approximate | ColumnClass::Year => !binary,
+            ColumnClass::Integer { unsigned } if !binary => {
+                return self.integer(literal.raw, unsigned);
+            }
+            ColumnClass::Text
+            | ColumnClass::Temporal
+            | ColumnClass::Decimal
+            | ColumnClass::Approximate
+            | ColumnClass::Year => !binary,
             ColumnClass::Integer { .. } | ColumnClass::Unknown => false,
         };
         self.sent(fits)?;
@@ -218,23 +245,30 @@ impl<S: ValueSink> RowVisitor for Encoder<'_, S> {
 fn decode_hex(digits: &[u8], out: &mut Vec<u8>) -> bool {
     let mut digits = digits.iter();
     if digits.len() % 2 == 1 {
-        let Some(low) = digits.next().and_then(hex_value) else { return false };
+        let Some(low) = digits.next().copied().and_then(hex_value) else {
+            return false;
+        };
         out.push(low);
     }
     while let (Some(high), Some(low)) = (digits.next(), digits.next()) {
-        let (Some(high), Some(low)) = (hex_value(high), hex_value(low)) else { return false };
+        let (Some(high), Some(low)) = (hex_value(*high), hex_value(*low)) else {
+            return false;
+        };
         out.push(high << 4 | low);
     }
     true
 }
 
-fn hex_value(digit: &u8) -> Option<u8> {
-    (*digit as char).to_digit(16).map(|value| value as u8)
+fn hex_value(digit: u8) -> Option<u8> {
+    (digit as char).to_digit(16).map(|value| value as u8)
 }
 
 /// Decodes binary digits into as few bytes as hold them, the most significant first.
 fn decode_bits(digits: &[u8], out: &mut Vec<u8>) -> bool {
-    for chunk in std::iter::once(&digits[..digits.len() % 8]).chain(digits[digits.len() % 8..].chunks(8)).filter(|chunk| !chunk.is_empty()) {
+    for chunk in std::iter::once(&digits[..digits.len() % 8])
+        .chain(digits[digits.len() % 8..].chunks(8))
+        .filter(|chunk| !chunk.is_empty())
+    {
         let mut byte = 0u8;
         for digit in chunk {
             match digit {

@@ -46,7 +46,9 @@ pub enum LoadError {
         source: refloat_sqltext::ScanError,
     },
     /// The dump ended without its closing comment.
-    #[error("{file}: the dump ends at byte {offset} without its closing line `-- Dump completed`, so it may be cut")]
+    #[error(
+        "{file}: the dump ends at byte {offset} without its closing line `-- Dump completed`, so it may be cut"
+    )]
     MissingTrailer {
         /// The dump.
         file: String,
@@ -91,7 +93,9 @@ pub enum LoadError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// A row is larger than the server takes in one packet.
-    #[error("{file}: line {line}, byte {offset}: a row of table {table} needs a packet of {size} bytes; the server's max_allowed_packet is {limit}")]
+    #[error(
+        "{file}: line {line}, byte {offset}: a row of table {table} needs a packet of {size} bytes; the server's max_allowed_packet is {limit}"
+    )]
     RowTooLarge {
         /// The dump.
         file: String,
@@ -138,11 +142,18 @@ pub struct LoadFailure {
 impl LoadError {
     /// The error of a cancelled run.
     pub fn interrupted(cancel: &Cancel) -> Self {
-        Self::Interrupted(cancel.reason().map_or_else(|| "stopped".to_owned(), |reason| reason.to_string()))
+        Self::Interrupted(
+            cancel
+                .reason()
+                .map_or_else(|| "stopped".to_owned(), |reason| reason.to_string()),
+        )
     }
 
     /// A connection error with what was being done.
     pub fn server(context: impl Into<String>, source: refloat_wire::Error) -> Self {
-        Self::Server { context: context.into(), source }
+        Self::Server {
+            context: context.into(),
+            source,
+        }
     }
 }

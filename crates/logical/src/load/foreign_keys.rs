@@ -31,17 +31,28 @@ impl Conductor<'_> {
             }
             let table = Arc::clone(&self.entries[index].table);
             let (create, _) = self.show_create(&table)?;
-            let Ok(parsed) = parse_create_table(create.as_bytes(), LexMode::default()) else { continue };
+            let Ok(parsed) = parse_create_table(create.as_bytes(), LexMode::default()) else {
+                continue;
+            };
             for element in parsed.elements {
-                let Element::ForeignKey(key) = element else { continue };
+                let Element::ForeignKey(key) = element else {
+                    continue;
+                };
                 let (table, found) = (Arc::clone(&table), Arc::clone(&found));
                 let job = Box::new(move |worker: &mut Worker| {
                     if let Some(orphans) = orphans(worker, &table, &key)? {
-                        found.lock().unwrap_or_else(PoisonError::into_inner).push(orphans);
+                        found
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push(orphans);
                     }
                     Ok(())
                 });
-                self.queue.submit(Task { key: TASKS, sorts: 0, job })?;
+                self.queue.submit(Task {
+                    key: TASKS,
+                    sorts: 0,
+                    job,
+                })?;
             }
         }
         self.queue.wait_key(TASKS)?;
@@ -53,34 +64,90 @@ impl Conductor<'_> {
 }
 
 /// Counts the rows of `table` whose key names no parent.
-fn orphans(worker: &mut Worker, table: &Table, key: &ForeignKey) -> Result<Option<OrphanRows>, LoadError> {
+fn orphans(
+    worker: &mut Worker,
+    table: &Table,
+    key: &ForeignKey,
+) -> Result<Option<OrphanRows>, LoadError> {
     let name = |bytes: &[u8]| quote_ident(&String::from_utf8_lossy(bytes));
-    let database = key.ref_table.database.as_deref().map_or_else(|| quote_ident(&table.db), name);
+    let database = key
+        .ref_table
+        .database
+        .as_deref()
+        .map_or_else(|| quote_ident(&table.db), name);
     let parent = format!("{database}.{}", name(&key.ref_table.name));
-    let constraint = key.name.as_deref().map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default();
-    let child: Vec<String> = key.columns.iter().map(|column| format!("c.{}", name(column))).collect();
-    let pairs: Vec<String> = key.columns.iter().zip(&key.ref_columns).map(|(a, b)| format!("p.{} = c.{}", name(b), name(a))).collect();
-    let set: Vec<String> = child.iter().map(|column| format!("{column} IS NOT NULL")).collect();
+    let constraint = key
+        .name
+        .as_deref()
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .unwrap_or_default();
+    let child: Vec<String> = key
+        .columns
+        .iter()
+        .map(|column| format!("c.{}", name(column)))
+        .collect();
+    let pairs: Vec<String> = key
+        .columns
+        .iter()
+        .zip(&key.ref_columns)
+        .map(|(a, b)| format!("p.{} = c.{}", name(b), name(a)))
+        .collect();
+    let set: Vec<String> = child
+        .iter()
+        .map(|column| format!("{column} IS NOT NULL"))
+        .collect();
     let from = format!(
         "FROM {} AS c WHERE {} AND NOT EXISTS (SELECT 1 FROM {parent} AS p WHERE {})",
         table.quoted(),
         set.join(" AND "),
         pairs.join(" AND ")
     );
-    let _shown = worker.ctx.progress.table(&table.label(), TableState::ForeignKeys);
-    let failed = |error| LoadError::server(format!("checking foreign key {constraint} of table {}", table.label()), error);
-    let rows = worker.conn.query_value(format!("SELECT COUNT(*) {from}")).map_err(failed)?;
+    let _shown = worker
+        .ctx
+        .progress
+        .table(&table.label(), TableState::ForeignKeys);
+    let failed = |error| {
+        LoadError::server(
+            format!(
+                "checking foreign key {constraint} of table {}",
+                table.label()
+            ),
+            error,
+        )
+    };
+    let rows = worker
+        .conn
+        .query_value(format!("SELECT COUNT(*) {from}"))
+        .map_err(failed)?;
     let rows: u64 = rows.and_then(|rows| rows.parse().ok()).unwrap_or(0);
     if rows == 0 {
         return Ok(None);
     }
-    let failed = |error| LoadError::server(format!("listing orphan rows of table {}", table.label()), error);
-    let result = worker.conn.query(format!("SELECT DISTINCT {} {from} LIMIT {EXAMPLES}", child.join(", "))).map_err(failed)?;
+    let failed = |error| {
+        LoadError::server(
+            format!("listing orphan rows of table {}", table.label()),
+            error,
+        )
+    };
+    let result = worker
+        .conn
+        .query(format!(
+            "SELECT DISTINCT {} {from} LIMIT {EXAMPLES}",
+            child.join(", ")
+        ))
+        .map_err(failed)?;
     let examples = (0..result.len())
         .map(|row| {
-            let values: Vec<String> = (0..key.columns.len()).map(|column| result.str(row, column).unwrap_or("(binary)").to_owned()).collect();
+            let values: Vec<String> = (0..key.columns.len())
+                .map(|column| result.str(row, column).unwrap_or("(binary)").to_owned())
+                .collect();
             values.join(", ")
         })
         .collect();
-    Ok(Some(OrphanRows { table: table.label(), constraint, rows, examples }))
+    Ok(Some(OrphanRows {
+        table: table.label(),
+        constraint,
+        rows,
+        examples,
+    }))
 }

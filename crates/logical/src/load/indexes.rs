@@ -39,7 +39,12 @@ pub struct Deferral {
 impl Deferral {
     /// All clauses, for a report of what is missing.
     pub fn clauses(&self) -> Vec<String> {
-        self.keys.iter().chain(&self.fulltext).chain(&self.foreign_keys).cloned().collect()
+        self.keys
+            .iter()
+            .chain(&self.fulltext)
+            .chain(&self.foreign_keys)
+            .cloned()
+            .collect()
     }
 
     /// How many there are.
@@ -51,32 +56,64 @@ impl Deferral {
 /// Decides what of a definition can be put off; returns the clauses that drop it, and those that add it again.
 ///
 /// `keep_unique` keeps unique keys, so that a row that breaks one is refused by itself.
-pub fn split(create: &str, keep_indexes: bool, keep_unique: bool) -> Option<(Vec<String>, Deferral)> {
+pub fn split(
+    create: &str,
+    keep_indexes: bool,
+    keep_unique: bool,
+) -> Option<(Vec<String>, Deferral)> {
     let text = create.as_bytes();
     let parsed = parse_create_table(text, LexMode::default()).ok()?;
-    if parsed.options.iter().any(|option| option.name == "WITH SYSTEM VERSIONING") {
+    if parsed
+        .options
+        .iter()
+        .any(|option| option.name == "WITH SYSTEM VERSIONING")
+    {
         return None;
     }
-    let keys: Vec<&Key> = parsed.elements.iter().filter_map(|element| if let Element::Key(key) = element { Some(key) } else { None }).collect();
+    let keys: Vec<&Key> = parsed
+        .elements
+        .iter()
+        .filter_map(|element| {
+            if let Element::Key(key) = element {
+                Some(key)
+            } else {
+                None
+            }
+        })
+        .collect();
     let mut drops = Vec::new();
     let mut deferral = Deferral::default();
     for element in &parsed.elements {
         if let Element::ForeignKey(foreign) = element {
             let Some(name) = &foreign.name else { continue };
             drops.push(format!("DROP FOREIGN KEY {}", shown(name)));
-            deferral.foreign_keys.push(format!("ADD {}", String::from_utf8_lossy(&text[foreign.range.clone()])));
+            deferral.foreign_keys.push(format!(
+                "ADD {}",
+                String::from_utf8_lossy(&text[foreign.range.clone()])
+            ));
         }
     }
     if !keep_indexes {
         for (place, key) in keys.iter().enumerate() {
             // A key in front of one that stays would come behind it when it is added again; the server sorts keys by
             // kind first, so only keys of the same sort count.
-            let kept = |other: &Key| keep_unique && other.kind == KeyKind::Unique || must_stay(other, &parsed, &keys, text);
-            let stays = keys[place..].iter().any(|other| kept(other) && same_sort(key, other));
-            let Some(name) = key.name.as_ref().filter(|_| !stays) else { continue };
+            let kept = |other: &Key| {
+                keep_unique && other.kind == KeyKind::Unique
+                    || must_stay(other, &parsed, &keys, text)
+            };
+            let stays = keys[place..]
+                .iter()
+                .any(|other| kept(other) && same_sort(key, other));
+            let Some(name) = key.name.as_ref().filter(|_| !stays) else {
+                continue;
+            };
             drops.push(format!("DROP KEY {}", shown(name)));
             let clause = format!("ADD {}", String::from_utf8_lossy(&text[key.range.clone()]));
-            if key.kind == KeyKind::Fulltext { deferral.fulltext.push(clause) } else { deferral.keys.push(clause) }
+            if key.kind == KeyKind::Fulltext {
+                deferral.fulltext.push(clause);
+            } else {
+                deferral.keys.push(clause);
+            }
         }
     }
     (deferral.len() > 0).then_some((drops, deferral))
@@ -107,9 +144,24 @@ fn must_stay(key: &Key, table: &CreateTable, keys: &[&Key], text: &[u8]) -> bool
     if key.parts.iter().any(|part| part.column.is_none()) && key.kind == KeyKind::Unique {
         return true;
     }
-    let columns = || table.elements.iter().filter_map(|element| if let Element::Column(column) = element { Some(column) } else { None });
-    let column_of = |part: &refloat_sqltext::ddl::KeyPart| columns().find(|column| Some(&column.name) == part.column.as_ref());
-    if key.parts.first().and_then(column_of).is_some_and(|column| column.auto_increment) {
+    let columns = || {
+        table.elements.iter().filter_map(|element| {
+            if let Element::Column(column) = element {
+                Some(column)
+            } else {
+                None
+            }
+        })
+    };
+    let column_of = |part: &refloat_sqltext::ddl::KeyPart| {
+        columns().find(|column| Some(&column.name) == part.column.as_ref())
+    };
+    if key
+        .parts
+        .first()
+        .and_then(column_of)
+        .is_some_and(|column| column.auto_increment)
+    {
         return true;
     }
     // MariaDB keeps a hash for unique keys over long columns, and has added such a key over duplicates (MDEV-37296).
@@ -122,22 +174,37 @@ fn must_stay(key: &Key, table: &CreateTable, keys: &[&Key], text: &[u8]) -> bool
     };
     let clause = &text[key.range.clone()];
     key.kind == KeyKind::Unique
-        && (key.parts.iter().any(long) || memchr::memmem::find(clause, b"WITHOUT OVERLAPS").is_some() || memchr::memmem::find(clause, b"USING HASH").is_some())
+        && (key.parts.iter().any(long)
+            || memchr::memmem::find(clause, b"WITHOUT OVERLAPS").is_some()
+            || memchr::memmem::find(clause, b"USING HASH").is_some())
 }
 
 impl Conductor<'_> {
     /// Drops what can be put off from a table that is still empty.
     pub(super) fn defer(&mut self, index: usize) -> Result<(), LoadError> {
         let table = Arc::clone(&self.entries[index].table);
-        if !self.entries[index].engine.eq_ignore_ascii_case("innodb") || !table.created || table.rows() > 0 {
+        if !self.entries[index].engine.eq_ignore_ascii_case("innodb")
+            || !table.created
+            || table.rows() > 0
+        {
             return Ok(());
         }
         let (create, _) = self.show_create(&table)?;
         let inline = self.ctx.options.indexes == super::options::IndexMode::Inline;
-        let Some((drops, mut deferral)) = split(&create, inline, self.ctx.options.on_error == OnError::Continue) else { return Ok(()) };
+        let Some((drops, mut deferral)) = split(
+            &create,
+            inline,
+            self.ctx.options.on_error == OnError::Continue,
+        ) else {
+            return Ok(());
+        };
         deferral.foreign_keys_checked = self.session()?.foreign_key_checks();
         self.enter_catalog()?;
-        match self.catalog.exec(format!("ALTER TABLE {} {}", table.quoted(), drops.join(", "))) {
+        match self.catalog.exec(format!(
+            "ALTER TABLE {} {}",
+            table.quoted(),
+            drops.join(", ")
+        )) {
             Ok(_) => {
                 *table.deferral() = deferral;
                 Ok(())
@@ -147,17 +214,26 @@ impl Conductor<'_> {
                 self.ctx.events.note(format!("table {}: indexes are built with the rows, because the server keeps them: {error}", table.label()));
                 Ok(())
             }
-            Err(error) => Err(LoadError::server(format!("putting off the indexes of table {}", table.label()), error)),
+            Err(error) => Err(LoadError::server(
+                format!("putting off the indexes of table {}", table.label()),
+                error,
+            )),
         }
     }
 
     /// Gives the catalogue connection the parts of the dump's session that matter to definitions.
     fn enter_catalog(&mut self) -> Result<(), LoadError> {
         let session = self.session()?;
-        if self.catalog_session.as_ref().is_none_or(|current| !Arc::ptr_eq(current, &session)) {
+        if self
+            .catalog_session
+            .as_ref()
+            .is_none_or(|current| !Arc::ptr_eq(current, &session))
+        {
             let failed = |error| LoadError::server("preparing the session for definitions", error);
             self.catalog.exec(session.exact_set()).map_err(failed)?;
-            self.catalog.exec("SET SESSION foreign_key_checks = 0").map_err(failed)?;
+            self.catalog
+                .exec("SET SESSION foreign_key_checks = 0")
+                .map_err(failed)?;
             self.catalog_session = Some(session);
         }
         Ok(())
@@ -176,7 +252,11 @@ impl Conductor<'_> {
         for clause in clauses {
             self.catalog
                 .exec(format!("ALTER TABLE {} {clause}", table.quoted()))
-                .map_err(|source| LoadError::Index { table: table.label(), what: clause, source })?;
+                .map_err(|source| LoadError::Index {
+                    table: table.label(),
+                    what: clause,
+                    source,
+                })?;
         }
         let built = std::mem::take(&mut *table.deferral());
         table.note_built(built.len() as u64);
@@ -199,8 +279,14 @@ impl Conductor<'_> {
             self.queue.set_sort_budget(budget);
         }
         self.ctx.progress.plan_builds(builds, bytes * builds);
-        let job = Box::new(move |worker: &mut Worker| build(worker, &table, session.as_deref(), &deferral, bytes));
-        Ok(Some(Task { key: index, sorts: bytes, job }))
+        let job = Box::new(move |worker: &mut Worker| {
+            build(worker, &table, session.as_deref(), &deferral, bytes)
+        });
+        Ok(Some(Task {
+            key: index,
+            sorts: bytes,
+            job,
+        }))
     }
 
     /// Waits for the index builds that follow the rows, and adds foreign keys when all tables have their indexes.
@@ -226,7 +312,9 @@ impl Conductor<'_> {
             .catalog
             .query_value("SELECT COALESCE(NULLIF(@@innodb_tmpdir, ''), @@tmpdir)")
             .map_err(|error| LoadError::server("asking for the temporary folder", error))?;
-        let free = folder.and_then(|folder| refloat_run::machine::disk_available(std::path::Path::new(folder.split(':').next()?)));
+        let free = folder.and_then(|folder| {
+            refloat_run::machine::disk_available(std::path::Path::new(folder.split(':').next()?))
+        });
         Ok(free.map(|free| (free as f64 * TMPDIR_SHARE) as u64))
     }
 
@@ -240,20 +328,37 @@ impl Conductor<'_> {
             }
             self.ctx.phases.enter(Phase::ForeignKeys);
             self.check_cancel()?;
-            let _shown = self.ctx.progress.table(&table.label(), TableState::ForeignKeys);
+            let _shown = self
+                .ctx
+                .progress
+                .table(&table.label(), TableState::ForeignKeys);
             self.enter_catalog()?;
             let failed = |error| LoadError::server("preparing the session for foreign keys", error);
             // With checks on, the server itself scans the rows, and refuses orphans.
-            let checks = deferral.foreign_keys_checked && self.ctx.options.foreign_keys != ForeignKeyMode::Checked;
-            self.catalog.exec(format!("SET SESSION foreign_key_checks = {}", u8::from(checks))).map_err(failed)?;
+            let checks = deferral.foreign_keys_checked
+                && self.ctx.options.foreign_keys != ForeignKeyMode::Checked;
+            self.catalog
+                .exec(format!(
+                    "SET SESSION foreign_key_checks = {}",
+                    u8::from(checks)
+                ))
+                .map_err(failed)?;
             let what = deferral.foreign_keys.join(", ");
-            let result = self.catalog.exec(format!("ALTER TABLE {} {what}", table.quoted()));
-            self.catalog.exec("SET SESSION foreign_key_checks = 0").map_err(failed)?;
+            let result = self
+                .catalog
+                .exec(format!("ALTER TABLE {} {what}", table.quoted()));
+            self.catalog
+                .exec("SET SESSION foreign_key_checks = 0")
+                .map_err(failed)?;
             if let Err(source) = result {
                 if self.ctx.cancel.is_cancelled() {
                     return Err(self.ctx.interrupted());
                 }
-                return Err(LoadError::Index { table: table.label(), what, source });
+                return Err(LoadError::Index {
+                    table: table.label(),
+                    what,
+                    source,
+                });
             }
             let built = std::mem::take(&mut table.deferral().foreign_keys);
             table.note_built(built.len() as u64);
@@ -263,20 +368,40 @@ impl Conductor<'_> {
 }
 
 /// Adds the keys of one table: all in one pass over the rows, `FULLTEXT` keys one by one after them.
-fn build(worker: &mut Worker, table: &Table, session: Option<&super::session::Session>, deferral: &Deferral, bytes: u64) -> Result<(), LoadError> {
+fn build(
+    worker: &mut Worker,
+    table: &Table,
+    session: Option<&super::session::Session>,
+    deferral: &Deferral,
+    bytes: u64,
+) -> Result<(), LoadError> {
     let ctx = Arc::clone(&worker.ctx);
-    let failed = |error| LoadError::server(format!("preparing the session for the indexes of table {}", table.label()), error);
+    let failed = |error| {
+        LoadError::server(
+            format!(
+                "preparing the session for the indexes of table {}",
+                table.label()
+            ),
+            error,
+        )
+    };
     worker.leave_session();
     if let Some(session) = session {
         worker.conn.exec(session.exact_set()).map_err(failed)?;
     }
-    worker.conn.exec("SET SESSION foreign_key_checks = 0").map_err(failed)?;
+    worker
+        .conn
+        .exec("SET SESSION foreign_key_checks = 0")
+        .map_err(failed)?;
     if worker.conn.server().vendor == Vendor::MySql {
         // Not all versions know these; without them the build is only slower.
         let memory = ctx.index_memory / ctx.options.threads.max(1) as u64;
         let threads = ctx.options.threads.clamp(1, 16);
         for set in [
-            format!("SET SESSION innodb_ddl_buffer_size = {}", memory.clamp(64 << 10, 4 << 30)),
+            format!(
+                "SET SESSION innodb_ddl_buffer_size = {}",
+                memory.clamp(64 << 10, 4 << 30)
+            ),
             format!("SET SESSION innodb_ddl_threads = {threads}"),
             format!("SET SESSION innodb_parallel_read_threads = {threads}"),
         ] {
@@ -288,16 +413,28 @@ fn build(worker: &mut Worker, table: &Table, session: Option<&super::session::Se
     if !deferral.keys.is_empty() {
         steps.push((deferral.keys.clone(), deferral.keys.len() as u64));
     }
-    steps.extend(deferral.fulltext.iter().map(|clause| (vec![clause.clone()], 1)));
+    steps.extend(
+        deferral
+            .fulltext
+            .iter()
+            .map(|clause| (vec![clause.clone()], 1)),
+    );
     for (clauses, builds) in steps {
         let what = clauses.join(", ");
         let started = std::time::Instant::now();
-        ctx.events.emit(Event::BuildStarted { table: table.label(), what: what.clone() });
+        ctx.events.emit(Event::BuildStarted {
+            table: table.label(),
+            what: what.clone(),
+        });
         let progress = ctx.progress.build(builds, bytes * builds);
         worker
             .conn
             .exec(format!("ALTER TABLE {} {what}", table.quoted()))
-            .map_err(|source| LoadError::Index { table: table.label(), what: what.clone(), source })?;
+            .map_err(|source| LoadError::Index {
+                table: table.label(),
+                what: what.clone(),
+                source,
+            })?;
         progress.finish();
         // What is built is no longer missing, whatever happens to the rest.
         let mut left = table.deferral();
@@ -305,7 +442,11 @@ fn build(worker: &mut Worker, table: &Table, session: Option<&super::session::Se
         left.fulltext.retain(|key| !clauses.contains(key));
         drop(left);
         table.note_built(builds);
-        ctx.events.emit(Event::BuildFinished { table: table.label(), what, seconds: started.elapsed().as_secs_f64() });
+        ctx.events.emit(Event::BuildFinished {
+            table: table.label(),
+            what,
+            seconds: started.elapsed().as_secs_f64(),
+        });
     }
     Ok(())
 }

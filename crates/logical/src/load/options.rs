@@ -214,7 +214,9 @@ impl LoadOptions {
         Self {
             source: source.into(),
             target,
-            threads: std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 32),
+            threads: std::thread::available_parallelism()
+                .map_or(2, usize::from)
+                .clamp(2, 32),
             table_threads: None,
             database: None,
             tables: Vec::new(),

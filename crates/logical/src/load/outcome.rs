@@ -7,7 +7,7 @@ use super::options::WritePath;
 /// Entries kept in each list of an outcome; the totals beside the lists are always complete.
 pub const LIST_MAX: usize = 100;
 
-/// A list that keeps its first [`LIST_MAX`] entries and counts all of them.
+/// A list that keeps its first 100 entries and counts all of them.
 #[derive(Debug, Clone, Serialize)]
 pub struct Bounded<T> {
     /// How many there were.
@@ -18,7 +18,10 @@ pub struct Bounded<T> {
 
 impl<T> Default for Bounded<T> {
     fn default() -> Self {
-        Self { total: 0, first: Vec::new() }
+        Self {
+            total: 0,
+            first: Vec::new(),
+        }
     }
 }
 
@@ -196,6 +199,9 @@ pub struct LoadOutcome {
 impl LoadOutcome {
     /// Whether the load itself ended, but a check found something.
     pub fn proof_failed(&self) -> bool {
-        self.proof.done && (!self.proof.differences.is_empty() || !self.proof.orphans.is_empty() || !self.warnings.is_empty())
+        self.proof.done
+            && (!self.proof.differences.is_empty()
+                || !self.proof.orphans.is_empty()
+                || !self.warnings.is_empty())
     }
 }

@@ -19,6 +19,10 @@ const TAIL: usize = 4096;
 
 /// What a dump seems to hold.
 #[derive(Debug, Default, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about one dump"
+)]
 pub struct Outline {
     /// Databases that it creates or uses.
     pub databases: BTreeSet<String>,
@@ -123,7 +127,14 @@ mod tests {
             CREATE TABLE `t` (\n  `a` int\n);\n/*!50003 CREATE*/ /*!50017 DEFINER=`x`@`y`*/ /*!50003 TRIGGER t BEFORE INSERT\n-- Dump completed\n";
         std::fs::write(file.path(), text).unwrap();
         let outline = Outline::of(file.path()).unwrap().unwrap();
-        assert_eq!(outline.databases.iter().map(String::as_str).collect::<Vec<_>>(), ["a`b"]);
+        assert_eq!(
+            outline
+                .databases
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>(),
+            ["a`b"]
+        );
         assert!(outline.triggers && !outline.routines && outline.header && outline.completed);
         assert_eq!(outline.tables, 1);
     }

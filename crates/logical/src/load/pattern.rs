@@ -2,10 +2,15 @@
 
 /// Whether one of `patterns` (`table` or `db.table`) matches.
 pub fn matches_any(patterns: &[String], database: &str, table: &str) -> bool {
-    patterns.iter().any(|pattern| match pattern.split_once('.') {
-        Some((db, name)) => matches(db.as_bytes(), database.as_bytes()) && matches(name.as_bytes(), table.as_bytes()),
-        None => matches(pattern.as_bytes(), table.as_bytes()),
-    })
+    patterns
+        .iter()
+        .any(|pattern| match pattern.split_once('.') {
+            Some((db, name)) => {
+                matches(db.as_bytes(), database.as_bytes())
+                    && matches(name.as_bytes(), table.as_bytes())
+            }
+            None => matches(pattern.as_bytes(), table.as_bytes()),
+        })
 }
 
 /// Whether `pattern` matches all of `text`.
@@ -39,7 +44,8 @@ mod tests {
 
     #[test]
     fn patterns_match_names_with_and_without_database() {
-        let yes = |pattern: &str, db: &str, table: &str| matches_any(&[pattern.to_owned()], db, table);
+        let yes =
+            |pattern: &str, db: &str, table: &str| matches_any(&[pattern.to_owned()], db, table);
         assert!(yes("orders", "shop", "orders"));
         assert!(!yes("orders", "shop", "orders2"));
         assert!(yes("ord*", "shop", "orders"));

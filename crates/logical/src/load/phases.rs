@@ -25,13 +25,21 @@ struct State {
 impl Phases {
     /// A clock that is in no phase yet.
     pub fn new(run: &LoadRun) -> Self {
-        Self { state: Mutex::default(), events: run.events.clone(), progress: run.progress.clone() }
+        Self {
+            state: Mutex::default(),
+            events: run.events.clone(),
+            progress: run.progress.clone(),
+        }
     }
 
     /// Ends the current phase and begins another; entering the current one again changes nothing.
     pub fn enter(&self, phase: Phase) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.current.as_ref().is_some_and(|(current, _)| *current == phase) {
+        if state
+            .current
+            .as_ref()
+            .is_some_and(|(current, _)| *current == phase)
+        {
             return;
         }
         self.leave(&mut state);
@@ -48,13 +56,18 @@ impl Phases {
     }
 
     fn leave(&self, state: &mut State) {
-        let Some((phase, started)) = state.current.take() else { return };
+        let Some((phase, started)) = state.current.take() else {
+            return;
+        };
         let seconds = started.elapsed().as_secs_f64();
         self.events.emit(Event::PhaseFinished { phase, seconds });
         let name = phase.to_string();
         match state.times.iter_mut().find(|time| time.phase == name) {
             Some(time) => time.seconds += seconds,
-            None => state.times.push(PhaseTime { phase: name, seconds }),
+            None => state.times.push(PhaseTime {
+                phase: name,
+                seconds,
+            }),
         }
     }
 }

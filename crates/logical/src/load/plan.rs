@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use refloat_run::settings::{Durability, Facts, SettingsPlan};
-use refloat_sqltext::{CommentKind, ItemKind, LexMode, ScanOptions, Scanner, StatementKind, Step, parse_set};
+use refloat_sqltext::{
+    CommentKind, ItemKind, LexMode, ScanOptions, Scanner, StatementKind, Step, parse_set,
+};
 use refloat_store::Input;
 use serde::Serialize;
 
@@ -64,20 +66,39 @@ pub struct PlannedTable {
 
 /// Reads the whole dump and looks at the server; changes nothing.
 pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
-    let mut input = if options.source.as_os_str() == "-" { Input::stdin()? } else { Input::open(&options.source)? };
+    let mut input = if options.source.as_os_str() == "-" {
+        Input::stdin()?
+    } else {
+        Input::open(&options.source)?
+    };
     let outline = preflight::look_at_source(options, &mut input)?;
     let mut conn = super::connect(options)?;
     let facts = Facts::read(&mut conn)?;
     let preflight = preflight::look_at_server(options, &mut conn, &facts, outline)?;
-    let mut survey = Survey { source: input.name().to_owned(), database: options.database.clone().or_else(|| options.target.database.clone()), ..Survey::default() };
+    let mut survey = Survey {
+        source: input.name().to_owned(),
+        database: options
+            .database
+            .clone()
+            .or_else(|| options.target.database.clone()),
+        ..Survey::default()
+    };
     survey.read(&mut input)?;
     if survey.header && !survey.completed && !options.accept_missing_trailer {
-        return Err(LoadError::MissingTrailer { file: survey.source, offset: survey.bytes });
+        return Err(LoadError::MissingTrailer {
+            file: survey.source,
+            offset: survey.bytes,
+        });
     }
     let settings = super::plan_settings(options, &facts, &preflight, Some(survey.bytes));
-    let opens_infile = settings.changes.iter().any(|change| change.name == "local_infile");
+    let opens_infile = settings
+        .changes
+        .iter()
+        .any(|change| change.name == "local_infile");
     let write_path = match preflight.write_path {
-        WritePath::Insert if options.write_path == WritePath::Auto && opens_infile => WritePath::LoadData,
+        WritePath::Insert if options.write_path == WritePath::Auto && opens_infile => {
+            WritePath::LoadData
+        }
         other => other,
     };
     Ok(LoadPlan {
@@ -93,7 +114,11 @@ pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
         statements: survey.statements,
         alone: survey.alone,
         durability: super::durability(options, &preflight),
-        advice: if write_path == preflight.write_path { preflight.advice } else { Vec::new() },
+        advice: if write_path == preflight.write_path {
+            preflight.advice
+        } else {
+            Vec::new()
+        },
         settings,
     })
 }
@@ -127,7 +152,12 @@ impl Survey {
             }
             let mut at = 0;
             loop {
-                let step = scanner.next(&buffer[at..], eof).map_err(|source| LoadError::Scan { file: self.source.clone(), source })?;
+                let step = scanner
+                    .next(&buffer[at..], eof)
+                    .map_err(|source| LoadError::Scan {
+                        file: self.source.clone(),
+                        source,
+                    })?;
                 let item = match step {
                     Step::Item(item) => item,
                     Step::NeedMore => break,
@@ -136,8 +166,18 @@ impl Survey {
                 let text = &buffer[at + item.text.start..at + item.text.end];
                 match &item.kind {
                     ItemKind::Rows(rows) => {
-                        let database = rows.header.database.as_deref().map(shown).or_else(|| self.database.clone());
-                        self.count(database, shown(&rows.header.table), rows.row_count, rows.rows.len() as u64);
+                        let database = rows
+                            .header
+                            .database
+                            .as_deref()
+                            .map(shown)
+                            .or_else(|| self.database.clone());
+                        self.count(
+                            database,
+                            shown(&rows.header.table),
+                            rows.row_count,
+                            rows.rows.len() as u64,
+                        );
                     }
                     ItemKind::Statement(kind) => {
                         if matches!(kind, StatementKind::Set) {
@@ -146,10 +186,9 @@ impl Survey {
                         }
                         self.statement(kind, text, item.line);
                     }
-                    ItemKind::ClientCommand(_) => {}
                     ItemKind::Comment(CommentKind::DumpHeader) => self.header = true,
                     ItemKind::Comment(CommentKind::DumpCompleted) => self.completed = true,
-                    ItemKind::Comment(_) | ItemKind::Blank => {}
+                    ItemKind::ClientCommand(_) | ItemKind::Comment(_) | ItemKind::Blank => {}
                 }
                 at += item.len;
             }
@@ -158,18 +197,31 @@ impl Survey {
     }
 
     fn count(&mut self, database: Option<String>, table: String, rows: u64, bytes: u64) {
-        match self.tables.last_mut().filter(|last| last.table == table && last.database == database) {
+        match self
+            .tables
+            .last_mut()
+            .filter(|last| last.table == table && last.database == database)
+        {
             Some(last) => {
                 last.rows += rows;
                 last.bytes += bytes;
             }
-            None => self.tables.push(PlannedTable { database, table, rows, bytes }),
+            None => self.tables.push(PlannedTable {
+                database,
+                table,
+                rows,
+                bytes,
+            }),
         }
     }
 
     fn statement(&mut self, kind: &StatementKind, text: &[u8], line: u64) {
         let word = match kind {
-            StatementKind::Set | StatementKind::LockTables | StatementKind::UnlockTables | StatementKind::AlterTableKeys { .. } | StatementKind::Empty => return,
+            StatementKind::Set
+            | StatementKind::LockTables
+            | StatementKind::UnlockTables
+            | StatementKind::AlterTableKeys { .. }
+            | StatementKind::Empty => return,
             StatementKind::Use { database } | StatementKind::CreateDatabase { database, .. } => {
                 let name = shown(database);
                 self.databases.insert(name.clone());
@@ -180,7 +232,11 @@ impl Survey {
                 "create database"
             }
             StatementKind::CreateTable { table, .. } => {
-                let database = table.database.as_deref().map(shown).or_else(|| self.database.clone());
+                let database = table
+                    .database
+                    .as_deref()
+                    .map(shown)
+                    .or_else(|| self.database.clone());
                 self.count(database, shown(&table.name), 0, 0);
                 "create table"
             }
@@ -203,7 +259,9 @@ impl Survey {
 /// Follows `sql_mode` and the character set, which decide how the text behind them is read.
 fn follow(mut mode: LexMode, text: &[u8]) -> LexMode {
     for assignment in parse_set(text, mode).unwrap_or_default() {
-        let Some(literal) = assignment.literal else { continue };
+        let Some(literal) = assignment.literal else {
+            continue;
+        };
         if assignment.name == b"sql_mode" {
             mode = mode.with_sql_mode(&literal);
         } else if assignment.name == b"names" || assignment.name == b"character_set_client" {

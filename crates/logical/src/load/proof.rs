@@ -19,16 +19,26 @@ impl Conductor<'_> {
         self.ctx.phases.enter(Phase::Proof);
         let found: Arc<Mutex<Proof>> = Arc::default();
         for entry in self.entries.iter().filter(|entry| !entry.dropped) {
-            let (table, definition, found) = (Arc::clone(&entry.table), entry.definition, Arc::clone(&found));
+            let (table, definition, found) = (
+                Arc::clone(&entry.table),
+                entry.definition,
+                Arc::clone(&found),
+            );
             let job = Box::new(move |worker: &mut Worker| {
                 let part = check(worker, &table, definition)?;
                 let mut proof = found.lock().unwrap_or_else(PoisonError::into_inner);
                 proof.tables_counted += 1;
                 proof.definitions_compared += u64::from(definition.is_some());
-                part.into_iter().for_each(|difference| proof.differences.push(difference));
+                for difference in part {
+                    proof.differences.push(difference);
+                }
                 Ok(())
             });
-            self.queue.submit(Task { key: TASKS, sorts: 0, job })?;
+            self.queue.submit(Task {
+                key: TASKS,
+                sorts: 0,
+                job,
+            })?;
         }
         self.queue.wait_all()?;
         let mut proof = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
@@ -43,17 +53,39 @@ impl Conductor<'_> {
 }
 
 /// Counts one table and compares its definition.
-fn check(worker: &mut Worker, table: &Table, definition: Option<u128>) -> Result<Vec<ProofDifference>, LoadError> {
-    let _shown = worker.ctx.progress.table(&table.label(), TableState::Checking);
-    let failed = |error| LoadError::server(format!("counting the rows of table {}", table.label()), error);
-    let count = worker.conn.query_value(format!("SELECT COUNT(*) FROM {}", table.quoted())).map_err(failed)?;
+fn check(
+    worker: &mut Worker,
+    table: &Table,
+    definition: Option<u128>,
+) -> Result<Vec<ProofDifference>, LoadError> {
+    let _shown = worker
+        .ctx
+        .progress
+        .table(&table.label(), TableState::Checking);
+    let failed = |error| {
+        LoadError::server(
+            format!("counting the rows of table {}", table.label()),
+            error,
+        )
+    };
+    let count = worker
+        .conn
+        .query_value(format!("SELECT COUNT(*) FROM {}", table.quoted()))
+        .map_err(failed)?;
     let mut count: u64 = count.and_then(|count| count.parse().ok()).unwrap_or(0);
     let expected = table.rows_before + table.rows();
     let mut differences = Vec::new();
     if count != expected && worker.conn.server().vendor == Vendor::MariaDb {
         // A dump with history brings rows that were over before it was taken; only system-versioned tables take the question.
-        let all = worker.conn.query_value(format!("SELECT COUNT(*) FROM {} FOR SYSTEM_TIME ALL", table.quoted()));
-        count = all.ok().flatten().and_then(|all| all.parse().ok()).unwrap_or(count);
+        let all = worker.conn.query_value(format!(
+            "SELECT COUNT(*) FROM {} FOR SYSTEM_TIME ALL",
+            table.quoted()
+        ));
+        count = all
+            .ok()
+            .flatten()
+            .and_then(|all| all.parse().ok())
+            .unwrap_or(count);
     }
     if count != expected && !table.is_uncounted() && !(table.is_replaced() && count <= expected) {
         differences.push(ProofDifference {
@@ -63,10 +95,18 @@ fn check(worker: &mut Worker, table: &Table, definition: Option<u128>) -> Result
         });
     }
     if let Some(definition) = definition {
-        let failed = |error| LoadError::server(format!("reading the definition of table {}", table.label()), error);
+        let failed = |error| {
+            LoadError::server(
+                format!("reading the definition of table {}", table.label()),
+                error,
+            )
+        };
         worker.leave_session();
         worker.conn.exec(SHOW_TIME_ZONE).map_err(failed)?;
-        let result = worker.conn.query(format!("SHOW CREATE TABLE {}", table.quoted())).map_err(failed)?;
+        let result = worker
+            .conn
+            .query(format!("SHOW CREATE TABLE {}", table.quoted()))
+            .map_err(failed)?;
         let text = result.str(0, 1).unwrap_or_default();
         if fingerprint(text) != definition {
             differences.push(ProofDifference {

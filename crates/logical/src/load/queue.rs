@@ -115,11 +115,18 @@ struct State {
 impl Queue {
     /// An empty queue.
     pub fn new(limits: Limits, chunk_size: Arc<ChunkSize>, cancel: Cancel) -> Self {
-        Self { state: Mutex::default(), work: Condvar::new(), done: Condvar::new(), limits, chunk_size, cancel }
+        Self {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            done: Condvar::new(),
+            limits,
+            chunk_size,
+            cancel,
+        }
     }
 
     /// Adds rows, waiting for memory. A piece larger than all of it is taken when nothing else is there.
-    pub fn push(&self, head: &Head, piece: Piece, ordered: bool) -> Result<(), LoadError> {
+    pub fn push(&self, rows: &Head, piece: Piece, ordered: bool) -> Result<(), LoadError> {
         let held = piece.held();
         let mut state = self.lock();
         while held > 0 && state.held > 0 && state.held + held > self.limits.memory {
@@ -130,12 +137,12 @@ impl Queue {
         state.starved = false;
         self.check(&mut state)?;
         state.held += held;
-        let lane = state.lanes.entry(head.table.id).or_default();
+        let lane = state.lanes.entry(rows.table.id).or_default();
         lane.bytes += piece.len();
         lane.rows += piece.rows;
         lane.ordered |= ordered;
         lane.flushed = false;
-        lane.pieces.push_back((head.clone(), piece));
+        lane.pieces.push_back((rows.clone(), piece));
         self.work.notify_one();
         Ok(())
     }
@@ -176,7 +183,13 @@ impl Queue {
 
     /// Lets go of a lane that is done, and starts what follows it.
     fn follow(state: &mut State, key: Key) {
-        let Some(lane) = state.lanes.get_mut(&key).filter(|lane| lane.is_idle() && lane.flushed) else { return };
+        let Some(lane) = state
+            .lanes
+            .get_mut(&key)
+            .filter(|lane| lane.is_idle() && lane.flushed)
+        else {
+            return;
+        };
         let then = lane.then.take();
         state.lanes.remove(&key);
         if let Some(task) = then {
@@ -269,7 +282,11 @@ impl Queue {
             if state.ended && state.lanes.is_empty() && state.tasks.is_empty() {
                 return None;
             }
-            state = self.work.wait_timeout(state, CANCEL_POLL).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .work
+                .wait_timeout(state, CANCEL_POLL)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
@@ -278,19 +295,41 @@ impl Queue {
     fn take_rows(&self, state: &mut State) -> Option<Chunk> {
         let size = self.chunk_size.current();
         let starved = state.starved;
-        let free = |lane: &Lane| lane.active < if lane.ordered { 1 } else { self.limits.lane_workers };
+        let free = |lane: &Lane| {
+            lane.active
+                < if lane.ordered {
+                    1
+                } else {
+                    self.limits.lane_workers
+                }
+        };
         let full = |lane: &Lane| {
-            let enough = self.limits.chunk_rows.map_or(lane.bytes >= size, |rows| lane.rows >= rows);
+            let enough = self
+                .limits
+                .chunk_rows
+                .map_or(lane.bytes >= size, |rows| lane.rows >= rows);
             lane.flushed || starved || enough
         };
-        let lane = state.lanes.values_mut().filter(|lane| !lane.pieces.is_empty() && free(lane) && full(lane)).max_by_key(|lane| (Reverse(lane.active), lane.bytes))?;
+        let lane = state
+            .lanes
+            .values_mut()
+            .filter(|lane| !lane.pieces.is_empty() && free(lane) && full(lane))
+            .max_by_key(|lane| (Reverse(lane.active), lane.bytes))?;
         let share = lane.bytes / (self.limits.workers * TAIL_CHUNKS).max(1);
-        let target = if self.limits.chunk_rows.is_some() { usize::MAX } else { size.min(share.max(2 * CHUNK_BYTES_MIN)) };
+        let target = if self.limits.chunk_rows.is_some() {
+            usize::MAX
+        } else {
+            size.min(share.max(2 * CHUNK_BYTES_MIN))
+        };
         let (head, first) = lane.pieces.pop_front()?;
         let mut chunk = Chunk::new(head);
         chunk.push(first);
         while let Some((head, piece)) = lane.pieces.front() {
-            let full = chunk.bytes + piece.len() > target || self.limits.chunk_rows.is_some_and(|limit| chunk.rows + piece.rows > limit);
+            let full = chunk.bytes + piece.len() > target
+                || self
+                    .limits
+                    .chunk_rows
+                    .is_some_and(|limit| chunk.rows + piece.rows > limit);
             if full || !chunk.head.joins(head) {
                 break;
             }
@@ -304,10 +343,17 @@ impl Queue {
 
     /// The task that sorts most, among those that still fit.
     fn take_task(state: &mut State) -> Option<Task> {
-        let room = state.sort_budget.map_or(u64::MAX, |budget| budget.saturating_sub(state.sorting));
+        let room = state
+            .sort_budget
+            .map_or(u64::MAX, |budget| budget.saturating_sub(state.sorting));
         let alone = state.sorting == 0;
         let fits = |task: &Task| task.sorts <= room || alone;
-        let (index, _) = state.tasks.iter().enumerate().filter(|(_, task)| fits(task)).max_by_key(|(_, task)| task.sorts)?;
+        let (index, _) = state
+            .tasks
+            .iter()
+            .enumerate()
+            .filter(|(_, task)| fits(task))
+            .max_by_key(|(_, task)| task.sorts)?;
         let task = state.tasks.swap_remove(index);
         state.sorting += task.sorts;
         Some(task)
@@ -341,9 +387,16 @@ impl Queue {
         self.wake();
     }
 
-    fn pause<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>, LoadError> {
+    fn pause<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> Result<MutexGuard<'a, State>, LoadError> {
         self.check(&mut state)?;
-        Ok(self.done.wait_timeout(state, CANCEL_POLL).unwrap_or_else(PoisonError::into_inner).0)
+        Ok(self
+            .done
+            .wait_timeout(state, CANCEL_POLL)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0)
     }
 
     fn check(&self, state: &mut State) -> Result<(), LoadError> {
@@ -354,7 +407,9 @@ impl Queue {
             return Err(LoadError::interrupted(&self.cancel));
         }
         if state.failed {
-            return Err(LoadError::Interrupted("another part of the load failed".to_owned()));
+            return Err(LoadError::Interrupted(
+                "another part of the load failed".to_owned(),
+            ));
         }
         Ok(())
     }

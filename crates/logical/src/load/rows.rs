@@ -46,7 +46,10 @@ impl RowVisitor for Bounds {
 
 /// Where each row of `text` stands; empty when the text cannot be walked.
 pub fn row_bounds(text: &[u8], mode: LexMode) -> Vec<Range<usize>> {
-    let mut bounds = Bounds { start: 0, rows: Vec::new() };
+    let mut bounds = Bounds {
+        start: 0,
+        rows: Vec::new(),
+    };
     match visit_rows(text, mode, &mut bounds) {
         Ok(_) => bounds.rows,
         Err(_) => Vec::new(),
@@ -66,7 +69,11 @@ struct Found;
 impl Generated {
     fn value(&mut self, generates: bool) -> Result<(), Found> {
         self.at += 1;
-        if generates && self.at - 1 == self.position { Err(Found) } else { Ok(()) }
+        if generates && self.at - 1 == self.position {
+            Err(Found)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -84,7 +91,10 @@ impl RowVisitor for Generated {
         self.value(true)
     }
     fn number(&mut self, text: &[u8]) -> Result<(), Found> {
-        let zero = self.zero_generates && text.iter().all(|byte| matches!(byte, b'0' | b'.' | b'+' | b'-'));
+        let zero = self.zero_generates
+            && text
+                .iter()
+                .all(|byte| matches!(byte, b'0' | b'.' | b'+' | b'-'));
         self.value(zero)
     }
     fn string(&mut self, literal: StrLit<'_>) -> Result<(), Found> {
@@ -108,7 +118,16 @@ impl RowVisitor for Generated {
 /// Whether some row leaves the value at `position` (an `AUTO_INCREMENT` column) to the server; then the order of rows
 /// decides which row gets which number. Text that cannot be walked counts as such.
 pub fn leaves_to_server(text: &[u8], position: usize, zero_generates: bool, mode: LexMode) -> bool {
-    visit_rows(text, mode, &mut Generated { position, at: 0, zero_generates }).is_err()
+    visit_rows(
+        text,
+        mode,
+        &mut Generated {
+            position,
+            at: 0,
+            zero_generates,
+        },
+    )
+    .is_err()
 }
 
 #[cfg(test)]
@@ -129,6 +148,11 @@ mod tests {
     fn bounds_are_whole_tuples() {
         let text = b"(1,'a),('),\n(2,'b')";
         let rows = row_bounds(text, LexMode::default());
-        assert_eq!(rows.iter().map(|row| &text[row.clone()]).collect::<Vec<_>>(), [b"(1,'a),(')".as_slice(), b"(2,'b')".as_slice()]);
+        assert_eq!(
+            rows.iter()
+                .map(|row| &text[row.clone()])
+                .collect::<Vec<_>>(),
+            [b"(1,'a),(')".as_slice(), b"(2,'b')".as_slice()]
+        );
     }
 }

@@ -34,7 +34,15 @@ const IGNORED: &[&str] = &[
     "error_count",
 ];
 /// Variables that make a statement depend on the connection it runs on: rows after them stay on the control connection.
-const PER_STATEMENT: &[&str] = &["insert_id", "last_insert_id", "identity", "timestamp", "rand_seed1", "rand_seed2", "pseudo_thread_id"];
+const PER_STATEMENT: &[&str] = &[
+    "insert_id",
+    "last_insert_id",
+    "identity",
+    "timestamp",
+    "rand_seed1",
+    "rand_seed2",
+    "pseudo_thread_id",
+];
 
 /// What a `SET` of one variable means for the rows that follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,9 +65,16 @@ impl Tracker {
     /// Asks the server which of the known variables it has.
     pub fn new(conn: &mut Connection) -> Result<Self, Error> {
         let mut names = BTreeSet::new();
-        let more: &[&str] = if conn.server().vendor == Vendor::MariaDb { TRACKED_MARIADB } else { &[] };
+        let more: &[&str] = if conn.server().vendor == Vendor::MariaDb {
+            TRACKED_MARIADB
+        } else {
+            &[]
+        };
         for name in TRACKED.iter().chain(more) {
-            if conn.query_value(format!("SHOW SESSION VARIABLES LIKE '{name}'"))?.is_some() {
+            if conn
+                .query_value(format!("SHOW SESSION VARIABLES LIKE '{name}'"))?
+                .is_some()
+            {
                 names.insert((*name).to_owned());
             }
         }
@@ -84,14 +99,26 @@ impl Tracker {
     /// Reads the state of the control connection.
     pub fn read(&self, control: &mut Connection, force_binlog_off: bool) -> Result<Session, Error> {
         let names: Vec<&String> = self.names.iter().collect();
-        let list: Vec<String> = names.iter().map(|name| format!("@@session.`{name}`")).collect();
+        let list: Vec<String> = names
+            .iter()
+            .map(|name| format!("@@session.`{name}`"))
+            .collect();
         let result = control.query(format!("SELECT DATABASE(), {}", list.join(", ")))?;
         let row = result.rows.first().cloned().unwrap_or_default();
-        let text = |index: usize| row.get(index).and_then(|cell| cell.as_ref()).map(|cell| String::from_utf8_lossy(cell).into_owned());
+        let text = |index: usize| {
+            row.get(index)
+                .and_then(|cell| cell.as_ref())
+                .map(|cell| String::from_utf8_lossy(cell).into_owned())
+        };
         let database = text(0);
-        let mut variables: Vec<(String, Option<String>)> =
-            names.iter().enumerate().map(|(index, name)| ((*name).clone(), text(index + 1))).collect();
-        if force_binlog_off && let Some(entry) = variables.iter_mut().find(|(name, _)| name == "sql_log_bin") {
+        let mut variables: Vec<(String, Option<String>)> = names
+            .iter()
+            .enumerate()
+            .map(|(index, name)| ((*name).clone(), text(index + 1)))
+            .collect();
+        if force_binlog_off
+            && let Some(entry) = variables.iter_mut().find(|(name, _)| name == "sql_log_bin")
+        {
             entry.1 = Some("0".to_owned());
         }
         Ok(Session::new(database, variables))
@@ -108,11 +135,17 @@ pub struct Session {
 
 impl Session {
     fn new(database: Option<String>, variables: Vec<(String, Option<String>)>) -> Self {
-        Self { database, variables }
+        Self {
+            database,
+            variables,
+        }
     }
 
     fn get(&self, name: &str) -> Option<&str> {
-        self.variables.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.as_deref())
+        self.variables
+            .iter()
+            .find(|(key, _)| key == name)
+            .and_then(|(_, value)| value.as_deref())
     }
 
     /// Character set in which the dump's text is written.
@@ -122,19 +155,26 @@ impl Session {
 
     /// Whether `sql_mode` has this word.
     pub fn has_mode(&self, word: &str) -> bool {
-        self.get("sql_mode").is_some_and(|mode| mode.split(',').any(|one| one.eq_ignore_ascii_case(word)))
+        self.get("sql_mode")
+            .is_some_and(|mode| mode.split(',').any(|one| one.eq_ignore_ascii_case(word)))
     }
 
     /// Whether the dump's own session refuses what it would otherwise change with a warning.
     pub fn is_strict(&self) -> bool {
-        self.has_mode("STRICT_ALL_TABLES") || self.has_mode("STRICT_TRANS_TABLES") || self.has_mode("TRADITIONAL")
+        self.has_mode("STRICT_ALL_TABLES")
+            || self.has_mode("STRICT_TRANS_TABLES")
+            || self.has_mode("TRADITIONAL")
     }
 
     /// The `sql_mode` of a writer without its strictness: the dump's own, with dates kept as they are.
     pub fn lenient_mode(&self) -> String {
         let mut mode = self.get("sql_mode").unwrap_or_default().to_owned();
         if !self.has_mode("ALLOW_INVALID_DATES") {
-            mode.push_str(if mode.is_empty() { "ALLOW_INVALID_DATES" } else { ",ALLOW_INVALID_DATES" });
+            mode.push_str(if mode.is_empty() {
+                "ALLOW_INVALID_DATES"
+            } else {
+                ",ALLOW_INVALID_DATES"
+            });
         }
         mode
     }
@@ -147,7 +187,11 @@ impl Session {
     /// How the lexer has to read text under this state.
     pub fn lex_mode(&self) -> LexMode {
         let charset_family = CharsetFamily::from_charset_name(self.charset().as_bytes());
-        LexMode { charset_family, ..LexMode::default() }.with_sql_mode(self.get("sql_mode").unwrap_or_default().as_bytes())
+        LexMode {
+            charset_family,
+            ..LexMode::default()
+        }
+        .with_sql_mode(self.get("sql_mode").unwrap_or_default().as_bytes())
     }
 
     /// The `SET SESSION` that gives a writer this state.
@@ -157,7 +201,8 @@ impl Session {
     pub fn writer_set(&self) -> String {
         self.set_statement(|name, value| {
             if name == "sql_mode" {
-                let mut words: Vec<&str> = value.split(',').filter(|word| !word.is_empty()).collect();
+                let mut words: Vec<&str> =
+                    value.split(',').filter(|word| !word.is_empty()).collect();
                 for word in ["STRICT_ALL_TABLES", "ALLOW_INVALID_DATES"] {
                     if !words.iter().any(|one| one.eq_ignore_ascii_case(word)) {
                         words.push(word);
@@ -211,10 +256,22 @@ mod tests {
         Session::new(
             Some("shop".to_owned()),
             vec![
-                ("collation_connection".to_owned(), Some("utf8mb4_bin".to_owned())),
-                ("character_set_connection".to_owned(), Some("utf8mb4".to_owned())),
-                ("character_set_client".to_owned(), Some("utf8mb4".to_owned())),
-                ("sql_mode".to_owned(), Some("NO_AUTO_VALUE_ON_ZERO".to_owned())),
+                (
+                    "collation_connection".to_owned(),
+                    Some("utf8mb4_bin".to_owned()),
+                ),
+                (
+                    "character_set_connection".to_owned(),
+                    Some("utf8mb4".to_owned()),
+                ),
+                (
+                    "character_set_client".to_owned(),
+                    Some("utf8mb4".to_owned()),
+                ),
+                (
+                    "sql_mode".to_owned(),
+                    Some("NO_AUTO_VALUE_ON_ZERO".to_owned()),
+                ),
                 ("time_zone".to_owned(), Some("+00:00".to_owned())),
                 ("foreign_key_checks".to_owned(), Some("0".to_owned())),
             ],
@@ -224,13 +281,19 @@ mod tests {
     #[test]
     fn collation_is_set_after_the_character_set_that_would_reset_it() {
         let set = session().exact_set();
-        assert!(set.find("character_set_connection") < set.find("collation_connection"), "{set}");
+        assert!(
+            set.find("character_set_connection") < set.find("collation_connection"),
+            "{set}"
+        );
     }
 
     #[test]
     fn writers_are_strict_and_keep_the_dumps_own_words() {
         let set = session().writer_set();
-        assert!(set.contains("'NO_AUTO_VALUE_ON_ZERO,STRICT_ALL_TABLES,ALLOW_INVALID_DATES'"), "{set}");
+        assert!(
+            set.contains("'NO_AUTO_VALUE_ON_ZERO,STRICT_ALL_TABLES,ALLOW_INVALID_DATES'"),
+            "{set}"
+        );
         assert!(!session().exact_set().contains("STRICT_ALL_TABLES"));
     }
 

@@ -38,19 +38,32 @@ pub enum ColumnClass {
 impl ColumnClass {
     /// Reads the `Type` and `Collation` columns of `SHOW FULL COLUMNS`.
     pub fn of(type_text: &str, collation: Option<&str>) -> Self {
-        let word: String = type_text.chars().take_while(|c| c.is_ascii_alphanumeric()).collect::<String>().to_ascii_lowercase();
+        let word: String = type_text
+            .chars()
+            .take_while(char::is_ascii_alphanumeric)
+            .collect::<String>()
+            .to_ascii_lowercase();
         match word.as_str() {
-            "tinyint" | "smallint" | "mediumint" | "int" | "bigint" => Self::Integer { unsigned: type_text.contains("unsigned") },
+            "tinyint" | "smallint" | "mediumint" | "int" | "bigint" => Self::Integer {
+                unsigned: type_text.contains("unsigned"),
+            },
             "decimal" | "numeric" => Self::Decimal,
             "float" | "double" => Self::Approximate,
             "year" => Self::Year,
             "date" | "time" | "datetime" | "timestamp" => Self::Temporal,
-            "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext" if collation != Some("binary") => Self::Text,
+            "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext"
+                if collation != Some("binary") =>
+            {
+                Self::Text
+            }
             "enum" | "set" | "json" | "uuid" | "inet4" | "inet6" => Self::Text,
-            "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" | "vector" => Self::Bytes,
-            "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext" => Self::Bytes,
-            "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring" | "multipolygon" | "geometrycollection"
-            | "geomcollection" => Self::Bytes,
+            "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" | "vector" => {
+                Self::Bytes
+            }
+            // Text types in the character set `binary`, and types without one.
+            "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext" | "geometry"
+            | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring"
+            | "multipolygon" | "geometrycollection" | "geomcollection" => Self::Bytes,
             "bit" => Self::Bit,
             _ => Self::Unknown,
         }
@@ -85,24 +98,48 @@ pub struct Layout {
 
 impl Layout {
     /// Reads a table's columns.
-    pub fn read(catalog: &mut Connection, db: &str, name: &str, transactional: bool) -> Result<Self, Error> {
-        let result = catalog.query(format!("SHOW FULL COLUMNS FROM {}.{}", quote_ident(db), quote_ident(name)))?;
+    pub fn read(
+        catalog: &mut Connection,
+        db: &str,
+        name: &str,
+        transactional: bool,
+    ) -> Result<Self, Error> {
+        let result = catalog.query(format!(
+            "SHOW FULL COLUMNS FROM {}.{}",
+            quote_ident(db),
+            quote_ident(name)
+        ))?;
         let mut columns = Vec::with_capacity(result.rows.len());
         for row in &result.rows {
-            let cell = |index: usize| row.get(index).and_then(|cell| cell.as_deref()).map(|cell| String::from_utf8_lossy(cell).into_owned());
-            let (field, type_text, collation, extra) =
-                (cell(0).unwrap_or_default(), cell(1).unwrap_or_default(), cell(2), cell(6).unwrap_or_default().to_ascii_uppercase());
+            let cell = |index: usize| {
+                row.get(index)
+                    .and_then(|cell| cell.as_deref())
+                    .map(|cell| String::from_utf8_lossy(cell).into_owned())
+            };
+            let (field, type_text, collation, extra) = (
+                cell(0).unwrap_or_default(),
+                cell(1).unwrap_or_default(),
+                cell(2),
+                cell(6).unwrap_or_default().to_ascii_uppercase(),
+            );
             columns.push(Column {
                 class: ColumnClass::of(&type_text, collation.as_deref()),
-                charset: collation.as_deref().map(|name| name.split('_').next().unwrap_or(name).to_owned()),
+                charset: collation
+                    .as_deref()
+                    .map(|name| name.split('_').next().unwrap_or(name).to_owned()),
                 // DEFAULT_GENERATED is not a generated column: match the whole words only.
-                generated: extra.contains("VIRTUAL GENERATED") || extra.contains("STORED GENERATED") || extra.contains("PERSISTENT"),
+                generated: extra.contains("VIRTUAL GENERATED")
+                    || extra.contains("STORED GENERATED")
+                    || extra.contains("PERSISTENT"),
                 invisible: extra.contains("INVISIBLE"),
                 auto_increment: extra.contains("AUTO_INCREMENT"),
                 name: field,
             });
         }
-        Ok(Self { columns, transactional })
+        Ok(Self {
+            columns,
+            transactional,
+        })
     }
 
     /// The columns that a row of an `INSERT` fills, in order: those of its list, or all visible ones.
@@ -110,10 +147,18 @@ impl Layout {
     /// `None` when the list names a column that the table does not have; the server's own error tells it best.
     pub fn targets(&self, list: Option<&[Vec<u8>]>) -> Option<Vec<usize>> {
         match list {
-            None => Some((0..self.columns.len()).filter(|&index| !self.columns[index].invisible).collect()),
+            None => Some(
+                (0..self.columns.len())
+                    .filter(|&index| !self.columns[index].invisible)
+                    .collect(),
+            ),
             Some(names) => names
                 .iter()
-                .map(|name| self.columns.iter().position(|column| column.name.as_bytes().eq_ignore_ascii_case(name)))
+                .map(|name| {
+                    self.columns
+                        .iter()
+                        .position(|column| column.name.as_bytes().eq_ignore_ascii_case(name))
+                })
                 .collect(),
         }
     }
@@ -298,11 +343,23 @@ mod tests {
 
     #[test]
     fn classes_follow_type_and_collation() {
-        assert_eq!(ColumnClass::of("int(10) unsigned zerofill", None), ColumnClass::Integer { unsigned: true });
-        assert_eq!(ColumnClass::of("bigint", None), ColumnClass::Integer { unsigned: false });
-        assert_eq!(ColumnClass::of("varchar(20)", Some("latin1_swedish_ci")), ColumnClass::Text);
+        assert_eq!(
+            ColumnClass::of("int(10) unsigned zerofill", None),
+            ColumnClass::Integer { unsigned: true }
+        );
+        assert_eq!(
+            ColumnClass::of("bigint", None),
+            ColumnClass::Integer { unsigned: false }
+        );
+        assert_eq!(
+            ColumnClass::of("varchar(20)", Some("latin1_swedish_ci")),
+            ColumnClass::Text
+        );
         assert_eq!(ColumnClass::of("varbinary(20)", None), ColumnClass::Bytes);
-        assert_eq!(ColumnClass::of("enum('blob','int')", Some("utf8mb4_bin")), ColumnClass::Text);
+        assert_eq!(
+            ColumnClass::of("enum('blob','int')", Some("utf8mb4_bin")),
+            ColumnClass::Text
+        );
         assert_eq!(ColumnClass::of("timestamp(6)", None), ColumnClass::Temporal);
         assert_eq!(ColumnClass::of("vector(3)", None), ColumnClass::Bytes);
         assert_eq!(ColumnClass::of("some_new_type", None), ColumnClass::Unknown);

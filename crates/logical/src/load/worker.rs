@@ -120,7 +120,11 @@ pub fn run(ctx: &Arc<Context>, queue: &Queue) {
 
 fn report(ctx: &Context, queue: &Queue, result: Result<(), LoadError>) {
     if let Err(error) = result {
-        queue.fail(if ctx.cancel.is_cancelled() { ctx.interrupted() } else { error });
+        queue.fail(if ctx.cancel.is_cancelled() {
+            ctx.interrupted()
+        } else {
+            error
+        });
     }
 }
 
@@ -133,19 +137,32 @@ impl Worker {
             // that may not switch it off loses nothing else.
             let _ = conn.exec("UPDATE performance_schema.threads SET INSTRUMENTED = 'NO', HISTORY = 'NO' WHERE PROCESSLIST_ID = CONNECTION_ID()");
         }
-        Ok(Self { conn, ctx: Arc::clone(ctx), session: None, prepared: None, packet: None, text: Vec::new(), buffer: Vec::new() })
+        Ok(Self {
+            conn,
+            ctx: Arc::clone(ctx),
+            session: None,
+            prepared: None,
+            packet: None,
+            text: Vec::new(),
+            buffer: Vec::new(),
+        })
     }
 
     /// Gives the connection the dump's session state at these rows, with the strictness of a writer.
     fn enter(&mut self, session: &Arc<Session>) -> Result<(), refloat_wire::Error> {
-        if self.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, session) || **current == **session) {
+        if self
+            .session
+            .as_ref()
+            .is_some_and(|current| Arc::ptr_eq(current, session) || **current == **session)
+        {
             return Ok(());
         }
         self.conn.exec(session.writer_set())?;
         // The server's own check of secondary unique keys may be put off with unique_checks=0, and then lets duplicates in.
         self.conn.exec("SET SESSION unique_checks = 1")?;
         if let Some(database) = &session.database {
-            self.conn.exec(format!("USE {}", refloat_sqltext::quote_ident(database)))?;
+            self.conn
+                .exec(format!("USE {}", refloat_sqltext::quote_ident(database)))?;
         }
         self.session = Some(Arc::clone(session));
         self.prepared = None;
@@ -168,7 +185,13 @@ impl Worker {
             if self.ctx.cancel.is_cancelled() {
                 return Err(self.ctx.interrupted());
             }
-            return Err(LoadError::server(format!("preparing the session for the rows of table {}", chunk.table.label()), error));
+            return Err(LoadError::server(
+                format!(
+                    "preparing the session for the rows of table {}",
+                    chunk.table.label()
+                ),
+                error,
+            ));
         }
         loop {
             match self.attempt(chunk, path) {
@@ -177,15 +200,23 @@ impl Worker {
                     return Ok(());
                 }
                 Err(_) if self.ctx.cancel.is_cancelled() => return Err(self.ctx.interrupted()),
-                Err(Attempt::Wire(error)) if matches!(error.retry(), RetryStatus::SameConnection) && tries < RETRIES_MAX => {
+                Err(Attempt::Wire(error))
+                    if matches!(error.retry(), RetryStatus::SameConnection)
+                        && tries < RETRIES_MAX =>
+                {
                     self.rollback(chunk)?;
                     tries += 1;
                     self.ctx.note_retry();
                     self.ctx.cancel.sleep(wait);
                     wait = (wait * 2).min(RETRY_WAIT_MAX);
                 }
-                Err(Attempt::Wire(error)) if error.server_code().is_none() || error.is_lost_connection() => {
-                    return Err(LoadError::server(format!("writing rows of table {}", chunk.table.label()), error));
+                Err(Attempt::Wire(error))
+                    if error.server_code().is_none() || error.is_lost_connection() =>
+                {
+                    return Err(LoadError::server(
+                        format!("writing rows of table {}", chunk.table.label()),
+                        error,
+                    ));
                 }
                 Err(Attempt::RowTooLarge { offset, line, size }) => {
                     self.rollback(chunk)?;
@@ -199,10 +230,12 @@ impl Worker {
                     });
                 }
                 // A statement may be in the middle of its data: the connection ends with this worker, and with it the rows.
-                Err(Attempt::Source { offset, source }) => return Err(self.source_error(offset, source)),
+                Err(Attempt::Source { offset, source }) => {
+                    return Err(self.source_error(offset, source));
+                }
                 Err(failed @ (Attempt::Wire(_) | Attempt::NotExact(_))) => {
                     self.rollback(chunk)?;
-                    return self.diagnose(chunk, failed, started);
+                    return self.diagnose(chunk, &failed, started);
                 }
             }
         }
@@ -216,33 +249,50 @@ impl Worker {
             WritePath::Insert | WritePath::Auto => self.write_text(chunk)?,
         };
         if chunk.header.verb == InsertVerb::Insert && written.rows != chunk.rows {
-            return Err(Attempt::NotExact(format!("{} rows were sent and {} stored", chunk.rows, written.rows)));
+            return Err(Attempt::NotExact(format!(
+                "{} rows were sent and {} stored",
+                chunk.rows, written.rows
+            )));
         }
         self.conn.exec("COMMIT")?;
         Ok(written)
     }
 
     fn source_error(&self, at: u64, source: std::io::Error) -> LoadError {
-        LoadError::Input(InputError::Read { name: self.ctx.source.clone(), at, source })
+        LoadError::Input(InputError::Read {
+            name: self.ctx.source.clone(),
+            at,
+            source,
+        })
     }
 
     /// The text of a piece, in a buffer that goes back to [`Worker::buffer`] when it is done with.
     fn read_piece<'a>(piece: &'a Piece, buffer: &'a mut Vec<u8>) -> Result<&'a [u8], Attempt> {
-        piece.text(buffer).map_err(|source| Attempt::Source { offset: piece.offset, source })
+        piece.text(buffer).map_err(|source| Attempt::Source {
+            offset: piece.offset,
+            source,
+        })
     }
 
     fn rollback(&mut self, chunk: &Chunk) -> Result<(), LoadError> {
-        self.conn
-            .exec("ROLLBACK")
-            .map(drop)
-            .map_err(|error| LoadError::server(format!("rolling back rows of table {}", chunk.table.label()), error))
+        self.conn.exec("ROLLBACK").map(drop).map_err(|error| {
+            LoadError::server(
+                format!("rolling back rows of table {}", chunk.table.label()),
+                error,
+            )
+        })
     }
 
     fn account(&self, chunk: &Chunk, path: WritePath, written: Written, started: Instant) {
-        chunk.table.committed(written.rows, chunk.bytes as u64, written.ignored);
+        chunk
+            .table
+            .committed(written.rows, chunk.bytes as u64, written.ignored);
         self.ctx.note_chunk(path, written.rows, chunk.bytes as u64);
         if path == self.ctx.write_path
-            && let Some(size) = self.ctx.chunk_size.finished(chunk.bytes, started.elapsed().as_secs_f64())
+            && let Some(size) = self
+                .ctx
+                .chunk_size
+                .finished(chunk.bytes, started.elapsed().as_secs_f64())
         {
             self.ctx.note_chunk_size(size);
         }

@@ -77,7 +77,11 @@ impl Case {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         Self {
             expect: Expect::parse(&file(&folder, "expect").unwrap_or_default()),
-            load_args: file(&folder, "load.args").unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
+            load_args: file(&folder, "load.args")
+                .unwrap_or_default()
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect(),
             history: folder.join("history").exists(),
             name,
             folder,
@@ -87,19 +91,38 @@ impl Case {
     /// Why this server is left out.
     pub fn skipped(&self, kind: ServerKind) -> Option<String> {
         let list = file(&self.folder, "servers")?;
-        list.lines().find_map(|line| Some(line.strip_prefix(&format!("skip {kind}:"))?.trim().to_owned()))
+        list.lines().find_map(|line| {
+            Some(
+                line.strip_prefix(&format!("skip {kind}:"))?
+                    .trim()
+                    .to_owned(),
+            )
+        })
     }
 
     /// The scripts that build the source on this server, in order.
     pub fn setup(&self, kind: ServerKind) -> Vec<Vec<u8>> {
-        let names = ["setup.sql".to_owned(), format!("setup.{}.sql", family(kind)), format!("setup.{kind}.sql")];
-        names.iter().filter_map(|name| fs::read(self.folder.join(name)).ok()).collect()
+        let names = [
+            "setup.sql".to_owned(),
+            format!("setup.{}.sql", family(kind)),
+            format!("setup.{kind}.sql"),
+        ];
+        names
+            .iter()
+            .filter_map(|name| fs::read(self.folder.join(name)).ok())
+            .collect()
     }
 
     /// A dump written by hand, with a name for it.
     pub fn dump(&self, kind: ServerKind) -> Option<Vec<u8>> {
-        let names = [format!("dump.{kind}.sql"), format!("dump.{}.sql", family(kind)), "dump.sql".to_owned()];
-        names.iter().find_map(|name| fs::read(self.folder.join(name)).ok())
+        let names = [
+            format!("dump.{kind}.sql"),
+            format!("dump.{}.sql", family(kind)),
+            "dump.sql".to_owned(),
+        ];
+        names
+            .iter()
+            .find_map(|name| fs::read(self.folder.join(name)).ok())
     }
 
     /// The options of each dump to take, and what is expected of it.
@@ -115,7 +138,11 @@ impl Case {
                 }
             })
             .map(|line| {
-                let (args, expect) = line.split_once("=>").map_or((line, self.expect.clone()), |(args, words)| (args, Expect::parse(words)));
+                let (args, expect) = line
+                    .split_once("=>")
+                    .map_or((line, self.expect.clone()), |(args, words)| {
+                        (args, Expect::parse(words))
+                    });
                 let mut args: Vec<String> = args.split_whitespace().map(str::to_owned).collect();
                 if !kind.is_mariadb() && !line.contains("--set-gtid-purged") {
                     // The stock client could not load it into the same server again.
@@ -137,5 +164,9 @@ fn file(folder: &Path, name: &str) -> Option<String> {
 }
 
 fn family(kind: ServerKind) -> &'static str {
-    if kind.is_mariadb() { "mariadb" } else { "mysql" }
+    if kind.is_mariadb() {
+        "mariadb"
+    } else {
+        "mysql"
+    }
 }

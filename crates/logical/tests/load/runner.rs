@@ -6,9 +6,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use refloat_logical::load::{ExistingPolicy, IndexMode, LoadOptions, LoadOutcome, LoadRun, StatementClass, SystemSchemaMode, WritePath, load};
-use refloat_run::settings::Durability;
+use refloat_logical::load::{
+    ExistingPolicy, IndexMode, LoadOptions, LoadOutcome, LoadRun, StatementClass, SystemSchemaMode,
+    WritePath, load,
+};
 use refloat_run::cancel::CancelReason;
+use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::oracle::{self, Scope, Snapshot, differences};
@@ -24,12 +27,23 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Differences shown of one load.
 const SHOWN: usize = 6;
 /// Global variables that change by themselves.
-const VOLATILE: [&str; 6] = ["gtid_", "timestamp", "last_gtid", "innodb_buffer_pool_load", "rand_seed", "wsrep_"];
+const VOLATILE: [&str; 6] = [
+    "gtid_",
+    "timestamp",
+    "last_gtid",
+    "innodb_buffer_pool_load",
+    "rand_seed",
+    "wsrep_",
+];
 
 /// Runs every case on one server.
 pub fn all_cases(kind: ServerKind) {
     let cases = Case::all();
-    let bench = Bench { kind, server: servers::server(kind), folder: tempfile::tempdir().unwrap() };
+    let bench = Bench {
+        kind,
+        server: servers::server(kind),
+        folder: tempfile::tempdir().unwrap(),
+    };
     let (mut run, mut failures) = (0, Vec::new());
     let mut skips = Vec::new();
     let verbose = std::env::var_os("REFLOAT_CASE").is_some();
@@ -43,15 +57,26 @@ pub fn all_cases(kind: ServerKind) {
         let before = failures.len();
         bench.case(case, &mut failures);
         if verbose || failures.len() > before {
-            eprintln!("{kind}: {}: {} failures, {:.1} s", case.name, failures.len() - before, started.elapsed().as_secs_f64());
-            failures[before..].iter().for_each(|failure| eprintln!("{kind}: {failure}"));
+            eprintln!(
+                "{kind}: {}: {} failures, {:.1} s",
+                case.name,
+                failures.len() - before,
+                started.elapsed().as_secs_f64()
+            );
+            failures[before..]
+                .iter()
+                .for_each(|failure| eprintln!("{kind}: {failure}"));
         }
     }
     eprintln!("{kind}: {run} cases run, {} skipped", skips.len());
     for skip in &skips {
         eprintln!("{kind}: skipped {skip}");
     }
-    assert!(failures.is_empty(), "{} failures on {kind}, listed above", failures.len());
+    assert!(
+        failures.is_empty(),
+        "{} failures on {kind}, listed above",
+        failures.len()
+    );
 }
 
 struct Bench {
@@ -67,7 +92,10 @@ impl Bench {
             Err(error) => return failures.push(format!("{}: {error}", case.name)),
         };
         for (number, (label, dump, expect)) in dumps.iter().enumerate() {
-            let path = self.folder.path().join(format!("{}-{number}.sql", case.name));
+            let path = self
+                .folder
+                .path()
+                .join(format!("{}-{number}.sql", case.name));
             fs::write(&path, dump).unwrap();
             let before = failures.len();
             if let Err(error) = self.compare(case, expect, &path, dump, number == 0, failures) {
@@ -77,7 +105,10 @@ impl Bench {
                 failure.insert_str(0, &format!("{} [{label}]: ", case.name));
             }
             if let Some(kept) = std::env::var_os("REFLOAT_KEEP") {
-                let _ = fs::copy(&path, Path::new(&kept).join(format!("{}-{}-{number}.sql", case.name, self.kind)));
+                let _ = fs::copy(
+                    &path,
+                    Path::new(&kept).join(format!("{}-{}-{number}.sql", case.name, self.kind)),
+                );
             }
             fs::remove_file(&path).unwrap();
         }
@@ -89,16 +120,28 @@ impl Bench {
             return Ok(vec![("by hand".to_owned(), dump, case.expect.clone())]);
         }
         self.empty();
-        self.connect().exec(format!("CREATE DATABASE {DATABASE}")).unwrap();
+        self.connect()
+            .exec(format!("CREATE DATABASE {DATABASE}"))
+            .unwrap();
         for script in case.setup(self.kind) {
-            self.stock_client(&script).map_err(|error| format!("setup: {error}"))?;
+            self.stock_client(&script)
+                .map_err(|error| format!("setup: {error}"))?;
         }
         let mut dumps = Vec::new();
         for (args, expect) in case.dump_args(self.kind) {
-            let output = self.server.dump_command().unwrap().args(&args).output().unwrap();
+            let output = self
+                .server
+                .dump_command()
+                .unwrap()
+                .args(&args)
+                .output()
+                .unwrap();
             let label = args.join(" ");
             if !output.status.success() && !args.iter().any(|arg| arg == "--force") {
-                return Err(format!("dumping with {label}: {}", String::from_utf8_lossy(&output.stderr)));
+                return Err(format!(
+                    "dumping with {label}: {}",
+                    String::from_utf8_lossy(&output.stderr)
+                ));
             }
             dumps.push((label, output.stdout, expect));
         }
@@ -106,13 +149,27 @@ impl Bench {
     }
 
     /// The stock client first, then every way of loading; the snapshots must be the same.
-    fn compare(&self, case: &Case, expect: &Expect, path: &Path, dump: &[u8], first: bool, failures: &mut Vec<String>) -> Result<(), String> {
-        let scope = Scope { history: case.history };
+    fn compare(
+        &self,
+        case: &Case,
+        expect: &Expect,
+        path: &Path,
+        dump: &[u8],
+        first: bool,
+        failures: &mut Vec<String>,
+    ) -> Result<(), String> {
+        let scope = Scope {
+            history: case.history,
+        };
         self.prepare(case)?;
-        self.connect().exec(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}")).unwrap();
+        self.connect()
+            .exec(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
+            .unwrap();
         let stock = self.stock_client(dump);
         match (expect, &stock) {
-            (Expect::Fails(_), Ok(())) => return Err("the stock client was to fail, and did not".to_owned()),
+            (Expect::Fails(_), Ok(())) => {
+                return Err("the stock client was to fail, and did not".to_owned());
+            }
             (Expect::Same, Err(error)) => return Err(format!("the stock client fails: {error}")),
             _ => {}
         }
@@ -121,7 +178,9 @@ impl Bench {
         for (label, adjust) in variants {
             self.prepare(case)?;
             if case.before().is_some() {
-                self.connect().exec(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}")).unwrap();
+                self.connect()
+                    .exec(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
+                    .unwrap();
             }
             let mut options = LoadOptions::new(path, servers::target(self.server));
             options.database = names_no_database(dump).then(|| DATABASE.to_owned());
@@ -136,13 +195,19 @@ impl Bench {
             }
             let changed = changed(&settings, &self.globals());
             if !changed.is_empty() {
-                failures.push(format!("{label}: settings are not as before: {}", changed.join(", ")));
+                failures.push(format!(
+                    "{label}: settings are not as before: {}",
+                    changed.join(", ")
+                ));
             }
             if *expect == Expect::Same {
-                self.connect().exec(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}")).unwrap();
+                self.connect()
+                    .exec(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
+                    .unwrap();
                 let found = differences(&wanted, &self.snapshot(scope)?);
                 if !found.is_empty() {
-                    let mut text = format!("{label}: {} differences (left: stock client)", found.len());
+                    let mut text =
+                        format!("{label}: {} differences (left: stock client)", found.len());
                     for difference in found.iter().take(SHOWN) {
                         let _ = write!(text, "\n  {difference}");
                     }
@@ -161,21 +226,29 @@ impl Bench {
     fn empty(&self) {
         let mut conn = self.connect();
         conn.exec("SET SESSION foreign_key_checks = 0").unwrap();
-        conn.exec("SET GLOBAL time_zone = 'SYSTEM', GLOBAL sql_mode = DEFAULT").unwrap();
+        conn.exec("SET GLOBAL time_zone = 'SYSTEM', GLOBAL sql_mode = DEFAULT")
+            .unwrap();
         for database in oracle::databases(&mut conn).unwrap() {
-            conn.exec(format!("DROP DATABASE {}", oracle::quote(&database))).unwrap();
+            conn.exec(format!("DROP DATABASE {}", oracle::quote(&database)))
+                .unwrap();
         }
     }
 
     fn prepare(&self, case: &Case) -> Result<(), String> {
         self.empty();
-        let Some(script) = case.before() else { return Ok(()) };
-        self.connect().exec(format!("CREATE DATABASE {DATABASE}")).unwrap();
-        self.stock_client(&script).map_err(|error| format!("before.sql: {error}"))
+        let Some(script) = case.before() else {
+            return Ok(());
+        };
+        self.connect()
+            .exec(format!("CREATE DATABASE {DATABASE}"))
+            .unwrap();
+        self.stock_client(&script)
+            .map_err(|error| format!("before.sql: {error}"))
     }
 
     fn snapshot(&self, scope: Scope) -> Result<Snapshot, String> {
-        Snapshot::take(&mut self.connect(), scope).map_err(|error| format!("taking a snapshot: {error}"))
+        Snapshot::take(&mut self.connect(), scope)
+            .map_err(|error| format!("taking a snapshot: {error}"))
     }
 
     /// Feeds a script to the stock client, as a person would: `mysql it < script`.
@@ -183,7 +256,12 @@ impl Bench {
         let path = self.folder.path().join("script.sql");
         fs::write(&path, script).unwrap();
         let mut command: Command = self.server.client_command().unwrap();
-        let output = command.arg(DATABASE).stdin(Stdio::from(File::open(&path).unwrap())).stdout(Stdio::null()).output().unwrap();
+        let output = command
+            .arg(DATABASE)
+            .stdin(Stdio::from(File::open(&path).unwrap()))
+            .stdout(Stdio::null())
+            .output()
+            .unwrap();
         if output.status.success() {
             return Ok(());
         }
@@ -213,7 +291,14 @@ impl Bench {
 
     fn globals(&self) -> Vec<(String, String)> {
         let result = self.connect().query("SHOW GLOBAL VARIABLES").unwrap();
-        (0..result.len()).map(|row| (result.str(row, 0).unwrap_or_default().to_owned(), result.str(row, 1).unwrap_or_default().to_owned())).collect()
+        (0..result.len())
+            .map(|row| {
+                (
+                    result.str(row, 0).unwrap_or_default().to_owned(),
+                    result.str(row, 1).unwrap_or_default().to_owned(),
+                )
+            })
+            .collect()
     }
 }
 
@@ -241,13 +326,14 @@ fn chain(error: &dyn std::error::Error) -> String {
 fn judge(expect: &Expect, result: &Result<LoadOutcome, String>) -> Option<String> {
     match (expect, result) {
         (Expect::Same, Ok(outcome)) if outcome.proven => None,
-        (Expect::Same, Ok(outcome)) => {
-            Some(format!("not proven: {:?}, warnings {:?}, settings left {:?}", outcome.proof, outcome.warnings, outcome.settings_left))
-        }
+        (Expect::Same, Ok(outcome)) => Some(format!(
+            "not proven: {:?}, warnings {:?}, settings left {:?}",
+            outcome.proof, outcome.warnings, outcome.settings_left
+        )),
         (Expect::Same, Err(error)) => Some(format!("it fails: {error}")),
-        (Expect::Fails(words) | Expect::Refused(words), Err(error)) => {
-            (!error.contains(words.as_str())).then(|| format!("the error does not say {words:?}: {error}"))
-        }
+        (Expect::Fails(words) | Expect::Refused(words), Err(error)) => (!error
+            .contains(words.as_str()))
+        .then(|| format!("the error does not say {words:?}: {error}")),
         (_, Ok(_)) => Some("it was to fail, and did not".to_owned()),
     }
 }
@@ -255,7 +341,9 @@ fn judge(expect: &Expect, result: &Result<LoadOutcome, String>) -> Option<String
 /// Whether a dump leaves it to its reader where it goes.
 fn names_no_database(dump: &[u8]) -> bool {
     let text = String::from_utf8_lossy(dump);
-    !text.lines().any(|line| line.starts_with("USE ") || line.starts_with("CREATE DATABASE"))
+    !text
+        .lines()
+        .any(|line| line.starts_with("USE ") || line.starts_with("CREATE DATABASE"))
 }
 
 type Variant = (&'static str, fn(&mut LoadOptions));
@@ -300,7 +388,11 @@ fn apply(options: &mut LoadOptions, args: &[String]) {
     };
     let mut words = args.iter().map(String::as_str);
     while let Some(word) = words.next() {
-        let mut value = || words.next().unwrap_or_else(|| panic!("{word} needs a value"));
+        let mut value = || {
+            words
+                .next()
+                .unwrap_or_else(|| panic!("{word} needs a value"))
+        };
         match word {
             "--replace" => options.existing = ExistingPolicy::Replace,
             "--append" => options.existing = ExistingPolicy::Append,
@@ -309,7 +401,11 @@ fn apply(options: &mut LoadOptions, args: &[String]) {
             "--accept-missing-trailer" => options.accept_missing_trailer = true,
             "--durability" if value() == "auto" => options.durability = None,
             "--system-schema" => {
-                options.system_schema = if value() == "skip" { SystemSchemaMode::Skip } else { SystemSchemaMode::Load };
+                options.system_schema = if value() == "skip" {
+                    SystemSchemaMode::Skip
+                } else {
+                    SystemSchemaMode::Load
+                };
             }
             other => panic!("unknown option {other}"),
         }

@@ -227,7 +227,7 @@ fn employees(out: &mut impl Write, scale: u64) -> io::Result<()> {
     inserts.flush()?;
     let mut inserts = Inserts::new(out, "titles");
     for id in 1..=people {
-        for step in 0..1 + id % 2 {
+        for step in 0..=(id % 2) {
             let end = if step == 0 {
                 "NULL".to_owned()
             } else {

@@ -16,7 +16,8 @@ impl Conductor<'_> {
     pub(super) fn barrier(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
         if !self.ctx.options.tables.is_empty() {
             // With a choice of tables, what other statements would do to them cannot be told.
-            self.skipped.push(format!("line {}: {}", item.line, head(text)));
+            self.skipped
+                .push(format!("line {}: {}", item.line, head(text)));
             return Ok(());
         }
         if let Some(database) = self.session()?.database.clone()
@@ -39,10 +40,14 @@ impl Conductor<'_> {
             }
             let table = Arc::clone(&self.entries[index].table);
             match self.show_create(&table) {
-                Ok((_, print)) if self.entries[index].definition.is_some() => self.entries[index].definition = Some(print),
+                Ok((_, print)) if self.entries[index].definition.is_some() => {
+                    self.entries[index].definition = Some(print);
+                }
                 Ok(_) => {}
                 // ER_NO_SUCH_TABLE: it has another name now.
-                Err(LoadError::Server { source, .. }) if source.server_code() == Some(1146) => self.forget(&(table.db.clone(), table.name.clone())),
+                Err(LoadError::Server { source, .. }) if source.server_code() == Some(1146) => {
+                    self.forget(&(table.db.clone(), table.name.clone()));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -77,11 +82,18 @@ impl Conductor<'_> {
     /// A dump that disabled keys and never enabled them (it may have been cut) must not leave them disabled.
     fn enable_keys(&mut self) -> Result<(), LoadError> {
         for index in 0..self.entries.len() {
-            if std::mem::take(&mut self.entries[index].keys_disabled) && !self.entries[index].dropped {
+            if std::mem::take(&mut self.entries[index].keys_disabled)
+                && !self.entries[index].dropped
+            {
                 let table = Arc::clone(&self.entries[index].table);
                 self.control
                     .exec(format!("ALTER TABLE {} ENABLE KEYS", table.quoted()))
-                    .map_err(|error| LoadError::server(format!("enabling the keys of table {}", table.label()), error))?;
+                    .map_err(|error| {
+                        LoadError::server(
+                            format!("enabling the keys of table {}", table.label()),
+                            error,
+                        )
+                    })?;
             }
         }
         Ok(())
@@ -89,7 +101,9 @@ impl Conductor<'_> {
 
     /// Whether rows of this table would have met a trigger that was put off.
     pub(super) fn has_postponed_trigger(&self, key: &TableKey) -> bool {
-        self.postponed.iter().any(|one| one.table.as_ref() == Some(key))
+        self.postponed
+            .iter()
+            .any(|one| one.table.as_ref() == Some(key))
     }
 
     /// Creates the triggers of a table now, because rows come that must meet them.
@@ -98,7 +112,11 @@ impl Conductor<'_> {
             return Ok(());
         }
         // Drops of triggers do not say whose they are: the order of all of them is kept up to the last of this table.
-        let last = self.postponed.iter().rposition(|one| one.table.as_ref() == Some(key)).unwrap_or(0);
+        let last = self
+            .postponed
+            .iter()
+            .rposition(|one| one.table.as_ref() == Some(key))
+            .unwrap_or(0);
         let rest = self.postponed.split_off(last + 1);
         self.run_postponed()?;
         self.postponed = rest;
@@ -112,16 +130,21 @@ impl Conductor<'_> {
             return Ok(());
         }
         self.ctx.phases.enter(Phase::Programs);
-        let server = |error| LoadError::server("preparing the session for triggers and events", error);
+        let server =
+            |error| LoadError::server("preparing the session for triggers and events", error);
         let mut conn = self.ctx.connect("for triggers and events")?;
         let _kill = self.ctx.kill_on_cancel(&conn);
         let mut current = None;
         for one in std::mem::take(&mut self.postponed) {
             self.check_cancel()?;
-            if current.as_ref().is_none_or(|current| !Arc::ptr_eq(current, &one.session)) {
+            if current
+                .as_ref()
+                .is_none_or(|current| !Arc::ptr_eq(current, &one.session))
+            {
                 conn.exec(one.session.exact_set()).map_err(server)?;
                 if let Some(database) = &one.session.database {
-                    conn.exec(format!("USE {}", refloat_sqltext::quote_ident(database))).map_err(server)?;
+                    conn.exec(format!("USE {}", refloat_sqltext::quote_ident(database)))
+                        .map_err(server)?;
                 }
                 current = Some(Arc::clone(&one.session));
             }
@@ -129,7 +152,10 @@ impl Conductor<'_> {
             match conn.exec(&one.text) {
                 Ok(_) => {}
                 Err(_) if self.ctx.cancel.is_cancelled() => return Err(self.ctx.interrupted()),
-                Err(error) if error.server_code().is_some() && (one.creates || !error.is_lost_connection()) => {
+                Err(error)
+                    if error.server_code().is_some()
+                        && (one.creates || !error.is_lost_connection()) =>
+                {
                     self.fail(StatementFailure {
                         line: one.line,
                         offset: one.offset,
@@ -139,7 +165,12 @@ impl Conductor<'_> {
                         table: one.table.as_ref().map(|key| format!("{}.{}", key.0, key.1)),
                     })?;
                 }
-                Err(error) => return Err(LoadError::server(format!("line {}: running {}", one.line, head(&one.text)), error)),
+                Err(error) => {
+                    return Err(LoadError::server(
+                        format!("line {}: running {}", one.line, head(&one.text)),
+                        error,
+                    ));
+                }
             }
         }
         Ok(())

@@ -25,6 +25,10 @@ pub const SHOW_TIME_ZONE: &str = "SET SESSION time_zone = '+00:00'";
 pub type TableKey = (String, String);
 
 /// A table of the dump and how far it is.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about one table, each read by itself"
+)]
 pub struct Entry {
     /// Shared with the workers.
     pub table: Arc<Table>,
@@ -40,7 +44,7 @@ pub struct Entry {
     pub text_bytes: u64,
     /// Rows cut into chunks of a fixed number so far.
     pub cut_rows: u64,
-    /// Fingerprint of `SHOW CREATE TABLE` before its rows, without the next AUTO_INCREMENT value.
+    /// Fingerprint of `SHOW CREATE TABLE` before its rows, without the next `AUTO_INCREMENT` value.
     pub definition: Option<u128>,
     /// Storage engine.
     pub engine: String,
@@ -82,7 +86,8 @@ impl Conductor<'_> {
             Some(database) => Ok((database.clone(), table)),
             None => Err(LoadError::Refused(vec![Refusal {
                 reason: format!("the dump names no database for table {table}"),
-                hint: "Say where it goes with --database, or put the database into the URL.".to_owned(),
+                hint: "Say where it goes with --database, or put the database into the URL."
+                    .to_owned(),
             }])),
         }
     }
@@ -114,17 +119,32 @@ impl Conductor<'_> {
             self.databases.insert(database.to_owned(), found);
         }
         let policy = self.ctx.options.existing;
-        let Some(found) = self.databases.get_mut(database) else { return Ok(()) };
-        if touch == Touch::Rows || found.judged || policy != ExistingPolicy::Refuse || Self::is_system(database) {
+        let Some(found) = self.databases.get_mut(database) else {
+            return Ok(());
+        };
+        if touch == Touch::Rows
+            || found.judged
+            || policy != ExistingPolicy::Refuse
+            || Self::is_system(database)
+        {
             return Ok(());
         }
         found.judged = true;
         if found.tables.is_empty() && found.views.is_empty() {
             return Ok(());
         }
-        let mut names: Vec<&str> = found.tables.iter().chain(&found.views).map(String::as_str).collect();
+        let mut names: Vec<&str> = found
+            .tables
+            .iter()
+            .chain(&found.views)
+            .map(String::as_str)
+            .collect();
         names.sort_unstable();
-        let more = if names.len() > NAMES_SHOWN { ", …" } else { "" };
+        let more = if names.len() > NAMES_SHOWN {
+            ", …"
+        } else {
+            ""
+        };
         Err(LoadError::Refused(vec![Refusal {
             reason: format!(
                 "database {database} is not empty: {} tables and {} views ({}{more})",
@@ -138,8 +158,15 @@ impl Conductor<'_> {
 
     /// Lists what a database holds; a database that does not exist holds nothing.
     fn look(&mut self, database: &str) -> Result<Database, LoadError> {
-        let mut found = Database { tables: HashSet::new(), views: HashSet::new(), judged: false };
-        match self.catalog.query(format!("SHOW FULL TABLES FROM {}", quote_ident(database))) {
+        let mut found = Database {
+            tables: HashSet::new(),
+            views: HashSet::new(),
+            judged: false,
+        };
+        match self
+            .catalog
+            .query(format!("SHOW FULL TABLES FROM {}", quote_ident(database)))
+        {
             Ok(result) => {
                 for row in 0..result.len() {
                     let name = result.str(row, 0).unwrap_or_default().to_owned();
@@ -153,13 +180,18 @@ impl Conductor<'_> {
             }
             // ER_BAD_DB_ERROR: the dump is about to create it.
             Err(error) if error.server_code() == Some(1049) => Ok(found),
-            Err(error) => Err(LoadError::server(format!("listing the tables of database {database}"), error)),
+            Err(error) => Err(LoadError::server(
+                format!("listing the tables of database {database}"),
+                error,
+            )),
         }
     }
 
     /// Whether a base table of this name was there before the run and still is.
     pub(super) fn existed(&self, key: &TableKey) -> bool {
-        self.databases.get(&key.0).is_some_and(|database| database.tables.contains(&key.1))
+        self.databases
+            .get(&key.0)
+            .is_some_and(|database| database.tables.contains(&key.1))
     }
 
     /// Forgets what was there before, after the dump dropped it.
@@ -212,14 +244,21 @@ impl Conductor<'_> {
         let quoted = format!("{}.{}", quote_ident(&key.0), quote_ident(&key.1));
         let before = self
             .catalog
-            .query_value(format!("SELECT COUNT(*) FROM (SELECT 1 FROM {quoted} LIMIT 1) AS probe"))
-            .map_err(|error| LoadError::server(format!("looking at table {}.{}", key.0, key.1), error))?;
+            .query_value(format!(
+                "SELECT COUNT(*) FROM (SELECT 1 FROM {quoted} LIMIT 1) AS probe"
+            ))
+            .map_err(|error| {
+                LoadError::server(format!("looking at table {}.{}", key.0, key.1), error)
+            })?;
         let mut rows_before = 0;
         if before.as_deref() != Some("0") {
             // Rows in a table that was not there before are the dump's own, by a statement that is not followed in detail.
             if self.ctx.options.existing != ExistingPolicy::Append && self.existed(key) {
                 return Err(LoadError::Refused(vec![Refusal {
-                    reason: format!("table {}.{} already holds rows, and the dump would add to them", key.0, key.1),
+                    reason: format!(
+                        "table {}.{} already holds rows, and the dump would add to them",
+                        key.0, key.1
+                    ),
                     hint: "Use --append to add the dump's rows to those that are there.".to_owned(),
                 }]));
             }
@@ -244,14 +283,27 @@ impl Conductor<'_> {
         let name = key.1.replace('\\', "\\\\").replace('\'', "''");
         let result = self
             .catalog
-            .query(format!("SHOW TRIGGERS FROM {} WHERE `Table` = '{name}' AND `Event` <> 'UPDATE'", quote_ident(&key.0)))
-            .map_err(|error| LoadError::server(format!("listing the triggers of table {}.{}", key.0, key.1), error))?;
+            .query(format!(
+                "SHOW TRIGGERS FROM {} WHERE `Table` = '{name}' AND `Event` <> 'UPDATE'",
+                quote_ident(&key.0)
+            ))
+            .map_err(|error| {
+                LoadError::server(
+                    format!("listing the triggers of table {}.{}", key.0, key.1),
+                    error,
+                )
+            })?;
         if result.is_empty() {
             return Ok(());
         }
         let names: Vec<&str> = result.texts(0).collect();
         Err(LoadError::Refused(vec![Refusal {
-            reason: format!("table {}.{} has triggers that the dump's rows would fire: {}", key.0, key.1, names.join(", ")),
+            reason: format!(
+                "table {}.{} has triggers that the dump's rows would fire: {}",
+                key.0,
+                key.1,
+                names.join(", ")
+            ),
             hint: "Drop them before the load and create them again after it.".to_owned(),
         }]))
     }
@@ -259,16 +311,27 @@ impl Conductor<'_> {
     /// Reads the columns of a table, and shows it among those at work.
     fn read_layout(&mut self, index: usize) -> Result<(), LoadError> {
         let table = Arc::clone(&self.entries[index].table);
-        let server = |error| LoadError::server(format!("reading the columns of table {}", table.label()), error);
+        let server = |error| {
+            LoadError::server(
+                format!("reading the columns of table {}", table.label()),
+                error,
+            )
+        };
         if self.entries[index].engine.is_empty() {
             let (create, _) = self.show_create(&table)?;
             self.entries[index].engine = engine_of(&create);
         }
-        let transactional = matches!(self.entries[index].engine.to_ascii_lowercase().as_str(), "innodb" | "rocksdb" | "tokudb" | "ndbcluster");
-        let layout = Layout::read(&mut self.catalog, &table.db, &table.name, transactional).map_err(server)?;
+        let transactional = matches!(
+            self.entries[index].engine.to_ascii_lowercase().as_str(),
+            "innodb" | "rocksdb" | "tokudb" | "ndbcluster"
+        );
+        let layout = Layout::read(&mut self.catalog, &table.db, &table.name, transactional)
+            .map_err(server)?;
         table.set_layout(layout);
         table.show(self.ctx.progress.table(&table.label(), TableState::Loading));
-        self.ctx.events.emit(Event::TableStarted { table: table.label() });
+        self.ctx.events.emit(Event::TableStarted {
+            table: table.label(),
+        });
         if !transactional {
             // Rows cannot be taken back, so they must not be written twice: one after the other, as the dump has them.
             self.entries[index].ordered = true;
@@ -277,13 +340,24 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// `SHOW CREATE TABLE`, as text and as a fingerprint without the next AUTO_INCREMENT value.
-    pub(in crate::load) fn show_create(&mut self, table: &Table) -> Result<(String, u128), LoadError> {
+    /// `SHOW CREATE TABLE`, as text and as a fingerprint without the next `AUTO_INCREMENT` value.
+    pub(in crate::load) fn show_create(
+        &mut self,
+        table: &Table,
+    ) -> Result<(String, u128), LoadError> {
         let result = self
             .catalog
             .exec(SHOW_TIME_ZONE)
-            .and_then(|_| self.catalog.query(format!("SHOW CREATE TABLE {}", table.quoted())))
-            .map_err(|error| LoadError::server(format!("reading the definition of table {}", table.label()), error))?;
+            .and_then(|_| {
+                self.catalog
+                    .query(format!("SHOW CREATE TABLE {}", table.quoted()))
+            })
+            .map_err(|error| {
+                LoadError::server(
+                    format!("reading the definition of table {}", table.label()),
+                    error,
+                )
+            })?;
         self.catalog_session = None;
         let text = result.str(0, 1).unwrap_or_default().to_owned();
         let print = crate::load::definition::fingerprint(&text);
@@ -297,6 +371,10 @@ pub fn engine_of(create: &str) -> String {
     let options = create.rfind("\n)").map_or(create, |at| &create[at..]);
     options
         .split_once("ENGINE=")
-        .map(|(_, rest)| rest.chars().take_while(char::is_ascii_alphanumeric).collect())
+        .map(|(_, rest)| {
+            rest.chars()
+                .take_while(char::is_ascii_alphanumeric)
+                .collect()
+        })
         .unwrap_or_default()
 }

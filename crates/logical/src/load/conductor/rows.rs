@@ -14,11 +14,19 @@ use crate::load::rows::{leaves_to_server, row_bounds};
 use crate::load::session::Session;
 use crate::load::worker::head;
 
-
 impl Conductor<'_> {
-    pub(super) fn rows(&mut self, block: &Arc<Block>, at: usize, item: &Item, rows: &RowsPiece) -> Result<(), LoadError> {
+    pub(super) fn rows(
+        &mut self,
+        block: &Arc<Block>,
+        at: usize,
+        item: &Item,
+        rows: &RowsPiece,
+    ) -> Result<(), LoadError> {
         let header = &rows.header;
-        let name = ObjectName { database: header.database.clone(), name: header.table.clone() };
+        let name = ObjectName {
+            database: header.database.clone(),
+            name: header.table.clone(),
+        };
         let key = self.resolve(&name)?;
         if !self.wanted(&key) || self.leaves_out(&key.0)? {
             return Ok(());
@@ -32,7 +40,11 @@ impl Conductor<'_> {
         }
         let index = match self.table_for_rows(&key) {
             Ok(index) => index,
-            Err(LoadError::Server { source, .. }) if source.server_code().is_some() && !source.is_lost_connection() && !self.ctx.cancel.is_cancelled() => {
+            Err(LoadError::Server { source, .. })
+                if source.server_code().is_some()
+                    && !source.is_lost_connection()
+                    && !self.ctx.cancel.is_cancelled() =>
+            {
                 // Above all: the table is not there, because its definition was refused and the load went on.
                 return self.fail(StatementFailure {
                     line: item.line,
@@ -63,7 +75,11 @@ impl Conductor<'_> {
             return self.rows_on_control(Some(index), header, text, item);
         }
         let (offset, count) = (Self::offset_of(item, rows), rows.row_count);
-        let head = Head { table: Arc::clone(&self.entries[index].table), session, header: Arc::clone(header) };
+        let head = Head {
+            table: Arc::clone(&self.entries[index].table),
+            session,
+            header: Arc::clone(header),
+        };
         let piece = match &self.file {
             Some(file) => Piece::in_file(Arc::clone(file), text.len(), count, offset, item.line),
             None => Piece::in_memory(Arc::clone(block), range.clone(), count, offset, item.line),
@@ -80,13 +96,22 @@ impl Conductor<'_> {
     }
 
     /// Decides, by the first rows of a table, whether their order matters.
-    fn begin_rows(&mut self, index: usize, session: &Session, header: &InsertHeader, text: &[u8]) -> Result<(), LoadError> {
+    fn begin_rows(
+        &mut self,
+        index: usize,
+        session: &Session,
+        header: &InsertHeader,
+        text: &[u8],
+    ) -> Result<(), LoadError> {
         let entry = &mut self.entries[index];
         if header.verb == InsertVerb::Replace {
             entry.table.note_replaced();
         }
         let auto = entry.table.layout().and_then(|layout| {
-            let column = layout.columns.iter().position(|column| column.auto_increment)?;
+            let column = layout
+                .columns
+                .iter()
+                .position(|column| column.auto_increment)?;
             let targets = layout.targets(header.columns.as_deref())?;
             Some(targets.iter().position(|&target| target == column))
         });
@@ -135,14 +160,27 @@ impl Conductor<'_> {
     }
 
     /// [`Conductor::add`] with pieces cut so that chunks of exactly `limit` rows can be made of them.
-    fn add_exactly(&mut self, index: usize, head: &Head, piece: &Piece, text: &[u8], limit: u64) -> Result<(), LoadError> {
+    fn add_exactly(
+        &mut self,
+        index: usize,
+        head: &Head,
+        piece: &Piece,
+        text: &[u8],
+        limit: u64,
+    ) -> Result<(), LoadError> {
         let bounds = row_bounds(text, head.session.lex_mode());
         let mut from = 0;
         while from < bounds.len() {
             let room = limit - self.entries[index].cut_rows % limit;
-            let take = usize::try_from(room).unwrap_or(usize::MAX).clamp(1, bounds.len() - from);
+            let take = usize::try_from(room)
+                .unwrap_or(usize::MAX)
+                .clamp(1, bounds.len() - from);
             self.entries[index].cut_rows += take as u64;
-            let part = piece.part(text, bounds[from].start..bounds[from + take - 1].end, take as u64);
+            let part = piece.part(
+                text,
+                bounds[from].start..bounds[from + take - 1].end,
+                take as u64,
+            );
             from += take;
             self.add(index, head, part)?;
         }
@@ -164,7 +202,9 @@ impl Conductor<'_> {
 
     /// No more rows of the current table are expected.
     pub(super) fn finish_current(&mut self) -> Result<(), LoadError> {
-        let Some(index) = self.current.take() else { return Ok(()) };
+        let Some(index) = self.current.take() else {
+            return Ok(());
+        };
         // A small child table whose foreign keys the dump's session checks: its parents may still be on their way.
         if self.session()?.foreign_key_checks() {
             self.decide(index)?;
@@ -176,17 +216,35 @@ impl Conductor<'_> {
     }
 
     /// Runs rows as they stand, on the control connection.
-    fn rows_on_control(&mut self, index: Option<usize>, header: &InsertHeader, text: &[u8], item: &Item) -> Result<(), LoadError> {
+    fn rows_on_control(
+        &mut self,
+        index: Option<usize>,
+        header: &InsertHeader,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
         let mut statement = header.text.clone();
         statement.extend_from_slice(text);
-        let Some(ok) = self.execute(&statement, item, None)? else { return Ok(()) };
+        let Some(ok) = self.execute(&statement, item, None)? else {
+            return Ok(());
+        };
         if let Some(index) = index {
-            let rows = if header.verb == InsertVerb::Replace { 0 } else { ok.affected_rows };
-            self.entries[index].table.committed(rows, text.len() as u64, 0);
+            let rows = if header.verb == InsertVerb::Replace {
+                0
+            } else {
+                ok.affected_rows
+            };
+            self.entries[index]
+                .table
+                .committed(rows, text.len() as u64, 0);
             if header.verb == InsertVerb::Replace {
                 self.entries[index].table.note_replaced();
             }
-            self.ctx.note_chunk(crate::load::options::WritePath::Insert, rows, text.len() as u64);
+            self.ctx.note_chunk(
+                crate::load::options::WritePath::Insert,
+                rows,
+                text.len() as u64,
+            );
         }
         Ok(())
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use refloat_sqltext::{ClientCommand, Danger, Item, ObjectName, SetAssignment, SetScope, StatementKind, parse_set};
+use refloat_sqltext::{
+    ClientCommand, Danger, Item, ObjectName, SetAssignment, SetScope, StatementKind, parse_set,
+};
 use refloat_wire::OkInfo;
 
 use super::registry::{TableKey, Touch};
@@ -16,18 +18,33 @@ use crate::load::worker::head;
 
 /// Warnings about definitions that say nothing about the result: deprecated syntax, names and modes, objects that a
 /// `DROP … IF EXISTS` did not find or a `CREATE … IF NOT EXISTS` did.
-const HARMLESS_WARNINGS: &[u16] = &[1007, 1008, 1050, 1051, 1105, 1287, 1305, 1360, 1681, 1831, 3135, 3719, 3778, 4079, 4092];
+const HARMLESS_WARNINGS: &[u16] = &[
+    1007, 1008, 1050, 1051, 1105, 1287, 1305, 1360, 1681, 1831, 3135, 3719, 3778, 4079, 4092,
+];
 
 impl Conductor<'_> {
-    pub(super) fn statement(&mut self, kind: &StatementKind, text: &[u8], item: &Item) -> Result<(), LoadError> {
+    pub(super) fn statement(
+        &mut self,
+        kind: &StatementKind,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
         match kind {
             StatementKind::Empty => Ok(()),
             StatementKind::Set => self.set(text, item),
             StatementKind::Use { database } => self.use_database(database, text, item),
-            StatementKind::CreateDatabase { database, .. } => self.create_database(database, text, item),
+            StatementKind::CreateDatabase { database, .. } => {
+                self.create_database(database, text, item)
+            }
             StatementKind::AlterDatabase { .. } => self.execute(text, item, None).map(drop),
             StatementKind::DropDatabase { database } => self.drop_database(database, text, item),
-            StatementKind::CreateTable { table, temporary, like, select, .. } => {
+            StatementKind::CreateTable {
+                table,
+                temporary,
+                like,
+                select,
+                ..
+            } => {
                 if *temporary || *like || *select {
                     return self.barrier(text, item);
                 }
@@ -35,25 +52,38 @@ impl Conductor<'_> {
             }
             StatementKind::DropTable { tables } => self.drop_tables(tables, text, item),
             // Rows are locked by the workers' own transactions; a lock held here would only keep them out.
-            StatementKind::LockTables | StatementKind::StartTransaction | StatementKind::Commit => Ok(()),
+            StatementKind::LockTables | StatementKind::StartTransaction | StatementKind::Commit => {
+                Ok(())
+            }
             StatementKind::UnlockTables => self.finish_current(),
-            StatementKind::AlterTableKeys { table, enable } => self.alter_keys(table, *enable, text, item),
+            StatementKind::AlterTableKeys { table, enable } => {
+                self.alter_keys(table, *enable, text, item)
+            }
             StatementKind::CreateView { view } => self.define(view, text, item),
             StatementKind::DropView { views } => match views.first() {
                 Some(view) => self.drop_view(view, text, item),
                 None => Ok(()),
             },
-            StatementKind::CreateRoutine { routine, .. } | StatementKind::DropRoutine { routine, .. } => self.define(routine, text, item),
-            StatementKind::CreateSequence { sequence } => self.create_sequence(sequence, text, item),
+            StatementKind::CreateRoutine { routine, .. }
+            | StatementKind::DropRoutine { routine, .. } => self.define(routine, text, item),
+            StatementKind::CreateSequence { sequence } => {
+                self.create_sequence(sequence, text, item)
+            }
             StatementKind::DropSequence { sequences } => self.drop_tables(sequences, text, item),
-            StatementKind::CreateTrigger { table, .. } => self.postpone(Some(table), true, text, item),
-            StatementKind::DropTrigger { .. } | StatementKind::DropEvent { .. } => self.postpone(None, false, text, item),
+            StatementKind::CreateTrigger { table, .. } => {
+                self.postpone(Some(table), true, text, item)
+            }
+            StatementKind::DropTrigger { .. } | StatementKind::DropEvent { .. } => {
+                self.postpone(None, false, text, item)
+            }
             StatementKind::CreateEvent { .. } => self.postpone(None, true, text, item),
             StatementKind::Account => self.class(StatementClass::Accounts, text, item),
             StatementKind::Replication => self.class(StatementClass::Replication, text, item),
             StatementKind::SetGlobal => self.class(StatementClass::Global, text, item),
             StatementKind::SetGtidPurged => self.class(StatementClass::GtidPurged, text, item),
-            StatementKind::Dangerous(danger) => self.refuse_statement(danger_reason(*danger), text, item),
+            StatementKind::Dangerous(danger) => {
+                self.refuse_statement(danger_reason(*danger), text, item)
+            }
             StatementKind::Select | StatementKind::Maintenance => self.barrier(text, item),
             StatementKind::AlterTable { .. } | StatementKind::RenameTable => {
                 self.barrier(text, item)?;
@@ -71,20 +101,29 @@ impl Conductor<'_> {
     }
 
     /// A line for the stock client: nothing that it does beyond reading statements is done for a dump.
-    pub(super) fn client_command(&mut self, command: &ClientCommand, text: &[u8], item: &Item) -> Result<(), LoadError> {
+    pub(super) fn client_command(
+        &mut self,
+        command: &ClientCommand,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
         let what = match command {
             ClientCommand::Delimiter(_) => return Ok(()),
-            ClientCommand::System => "runs a program on this machine",
+            ClientCommand::System | ClientCommand::Pager => "runs a program on this machine",
             ClientCommand::Source => "reads another file",
             ClientCommand::Tee => "writes a file",
-            ClientCommand::Pager => "runs a program on this machine",
             ClientCommand::Charset => "changes how the client reads the rest of the dump",
             ClientCommand::Other(_) => "is for the stock client, not for the server",
         };
         self.refuse_statement(&format!("refused: this client command {what}"), text, item)
     }
 
-    fn refuse_statement(&mut self, reason: &str, text: &[u8], item: &Item) -> Result<(), LoadError> {
+    fn refuse_statement(
+        &mut self,
+        reason: &str,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
         self.fail(StatementFailure {
             line: item.line,
             offset: item.offset,
@@ -101,7 +140,10 @@ impl Conductor<'_> {
             self.ctx.note_failure(failure);
             return Ok(());
         }
-        Err(LoadError::Statement { file: self.ctx.source.clone(), failure: Box::new(failure) })
+        Err(LoadError::Statement {
+            file: self.ctx.source.clone(),
+            failure: Box::new(failure),
+        })
     }
 
     /// A statement that reaches beyond the dump's databases runs only when its class is allowed.
@@ -110,7 +152,8 @@ impl Conductor<'_> {
             return self.barrier(text, item);
         }
         if self.ctx.options.skip.contains(&class) {
-            self.skipped.push(format!("line {}: {}", item.line, head(text)));
+            self.skipped
+                .push(format!("line {}: {}", item.line, head(text)));
             return Ok(());
         }
         let word = class.word();
@@ -122,14 +165,23 @@ impl Conductor<'_> {
     }
 
     /// Runs a statement on the control connection. `None` means that it was refused and the load goes on.
-    pub(super) fn execute(&mut self, text: &[u8], item: &Item, table: Option<&TableKey>) -> Result<Option<OkInfo>, LoadError> {
+    pub(super) fn execute(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+        table: Option<&TableKey>,
+    ) -> Result<Option<OkInfo>, LoadError> {
         self.statements += 1;
         match self.control.exec(text) {
             Ok(ok) => {
                 self.judge(&ok, text, item)?;
                 Ok(Some(ok))
             }
-            Err(error) if error.server_code().is_some() && !error.is_lost_connection() && !error.is_disk_full() => {
+            Err(error)
+                if error.server_code().is_some()
+                    && !error.is_lost_connection()
+                    && !error.is_disk_full() =>
+            {
                 if self.ctx.cancel.is_cancelled() {
                     return Err(self.ctx.interrupted());
                 }
@@ -144,7 +196,10 @@ impl Conductor<'_> {
                 Ok(None)
             }
             Err(_) if self.ctx.cancel.is_cancelled() => Err(self.ctx.interrupted()),
-            Err(error) => Err(LoadError::server(format!("line {}: running {}", item.line, head(text)), error)),
+            Err(error) => Err(LoadError::server(
+                format!("line {}: running {}", item.line, head(text)),
+                error,
+            )),
         }
     }
 
@@ -153,7 +208,10 @@ impl Conductor<'_> {
         if ok.warnings == 0 {
             return Ok(());
         }
-        let warnings = self.control.warnings().map_err(|error| LoadError::server("reading warnings", error))?;
+        let warnings = self
+            .control
+            .warnings()
+            .map_err(|error| LoadError::server("reading warnings", error))?;
         for warning in warnings {
             if warning.level != "Note" && !HARMLESS_WARNINGS.contains(&warning.code) {
                 self.ctx.warn(LoadWarning {
@@ -173,7 +231,10 @@ impl Conductor<'_> {
             return self.barrier(text, item);
         };
         let mapped = self.map_sql_mode(text, &assignments);
-        if self.execute(mapped.as_deref().unwrap_or(text), item, None)?.is_none() {
+        if self
+            .execute(mapped.as_deref().unwrap_or(text), item, None)?
+            .is_none()
+        {
             return Ok(());
         }
         let mut autocommit = false;
@@ -194,7 +255,9 @@ impl Conductor<'_> {
         }
         if autocommit {
             // A transaction left open here would lock the tables that workers write and indexes are built on.
-            self.control.exec("SET SESSION autocommit = 1").map_err(|error| LoadError::server("setting autocommit", error))?;
+            self.control
+                .exec("SET SESSION autocommit = 1")
+                .map_err(|error| LoadError::server("setting autocommit", error))?;
         }
         // What follows may have to be read another way.
         self.session().map(drop)
@@ -208,14 +271,21 @@ impl Conductor<'_> {
         }
         let mut out = text.to_vec();
         let mut changed = false;
-        for assignment in assignments.iter().filter(|one| one.name.eq_ignore_ascii_case(b"sql_mode")) {
-            let Some(literal) = &assignment.literal else { continue };
+        for assignment in assignments
+            .iter()
+            .filter(|one| one.name.eq_ignore_ascii_case(b"sql_mode"))
+        {
+            let Some(literal) = &assignment.literal else {
+                continue;
+            };
             let literal = String::from_utf8_lossy(literal).into_owned();
             let words: Vec<&str> = literal
                 .split(',')
-                .filter_map(|word| match map.iter().find(|(from, _)| from.eq_ignore_ascii_case(word)) {
-                    Some((_, to)) => (!to.is_empty()).then_some(to.as_str()),
-                    None => Some(word),
+                .filter_map(|word| {
+                    match map.iter().find(|(from, _)| from.eq_ignore_ascii_case(word)) {
+                        Some((_, to)) => (!to.is_empty()).then_some(to.as_str()),
+                        None => Some(word),
+                    }
                 })
                 .collect();
             let new = format!("'{}'", words.join(",").replace('\'', "''"));
@@ -232,7 +302,10 @@ impl Conductor<'_> {
         self.refuse_other_database(&name, item)?;
         self.finish_current()?;
         if self.leaves_out(&name)? {
-            self.skipped.push(format!("line {}: everything about schema {name}", item.line));
+            self.skipped.push(format!(
+                "line {}: everything about schema {name}",
+                item.line
+            ));
         }
         self.session = None;
         self.execute(text, item, None).map(drop)
@@ -249,7 +322,12 @@ impl Conductor<'_> {
         }
     }
 
-    fn create_database(&mut self, database: &[u8], text: &[u8], item: &Item) -> Result<(), LoadError> {
+    fn create_database(
+        &mut self,
+        database: &[u8],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
         let name = String::from_utf8_lossy(database).into_owned();
         self.refuse_other_database(&name, item)?;
         if self.leaves_out(&name)? {
@@ -260,7 +338,12 @@ impl Conductor<'_> {
         self.execute(&text, item, None).map(drop)
     }
 
-    fn drop_database(&mut self, database: &[u8], text: &[u8], item: &Item) -> Result<(), LoadError> {
+    fn drop_database(
+        &mut self,
+        database: &[u8],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
         let name = String::from_utf8_lossy(database).into_owned();
         self.refuse_other_database(&name, item)?;
         if self.leaves_out(&name)? {
@@ -268,7 +351,8 @@ impl Conductor<'_> {
         }
         self.touch(&name, Touch::Define)?;
         if self.ctx.options.existing == ExistingPolicy::Append {
-            self.skipped.push(format!("line {}: {}", item.line, head(text)));
+            self.skipped
+                .push(format!("line {}: {}", item.line, head(text)));
             return Ok(());
         }
         self.settle()?;
@@ -277,7 +361,12 @@ impl Conductor<'_> {
         self.execute(text, item, None).map(drop)
     }
 
-    fn create_table(&mut self, table: &ObjectName, text: &[u8], item: &Item) -> Result<(), LoadError> {
+    fn create_table(
+        &mut self,
+        table: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
         let key = self.resolve(table)?;
         if !self.wanted(&key) || self.leaves_out(&key.0)? {
             return Ok(());
@@ -302,16 +391,24 @@ impl Conductor<'_> {
         let entry = &mut self.entries[index];
         entry.definition = Some(print);
         entry.engine = super::registry::engine_of(&create);
-        if let Some(difference) = crate::load::definition::difference(&shown.label(), &text, mode, &create) {
+        if let Some(difference) =
+            crate::load::definition::difference(&shown.label(), &text, mode, &create)
+        {
             self.ctx.differ(difference);
         }
         Ok(())
     }
 
     /// With `--append` the dump's definition is not run, but it must be the one that is there.
-    fn check_same_definition(&mut self, key: &TableKey, text: &[u8], item: &Item) -> Result<(), LoadError> {
+    fn check_same_definition(
+        &mut self,
+        key: &TableKey,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
         let mode = self.session()?.lex_mode();
-        let probe = crate::load::table::Table::new(usize::MAX, key.0.clone(), key.1.clone(), false, 0);
+        let probe =
+            crate::load::table::Table::new(usize::MAX, key.0.clone(), key.1.clone(), false, 0);
         let (create, _) = self.show_create(&probe)?;
         match crate::load::definition::difference(&probe.label(), text, mode, &create) {
             None => {
@@ -329,14 +426,26 @@ impl Conductor<'_> {
     }
 
     fn drop_existing(&mut self, key: &TableKey) -> Result<(), LoadError> {
-        let quoted = format!("{}.{}", refloat_sqltext::quote_ident(&key.0), refloat_sqltext::quote_ident(&key.1));
-        let server = |error| LoadError::server(format!("dropping table {}.{}", key.0, key.1), error);
-        self.control.exec(format!("DROP TABLE IF EXISTS {quoted}")).map_err(server)?;
+        let quoted = format!(
+            "{}.{}",
+            refloat_sqltext::quote_ident(&key.0),
+            refloat_sqltext::quote_ident(&key.1)
+        );
+        let server =
+            |error| LoadError::server(format!("dropping table {}.{}", key.0, key.1), error);
+        self.control
+            .exec(format!("DROP TABLE IF EXISTS {quoted}"))
+            .map_err(server)?;
         self.forget(key);
         Ok(())
     }
 
-    fn drop_tables(&mut self, tables: &[ObjectName], text: &[u8], item: &Item) -> Result<(), LoadError> {
+    fn drop_tables(
+        &mut self,
+        tables: &[ObjectName],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
         self.finish_current()?;
         let mut skip = false;
         let mut keys = Vec::new();
@@ -348,7 +457,8 @@ impl Conductor<'_> {
             }
             self.touch(&key.0, Touch::Define)?;
             if self.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append {
-                self.skipped.push(format!("line {}: {}", item.line, head(text)));
+                self.skipped
+                    .push(format!("line {}: {}", item.line, head(text)));
                 return Ok(());
             }
             if let Some(index) = self.known(&key) {
@@ -367,13 +477,21 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    fn alter_keys(&mut self, table: &ObjectName, enable: bool, text: &[u8], item: &Item) -> Result<(), LoadError> {
+    fn alter_keys(
+        &mut self,
+        table: &ObjectName,
+        enable: bool,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
         let key = self.resolve(table)?;
         if !self.wanted(&key) || self.leaves_out(&key.0)? {
             return Ok(());
         }
         self.finish_current()?;
-        let Some(index) = self.known(&key) else { return Ok(()) };
+        let Some(index) = self.known(&key) else {
+            return Ok(());
+        };
         // InnoDB has nothing to disable; other engines sort their keys at once instead of row by row.
         if self.entries[index].engine.eq_ignore_ascii_case("innodb") {
             return Ok(());
@@ -404,12 +522,23 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    fn create_sequence(&mut self, sequence: &ObjectName, text: &[u8], item: &Item) -> Result<(), LoadError> {
+    fn create_sequence(
+        &mut self,
+        sequence: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
         self.define(sequence, text, item)
     }
 
     /// Keeps a trigger or event until the rows are in: it must not see them coming.
-    fn postpone(&mut self, table: Option<&ObjectName>, creates: bool, text: &[u8], item: &Item) -> Result<(), LoadError> {
+    fn postpone(
+        &mut self,
+        table: Option<&ObjectName>,
+        creates: bool,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
         let table = table.map(|table| self.resolve(table)).transpose()?;
         let wanted = match &table {
             Some(key) => self.wanted(key) && !self.leaves_out(&key.0)?,
@@ -424,7 +553,14 @@ impl Conductor<'_> {
         }
         if wanted {
             let text = self.map_collations(text)?;
-            self.postponed.push(Postponed { session, text: text.into_owned(), line: item.line, offset: item.offset, table, creates });
+            self.postponed.push(Postponed {
+                session,
+                text: text.into_owned(),
+                line: item.line,
+                offset: item.offset,
+                table,
+                creates,
+            });
         }
         Ok(())
     }
@@ -435,7 +571,10 @@ impl Conductor<'_> {
     }
 
     /// The statement with collations replaced that the caller has another name for.
-    fn map_collations<'t>(&mut self, text: &'t [u8]) -> Result<std::borrow::Cow<'t, [u8]>, LoadError> {
+    fn map_collations<'t>(
+        &mut self,
+        text: &'t [u8],
+    ) -> Result<std::borrow::Cow<'t, [u8]>, LoadError> {
         if self.ctx.options.map_collation.is_empty() {
             return Ok(std::borrow::Cow::Borrowed(text));
         }
@@ -443,7 +582,9 @@ impl Conductor<'_> {
         let map = &self.ctx.options.map_collation;
         let mapped = refloat_sqltext::ddl::replace_collations(text, mode, |name| {
             let name = String::from_utf8_lossy(name);
-            map.iter().find(|(from, _)| from.eq_ignore_ascii_case(&name)).map(|(_, to)| to.clone().into_bytes())
+            map.iter()
+                .find(|(from, _)| from.eq_ignore_ascii_case(&name))
+                .map(|(_, to)| to.clone().into_bytes())
         });
         Ok(mapped.map_or(std::borrow::Cow::Borrowed(text), std::borrow::Cow::Owned))
     }
@@ -456,7 +597,9 @@ fn danger_reason(danger: Danger) -> &'static str {
         Danger::OutFile => "refused: it writes a file on the server",
         Danger::Plugin => "refused: it installs or removes a plugin or component",
         Danger::LoadableFunction => "refused: it runs a shared library in the server",
-        Danger::Instance => "refused: it stops or locks the server, or ends other people's connections",
+        Danger::Instance => {
+            "refused: it stops or locks the server, or ends other people's connections"
+        }
         Danger::LowLevel => "refused: it goes around the tables' definitions",
         Danger::DynamicSql => "refused: what it runs cannot be seen",
         Danger::Ambiguous => "refused: different servers would run different statements",

@@ -18,9 +18,12 @@ pub fn bulk_type(column: &Column, charset: &str, ascii: bool) -> BulkType {
     match column.class {
         ColumnClass::Integer { unsigned: false } => BulkType::LongLong,
         ColumnClass::Integer { unsigned: true } => BulkType::LongLongUnsigned,
-        ColumnClass::Bytes | ColumnClass::Bit | ColumnClass::Temporal | ColumnClass::Decimal | ColumnClass::Approximate | ColumnClass::Year => {
-            BulkType::Blob
-        }
+        ColumnClass::Bytes
+        | ColumnClass::Bit
+        | ColumnClass::Temporal
+        | ColumnClass::Decimal
+        | ColumnClass::Approximate
+        | ColumnClass::Year => BulkType::Blob,
         ColumnClass::Text => match &column.charset {
             Some(own) if own == charset => BulkType::Blob,
             Some(own) if ascii && !NOT_ASCII.contains(&own.as_str()) => BulkType::Blob,
@@ -50,7 +53,13 @@ impl<'a, T: BulkSend> BulkSink<'a, T> {
     /// A sink that sends packets of about `target` bytes and never more than `limit`.
     pub fn new(packet: &'a mut BulkPacket, target: usize, limit: usize, send: T) -> Self {
         let row_at = packet.mark();
-        Self { packet, target, limit, send, row_at }
+        Self {
+            packet,
+            target,
+            limit,
+            send,
+            row_at,
+        }
     }
 
     /// Drops what the current row has written so far.
@@ -75,7 +84,9 @@ impl<T: BulkSend> ValueSink for BulkSink<'_, T> {
             }
             self.packet.buf().extend_from_slice(&row);
             if self.packet.len() > self.limit {
-                return Err(FlushError::RowTooLarge { size: self.packet.len() });
+                return Err(FlushError::RowTooLarge {
+                    size: self.packet.len(),
+                });
             }
         }
         self.packet.end_row();
@@ -120,7 +131,8 @@ impl<T: BulkSend> ValueSink for BulkSink<'_, T> {
         if literal.is_plain() {
             self.packet.put_bytes(literal.raw);
         } else {
-            self.packet.put_with(literal.raw.len(), |out| literal.unescape_into(out));
+            self.packet
+                .put_with(literal.raw.len(), |out| literal.unescape_into(out));
         }
     }
 
@@ -135,7 +147,11 @@ fn parse_signed(text: &[u8]) -> Option<i64> {
     match text.split_first()? {
         (b'-', digits) => {
             let value = parse_digits(digits)?;
-            if value <= i64::MAX as u64 + 1 { Some((value as i64).wrapping_neg()) } else { None }
+            if value <= i64::MAX as u64 + 1 {
+                Some(value.cast_signed().wrapping_neg())
+            } else {
+                None
+            }
         }
         (b'+', digits) => i64::try_from(parse_digits(digits)?).ok(),
         _ => i64::try_from(parse_digits(text)?).ok(),
@@ -155,7 +171,11 @@ fn parse_digits(digits: &[u8]) -> Option<u64> {
     }
     if digits.len() <= 19 {
         // 19 digits cannot overflow: no check per digit.
-        return digits.iter().try_fold(0u64, |value, digit| digit.is_ascii_digit().then(|| value * 10 + u64::from(digit - b'0')));
+        return digits.iter().try_fold(0u64, |value, digit| {
+            digit
+                .is_ascii_digit()
+                .then(|| value * 10 + u64::from(digit - b'0'))
+        });
     }
     digits.iter().try_fold(0u64, |value, digit| {
         digit.is_ascii_digit().then_some(())?;

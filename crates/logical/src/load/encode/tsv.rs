@@ -31,7 +31,16 @@ impl<'a, T: TsvSend> TsvSink<'a, T> {
     pub fn new(text: &'a mut Vec<u8>, target: usize, piece: &[u8], mode: LexMode, send: T) -> Self {
         let row_at = text.len();
         let clean = memchr2(b'\t', b'\n', piece).is_none();
-        Self { text, target, send, first: true, row_at, clean, raw_backslash: mode.no_backslash_escapes, scratch: Vec::new() }
+        Self {
+            text,
+            target,
+            send,
+            first: true,
+            row_at,
+            clean,
+            raw_backslash: mode.no_backslash_escapes,
+            scratch: Vec::new(),
+        }
     }
 
     #[inline]

@@ -44,7 +44,9 @@ struct Sender<'a> {
 
 impl Sender<'_> {
     fn settle(&mut self) -> Result<(), Error> {
-        let Some(rows) = self.outstanding.take() else { return Ok(()) };
+        let Some(rows) = self.outstanding.take() else {
+            return Ok(());
+        };
         let waiting = Instant::now();
         let ok = self.conn.read_result()?;
         self.ctx.note_server_wait(waiting);
@@ -76,21 +78,36 @@ impl BulkSend for &mut Sender<'_> {
 }
 
 /// The statement to prepare: the dump's verb and columns, one `?` for each.
-fn statement_text(table: &Table, header: &InsertHeader, layout: &Layout, targets: &[usize]) -> String {
+fn statement_text(
+    table: &Table,
+    header: &InsertHeader,
+    layout: &Layout,
+    targets: &[usize],
+) -> String {
     let verb = match header.verb {
         InsertVerb::Insert => "INSERT INTO",
         InsertVerb::InsertIgnore => "INSERT IGNORE INTO",
         InsertVerb::Replace => "REPLACE INTO",
     };
-    let columns: Vec<String> = targets.iter().map(|&index| quote_ident(&layout.columns[index].name)).collect();
+    let columns: Vec<String> = targets
+        .iter()
+        .map(|&index| quote_ident(&layout.columns[index].name))
+        .collect();
     let marks = vec!["?"; targets.len()];
-    format!("{verb} {} ({}) VALUES ({})", table.quoted(), columns.join(","), marks.join(","))
+    format!(
+        "{verb} {} ({}) VALUES ({})",
+        table.quoted(),
+        columns.join(","),
+        marks.join(",")
+    )
 }
 
 impl Worker {
     /// Writes a chunk as array-bound packets; rows that cannot be bound go as the dump's own text.
     pub(super) fn write_bulk(&mut self, chunk: &Chunk) -> Result<Written, Attempt> {
-        let Some(layout) = chunk.table.layout().cloned() else { return self.write_text(chunk) };
+        let Some(layout) = chunk.table.layout().cloned() else {
+            return self.write_text(chunk);
+        };
         if !self.prepare_bulk(chunk, &layout)? {
             return self.write_text(chunk);
         }
@@ -111,19 +128,31 @@ impl Worker {
 
     /// Prepares the chunk's statement unless it still is; `false` when the columns are not known.
     fn prepare_bulk(&mut self, chunk: &Chunk, layout: &Layout) -> Result<bool, Error> {
-        if self.prepared.as_ref().is_some_and(|one| one.table == chunk.table.id && one.header == chunk.header.text) {
+        if self
+            .prepared
+            .as_ref()
+            .is_some_and(|one| one.table == chunk.table.id && one.header == chunk.header.text)
+        {
             return Ok(true);
         }
-        let Some(targets) = layout.targets(chunk.header.columns.as_deref()) else { return Ok(false) };
+        let Some(targets) = layout.targets(chunk.header.columns.as_deref()) else {
+            return Ok(false);
+        };
         if targets.is_empty() || targets.iter().any(|&index| layout.columns[index].generated) {
             return Ok(false);
         }
         if let Some(old) = self.prepared.take() {
             self.conn.close_statement(&old.statement)?;
         }
-        let statement = self.conn.prepare(statement_text(&chunk.table, &chunk.header, layout, &targets))?;
+        let statement = self.conn.prepare(statement_text(
+            &chunk.table,
+            &chunk.header,
+            layout,
+            &targets,
+        ))?;
         let types = [false, true].map(|ascii| {
-            let of = |&index: &usize| bulk_type(&layout.columns[index], chunk.session.charset(), ascii);
+            let of =
+                |&index: &usize| bulk_type(&layout.columns[index], chunk.session.charset(), ascii);
             targets.iter().map(of).collect::<Vec<_>>()
         });
         match &mut self.packet {
@@ -131,13 +160,26 @@ impl Worker {
             None => self.packet = Some(BulkPacket::new(&statement, &types[0])),
         }
         let header = chunk.header.text.clone();
-        self.prepared = Some(Prepared { table: chunk.table.id, header, statement, targets, types, ascii: false });
+        self.prepared = Some(Prepared {
+            table: chunk.table.id,
+            header,
+            statement,
+            targets,
+            types,
+            ascii: false,
+        });
         Ok(true)
     }
 
     /// Binds and sends `pieces` until the end or an unfit row; returns the piece it stopped in, with the byte and the
     /// number of rows that are left there.
-    fn bind(&mut self, chunk: &Chunk, pieces: &[Piece], layout: &Layout, total: &mut Written) -> Result<(usize, Option<(usize, u64)>), Attempt> {
+    fn bind(
+        &mut self,
+        chunk: &Chunk,
+        pieces: &[Piece],
+        layout: &Layout,
+        total: &mut Written,
+    ) -> Result<(usize, Option<(usize, u64)>), Attempt> {
         let limit = self.conn.max_allowed_packet().saturating_sub(PACKET_SLACK);
         let (Some(prepared), Some(packet)) = (&mut self.prepared, &mut self.packet) else {
             return Ok((0, Some((0, pieces[0].rows))));
@@ -166,23 +208,43 @@ impl Worker {
                 prepared.ascii = ascii;
             }
             let mut sink = BulkSink::new(packet, PACKET_TARGET.min(limit), limit, &mut sender);
-            let mut encoder = Encoder::new(&layout.columns, &prepared.targets, chunk.session.charset(), &mut sink);
+            let mut encoder = Encoder::new(
+                &layout.columns,
+                &prepared.targets,
+                chunk.session.charset(),
+                &mut sink,
+            );
             let result = visit_rows(text, mode, &mut encoder);
             let rows = encoder.rows;
             match result {
                 Ok(_) => {}
-                Err(VisitError::Visitor { error: Stop::Unfit(at), .. }) => {
+                Err(VisitError::Visitor {
+                    error: Stop::Unfit(at),
+                    ..
+                }) => {
                     sink.forget_row();
                     stopped = Some((at, piece.rows - rows));
                     break;
                 }
-                Err(VisitError::Visitor { error: Stop::Flush(FlushError::Wire(error)), .. }) => return Err(error.into()),
-                Err(VisitError::Visitor { error: Stop::Flush(FlushError::RowTooLarge { size }), .. }) => {
-                    return Err(Attempt::RowTooLarge { offset: piece.offset, line: piece.line, size });
+                Err(VisitError::Visitor {
+                    error: Stop::Flush(FlushError::Wire(error)),
+                    ..
+                }) => return Err(error.into()),
+                Err(VisitError::Visitor {
+                    error: Stop::Flush(FlushError::RowTooLarge { size }),
+                    ..
+                }) => {
+                    return Err(Attempt::RowTooLarge {
+                        offset: piece.offset,
+                        line: piece.line,
+                        size,
+                    });
                 }
                 // Not what the walker knows as tuples: the server's parser has the last word on the whole piece.
                 Err(VisitError::Syntax { .. }) => {
-                    return Err(Attempt::NotExact("the rows could not be read as literals".to_owned()));
+                    return Err(Attempt::NotExact(
+                        "the rows could not be read as literals".to_owned(),
+                    ));
                 }
             }
         }

@@ -32,18 +32,35 @@ pub(super) fn halves(text: &[u8], mode: LexMode) -> Vec<(Range<usize>, u64)> {
 
 impl Worker {
     /// Writes a refused chunk row by row where needed, and reports what stays refused.
-    pub(super) fn diagnose(&mut self, chunk: &Chunk, failed: Attempt, started: Instant) -> Result<(), LoadError> {
+    pub(super) fn diagnose(
+        &mut self,
+        chunk: &Chunk,
+        failed: &Attempt,
+        started: Instant,
+    ) -> Result<(), LoadError> {
         let label = chunk.table.label();
-        if chunk.table.layout().is_some_and(|layout| !layout.transactional) {
+        if chunk
+            .table
+            .layout()
+            .is_some_and(|layout| !layout.transactional)
+        {
             // What was written cannot be taken back, so it cannot be tried again either.
             let piece = &chunk.pieces[0];
-            let text = piece.text(&mut self.buffer).map(<[u8]>::to_vec).unwrap_or_default();
+            let text = piece
+                .text(&mut self.buffer)
+                .map(<[u8]>::to_vec)
+                .unwrap_or_default();
             return Err(LoadError::Statement {
                 file: self.ctx.source.clone(),
-                failure: Box::new(failure(chunk, piece.offset, piece.line, &text, &failed)),
+                failure: Box::new(failure(chunk, piece.offset, piece.line, &text, failed)),
             });
         }
-        let server = |error| LoadError::server(format!("looking for the refused row of table {label}"), error);
+        let server = |error| {
+            LoadError::server(
+                format!("looking for the refused row of table {label}"),
+                error,
+            )
+        };
         self.conn.exec("START TRANSACTION").map_err(server)?;
         let mut total = Written::default();
         for piece in &chunk.pieces {
@@ -61,7 +78,6 @@ impl Worker {
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a recursion that carries where it is")]
     fn search(
         &mut self,
         chunk: &Chunk,
@@ -80,44 +96,86 @@ impl Worker {
                 total.add(written);
                 return Ok(());
             }
-            Err(Attempt::Wire(error)) if error.server_code().is_none() || error.is_lost_connection() || error.is_disk_full() => {
-                return Err(LoadError::server(format!("writing rows of table {}", chunk.table.label()), error));
+            Err(Attempt::Wire(error))
+                if error.server_code().is_none()
+                    || error.is_lost_connection()
+                    || error.is_disk_full() =>
+            {
+                return Err(LoadError::server(
+                    format!("writing rows of table {}", chunk.table.label()),
+                    error,
+                ));
             }
             Err(failed) => failed,
         };
         let parts = halves(text, chunk.session.lex_mode());
         if parts.len() == 2 {
             for (part, count) in parts {
-                self.search(chunk, piece, whole, range.start + part.start..range.start + part.end, count, total)?;
+                self.search(
+                    chunk,
+                    piece,
+                    whole,
+                    range.start + part.start..range.start + part.end,
+                    count,
+                    total,
+                )?;
             }
             return Ok(());
         }
         let before = &whole[..range.start];
         let line = piece.line + memchr::memchr_iter(b'\n', before).count() as u64;
-        let found = failure(chunk, piece.offset + range.start as u64, line, text, &failed);
+        let found = failure(
+            chunk,
+            piece.offset + range.start as u64,
+            line,
+            text,
+            &failed,
+        );
         if self.goes_on() && self.ctx.note_failure(found.clone()) < FAILURES_MAX {
             return Ok(());
         }
         self.rollback(chunk)?;
-        Err(LoadError::Statement { file: self.ctx.source.clone(), failure: Box::new(found) })
+        Err(LoadError::Statement {
+            file: self.ctx.source.clone(),
+            failure: Box::new(found),
+        })
     }
 }
 
 /// The report of a refused row.
-fn failure(chunk: &Chunk, offset: u64, line: u64, text: &[u8], failed: &Attempt) -> StatementFailure {
+fn failure(
+    chunk: &Chunk,
+    offset: u64,
+    line: u64,
+    text: &[u8],
+    failed: &Attempt,
+) -> StatementFailure {
     let (code, message) = match failed {
         Attempt::Wire(error) => (error.server_code().unwrap_or(0), error.to_string()),
         Attempt::NotExact(message) => (0, message.clone()),
         Attempt::Source { source, .. } => (0, source.to_string()),
-        Attempt::RowTooLarge { size, .. } => (0, format!("the row needs a packet of {size} bytes, more than the server takes")),
+        Attempt::RowTooLarge { size, .. } => (
+            0,
+            format!("the row needs a packet of {size} bytes, more than the server takes"),
+        ),
     };
-    StatementFailure { line, offset, head: head(text), code, message, table: Some(chunk.table.label()) }
+    StatementFailure {
+        line,
+        offset,
+        head: head(text),
+        code,
+        message,
+        table: Some(chunk.table.label()),
+    }
 }
 
 /// The first bytes of `text` as something that can be shown.
 pub fn head(text: &[u8]) -> String {
     let cut = &text[..text.len().min(HEAD_MAX)];
-    let mut shown: String = String::from_utf8_lossy(cut).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut shown: String = String::from_utf8_lossy(cut)
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     if text.len() > HEAD_MAX {
         shown.push('…');
     }
@@ -132,8 +190,14 @@ mod tests {
     fn halving_keeps_every_row_whole() {
         let text = b"(1,'a),(b'),(2,'c'),(3,NULL)";
         let parts = halves(text, LexMode::default());
-        let texts: Vec<&[u8]> = parts.iter().map(|(range, _)| &text[range.clone()]).collect();
-        assert_eq!(texts, [b"(1,'a),(b')".as_slice(), b"(2,'c'),(3,NULL)".as_slice()]);
+        let texts: Vec<&[u8]> = parts
+            .iter()
+            .map(|(range, _)| &text[range.clone()])
+            .collect();
+        assert_eq!(
+            texts,
+            [b"(1,'a),(b')".as_slice(), b"(2,'c'),(3,NULL)".as_slice()]
+        );
         assert_eq!(parts.iter().map(|(_, rows)| rows).sum::<u64>(), 3);
         assert_eq!(halves(b"(1)", LexMode::default()).len(), 1);
     }

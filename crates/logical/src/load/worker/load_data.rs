@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use refloat_sqltext::{InsertVerb, VisitError, quote_ident, visit_rows};
-use refloat_wire::Connection;
+use refloat_wire::{Connection, Vendor};
 
 use super::{Attempt, Worker, Written};
 use crate::load::chunk::Chunk;
@@ -29,39 +29,72 @@ impl TsvSend for &mut Sender<'_> {
 }
 
 /// The statement; the file name is only a word that both sides agree on.
-fn statement_text(table: &Table, layout: &Layout, targets: &[usize], charset: &str) -> String {
-    let charset = stream_charset(layout, targets, charset);
-    let columns: Vec<String> = targets.iter().map(|&index| quote_ident(&layout.columns[index].name)).collect();
-    format!("LOAD DATA LOCAL INFILE 'refloat' INTO TABLE {} CHARACTER SET {charset} ({})", table.quoted(), columns.join(","))
-}
-
-/// The character set that the server reads the stream in.
 ///
-/// Where no text column would be converted the stream is `binary`: its bytes are stored as they are, and the server need not
-/// look for the borders of characters while it looks for those of fields.
-fn stream_charset<'a>(layout: &Layout, targets: &[usize], charset: &'a str) -> &'a str {
-    let unconverted = |&index: &usize| {
+/// The stream is `binary`, so that its bytes are stored as they are. In a character set of several bytes the server would look
+/// for the borders of characters before those of fields, also in columns that have none: bytes that begin a character and do not
+/// complete it swallow the escape behind them (seen on 9.7.4 with 0xE05C27 in a `BLOB`), and no count or warning tells. Text
+/// that has to be converted for its column is converted by name; the second value says whether there is such text.
+fn statement_text(
+    table: &Table,
+    layout: &Layout,
+    targets: &[usize],
+    charset: &str,
+) -> (String, bool) {
+    let mut fields = Vec::with_capacity(targets.len());
+    let mut conversions = Vec::new();
+    for &index in targets {
         let column = &layout.columns[index];
-        column.class != ColumnClass::Text || column.charset.as_deref() == Some(charset)
+        let name = quote_ident(&column.name);
+        if column.class != ColumnClass::Text
+            || charset == "binary"
+            || column.charset.as_deref() == Some(charset)
+        {
+            fields.push(name);
+        } else {
+            fields.push(format!("@refloat_{index}"));
+            conversions.push(format!(
+                "{name} = CONVERT(@refloat_{index} USING {charset})"
+            ));
+        }
+    }
+    let set = if conversions.is_empty() {
+        String::new()
+    } else {
+        format!(" SET {}", conversions.join(", "))
     };
-    if targets.iter().all(unconverted) { "binary" } else { charset }
+    let text = format!(
+        "LOAD DATA LOCAL INFILE 'refloat' INTO TABLE {} CHARACTER SET binary ({}){set}",
+        table.quoted(),
+        fields.join(",")
+    );
+    (text, !conversions.is_empty())
 }
 
 impl Worker {
     /// Writes a chunk by one `LOAD DATA`; rows that it has no form for follow as the dump's own text.
     pub(super) fn write_load_data(&mut self, chunk: &Chunk) -> Result<Written, Attempt> {
         let layout = chunk.table.layout().cloned();
-        let targets = layout.as_ref().and_then(|layout| layout.targets(chunk.header.columns.as_deref()));
-        let (Some(layout), Some(targets)) = (layout, targets) else { return self.write_text(chunk) };
-        let unknown = chunk.header.verb != InsertVerb::Insert || targets.iter().any(|&index| layout.columns[index].generated);
-        // MySQL reads the text in the dump's character set, also for columns without one: bytes that begin a character there and
-        // do not complete it swallow the escape behind them (seen with 0xE05C27 in a BLOB), and no count or warning tells.
-        let bytes = targets.iter().any(|&index| matches!(layout.columns[index].class, ColumnClass::Bytes | ColumnClass::Bit));
-        let unknown = unknown || bytes;
+        let targets = layout
+            .as_ref()
+            .and_then(|layout| layout.targets(chunk.header.columns.as_deref()));
+        let (Some(layout), Some(targets)) = (layout, targets) else {
+            return self.write_text(chunk);
+        };
+        let unknown = chunk.header.verb != InsertVerb::Insert
+            || targets.iter().any(|&index| layout.columns[index].generated);
         if unknown || targets.is_empty() {
             return self.write_text(chunk);
         }
-        self.conn.load_begin(statement_text(&chunk.table, &layout, &targets, chunk.session.charset()))?;
+        let (statement, converts) =
+            statement_text(&chunk.table, &layout, &targets, chunk.session.charset());
+        // With a SET clause MariaDB 10.11 takes an AUTO_INCREMENT value of 0 for one to be generated, whatever the sql_mode.
+        if converts
+            && self.conn.server().vendor == Vendor::MariaDb
+            && layout.columns.iter().any(|column| column.auto_increment)
+        {
+            return self.write_text(chunk);
+        }
+        self.conn.load_begin(statement)?;
         let mut sender = Sender(&mut self.conn);
         let mode = chunk.session.lex_mode();
         let mut sent = 0;
@@ -71,19 +104,37 @@ impl Worker {
             // The statement has begun: its connection ends with an error here, and the server takes everything back.
             let text = Self::read_piece(piece, &mut self.buffer)?;
             let mut sink = TsvSink::new(&mut self.text, SEND_TARGET, text, mode, &mut sender);
-            let mut encoder = Encoder::new(&layout.columns, &targets, chunk.session.charset(), &mut sink);
+            let mut encoder = Encoder::new(
+                &layout.columns,
+                &targets,
+                chunk.session.charset(),
+                &mut sink,
+            );
             let result = visit_rows(text, mode, &mut encoder);
             let (rows, encoder_row_start) = (encoder.rows, encoder.row_start());
             sent += rows;
             match result {
                 Ok(_) => {}
-                Err(VisitError::Visitor { error: Stop::Unfit(at), .. }) => {
+                Err(VisitError::Visitor {
+                    error: Stop::Unfit(at),
+                    ..
+                }) => {
                     sink.forget_row();
                     unfit.push((index, at, piece.rows - rows));
                 }
-                Err(VisitError::Visitor { error: Stop::Flush(FlushError::Wire(error)), .. }) => return Err(error.into()),
-                Err(VisitError::Visitor { error: Stop::Flush(FlushError::RowTooLarge { size }), .. }) => {
-                    return Err(Attempt::RowTooLarge { offset: piece.offset, line: piece.line, size });
+                Err(VisitError::Visitor {
+                    error: Stop::Flush(FlushError::Wire(error)),
+                    ..
+                }) => return Err(error.into()),
+                Err(VisitError::Visitor {
+                    error: Stop::Flush(FlushError::RowTooLarge { size }),
+                    ..
+                }) => {
+                    return Err(Attempt::RowTooLarge {
+                        offset: piece.offset,
+                        line: piece.line,
+                        size,
+                    });
                 }
                 // The rows are counted again below: what the walker misread makes the counts differ.
                 Err(VisitError::Syntax { .. }) => {
@@ -100,11 +151,22 @@ impl Worker {
         let ok = self.conn.load_finish()?;
         self.ctx.note_server_wait(waiting);
         let count = |name| ok.info_count(name).unwrap_or(u64::MAX);
-        let (records, deleted, skipped, warnings) = (count("Records"), count("Deleted"), count("Skipped"), count("Warnings"));
+        let (records, deleted, skipped, warnings) = (
+            count("Records"),
+            count("Deleted"),
+            count("Skipped"),
+            count("Warnings"),
+        );
         if records != sent || deleted != 0 || skipped != 0 || warnings != 0 {
-            return Err(Attempt::NotExact(format!("{sent} rows were sent; the server says: {}", ok.info)));
+            return Err(Attempt::NotExact(format!(
+                "{sent} rows were sent; the server says: {}",
+                ok.info
+            )));
         }
-        let mut total = Written { rows: sent, ignored: 0 };
+        let mut total = Written {
+            rows: sent,
+            ignored: 0,
+        };
         for (index, at, left) in unfit {
             chunk.table.note_encode_failure();
             total.add(self.insert_rest(chunk, &chunk.pieces[index], at, left)?);

@@ -25,22 +25,39 @@ impl Worker {
     }
 
     /// Sends the rows of a piece from byte `at` on.
-    pub(super) fn insert_rest(&mut self, chunk: &Chunk, piece: &Piece, at: usize, rows: u64) -> Result<Written, Attempt> {
+    pub(super) fn insert_rest(
+        &mut self,
+        chunk: &Chunk,
+        piece: &Piece,
+        at: usize,
+        rows: u64,
+    ) -> Result<Written, Attempt> {
         let mut buffer = std::mem::take(&mut self.buffer);
-        let written = Self::read_piece(piece, &mut buffer).and_then(|text| self.insert_text(chunk, piece, &text[at..], rows));
+        let written = Self::read_piece(piece, &mut buffer)
+            .and_then(|text| self.insert_text(chunk, piece, &text[at..], rows));
         self.buffer = buffer;
         written
     }
 
     /// Sends `rows` (tuples of `piece`) as one statement.
-    pub(super) fn insert_text(&mut self, chunk: &Chunk, piece: &Piece, rows: &[u8], row_count: u64) -> Result<Written, Attempt> {
+    pub(super) fn insert_text(
+        &mut self,
+        chunk: &Chunk,
+        piece: &Piece,
+        rows: &[u8],
+        row_count: u64,
+    ) -> Result<Written, Attempt> {
         let head = &chunk.header.text;
         let size = head.len() + rows.len() + 1;
         if size > self.conn.max_allowed_packet() {
             if row_count > 1 {
                 return self.insert_halves(chunk, piece, rows);
             }
-            return Err(Attempt::RowTooLarge { offset: piece.offset, line: piece.line, size });
+            return Err(Attempt::RowTooLarge {
+                offset: piece.offset,
+                line: piece.line,
+                size,
+            });
         }
         let computed = self.computed_columns(chunk);
         if row_count > 1 && computed * row_count > WARNINGS_MAX / 2 {
@@ -49,7 +66,10 @@ impl Worker {
         self.text.clear();
         if computed > 0 {
             let mode = chunk.session.lenient_mode().replace('\'', "''");
-            self.text.extend_from_slice(format!("SET STATEMENT sql_mode = '{mode}', max_error_count = {WARNINGS_MAX} FOR ").as_bytes());
+            self.text.extend_from_slice(
+                format!("SET STATEMENT sql_mode = '{mode}', max_error_count = {WARNINGS_MAX} FOR ")
+                    .as_bytes(),
+            );
         }
         self.text.extend_from_slice(head);
         self.text.extend_from_slice(rows);
@@ -59,15 +79,23 @@ impl Worker {
         if computed > 0 {
             self.judge_computed(chunk, &ok)?;
         } else {
-            self.ctx.judge(&mut self.conn, &chunk.table, chunk.header.verb, &ok)?;
+            self.ctx
+                .judge(&mut self.conn, &chunk.table, chunk.header.verb, &ok)?;
         }
         Ok(match chunk.header.verb {
-            InsertVerb::Insert => Written { rows: ok.affected_rows, ignored: 0 },
-            InsertVerb::InsertIgnore => {
-                Written { rows: ok.affected_rows, ignored: row_count.saturating_sub(ok.affected_rows) }
-            }
+            InsertVerb::Insert => Written {
+                rows: ok.affected_rows,
+                ignored: 0,
+            },
+            InsertVerb::InsertIgnore => Written {
+                rows: ok.affected_rows,
+                ignored: row_count.saturating_sub(ok.affected_rows),
+            },
             // A replaced row counts twice in affected_rows; how many are left is counted at the end.
-            InsertVerb::Replace => Written { rows: row_count, ignored: 0 },
+            InsertVerb::Replace => Written {
+                rows: row_count,
+                ignored: 0,
+            },
         })
     }
 
@@ -78,9 +106,16 @@ impl Worker {
         if self.conn.server().vendor != Vendor::MariaDb || chunk.session.is_strict() {
             return 0;
         }
-        let Some(layout) = chunk.table.layout() else { return 0 };
-        let targets = layout.targets(chunk.header.columns.as_deref()).unwrap_or_default();
-        targets.iter().filter(|&&index| layout.columns[index].generated).count() as u64
+        let Some(layout) = chunk.table.layout() else {
+            return 0;
+        };
+        let targets = layout
+            .targets(chunk.header.columns.as_deref())
+            .unwrap_or_default();
+        targets
+            .iter()
+            .filter(|&&index| layout.columns[index].generated)
+            .count() as u64
     }
 
     /// Without strictness every warning but those about computed columns is a value that is not as the dump has it.
@@ -90,19 +125,35 @@ impl Worker {
         }
         let warnings = self.conn.warnings()?;
         if warnings.len() < usize::from(ok.warnings) {
-            return Err(Attempt::NotExact(format!("of {} warnings the server kept {}", ok.warnings, warnings.len())));
+            return Err(Attempt::NotExact(format!(
+                "of {} warnings the server kept {}",
+                ok.warnings,
+                warnings.len()
+            )));
         }
-        for warning in warnings.into_iter().filter(|warning| warning.code != GENERATED_VALUE_IGNORED) {
+        for warning in warnings
+            .into_iter()
+            .filter(|warning| warning.code != GENERATED_VALUE_IGNORED)
+        {
             match chunk.header.verb {
                 InsertVerb::InsertIgnore if warning.code == 1062 => {}
-                InsertVerb::InsertIgnore => self.ctx.warn(LoadWarning { about: chunk.table.label(), code: warning.code, message: warning.message }),
+                InsertVerb::InsertIgnore => self.ctx.warn(LoadWarning {
+                    about: chunk.table.label(),
+                    code: warning.code,
+                    message: warning.message,
+                }),
                 _ => return Err(Attempt::NotExact(warning.message)),
             }
         }
         Ok(())
     }
 
-    fn insert_halves(&mut self, chunk: &Chunk, piece: &Piece, rows: &[u8]) -> Result<Written, Attempt> {
+    fn insert_halves(
+        &mut self,
+        chunk: &Chunk,
+        piece: &Piece,
+        rows: &[u8],
+    ) -> Result<Written, Attempt> {
         let mut total = Written::default();
         for (range, count) in super::diagnose::halves(rows, chunk.session.lex_mode()) {
             let written = self.insert_text(chunk, piece, &rows[range], count)?;

@@ -1,7 +1,7 @@
 //! Loading a dump: from text to rows in a server, in parallel, with proof.
 //!
 //! [`load`] is the recipe. The conductor reads the dump and keeps its order; workers write rows; indexes and foreign keys
-//! follow; at the end everything is counted and compared. Read [`conductor`](self) first in the source for how order is
+//! follow; at the end everything is counted and compared. Read `conductor` first in the source for how order is
 //! kept, and `docs/design/load.md` for why.
 
 mod bound;

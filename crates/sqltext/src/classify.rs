@@ -44,7 +44,7 @@ pub enum Danger {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StatementKind {
-    /// `SET` of session and user variables; see [`parse_set`].
+    /// `SET` of session and user variables; see [`crate::parse_set`].
     Set,
     /// `SET GLOBAL`, `PERSIST`, `@@GLOBAL`; `RESET PERSIST`.
     SetGlobal,

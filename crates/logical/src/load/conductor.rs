@@ -182,13 +182,8 @@ impl<'a> Conductor<'a> {
 
     fn read(&mut self, input: &mut Input) -> Result<(), LoadError> {
         let pool = Arc::new(BlockPool::default());
-        let piece_target = self
-            .ctx
-            .options
-            .chunk_bytes
-            .map_or(PIECE_BYTES, |bytes| bytes.clamp(4096, PIECE_BYTES));
         let mut scanner = Scanner::new(ScanOptions {
-            piece_target,
+            piece_target: PIECE_BYTES,
             max_item: ITEM_MAX,
         });
         let mut mode = self.session()?.lex_mode();

@@ -72,11 +72,17 @@ impl ColumnClass {
 
 /// A column of the target.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent attributes of one column"
+)]
 pub struct Column {
     /// Name.
     pub name: String,
     /// What it takes.
     pub class: ColumnClass,
+    /// Whether it is an `ENUM`.
+    pub is_enum: bool,
     /// Its character set, of text that has one.
     pub charset: Option<String>,
     /// Whether the server computes it.
@@ -124,6 +130,7 @@ impl Layout {
             );
             columns.push(Column {
                 class: ColumnClass::of(&type_text, collation.as_deref()),
+                is_enum: type_text.starts_with("enum("),
                 charset: collation
                     .as_deref()
                     .map(|name| name.split('_').next().unwrap_or(name).to_owned()),

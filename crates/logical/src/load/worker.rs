@@ -2,6 +2,7 @@
 
 mod bulk;
 mod diagnose;
+mod empty_enum;
 mod load_data;
 mod text;
 

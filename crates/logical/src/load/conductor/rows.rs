@@ -85,8 +85,10 @@ impl Conductor<'_> {
             None => Piece::in_memory(Arc::clone(block), range.clone(), count, offset, item.line),
         };
         match self.ctx.options.chunk_rows {
-            Some(limit) => self.add_exactly(index, &head, &piece, text, limit),
-            None => self.add(index, &head, piece),
+            Some(limit) if !self.entries[index].generates => {
+                self.add_exactly(index, &head, &piece, text, limit)
+            }
+            _ => self.add(index, &head, piece),
         }
     }
 
@@ -126,6 +128,7 @@ impl Conductor<'_> {
         if generates {
             // The server's own numbers must not depend on how packets are cut: rows go as they stand.
             entry.ordered = true;
+            entry.generates = true;
             entry.table.set_plain();
         }
         if header.verb != InsertVerb::Insert {

@@ -66,7 +66,19 @@ impl Worker {
         for piece in &chunk.pieces {
             let mut buffer = std::mem::take(&mut self.buffer);
             let found = match piece.text(&mut buffer) {
-                Ok(text) => self.search(chunk, piece, text, 0..text.len(), piece.rows, &mut total),
+                Ok(text) => match self.keep_empty_enums(chunk, piece, text) {
+                    Ok(Some(written)) => {
+                        total.add(written);
+                        Ok(())
+                    }
+                    Ok(None) => {
+                        self.search(chunk, piece, text, 0..text.len(), piece.rows, &mut total)
+                    }
+                    Err(error) => Err(LoadError::server(
+                        format!("writing rows of table {label}"),
+                        error,
+                    )),
+                },
                 Err(source) => Err(self.source_error(piece.offset, source)),
             };
             self.buffer = buffer;

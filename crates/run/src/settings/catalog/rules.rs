@@ -13,6 +13,8 @@ const GIB: u64 = 1 << 30;
 const POOL_SHARE: f64 = 0.5;
 /// Rows in InnoDB pages take about this much more room than as dump text, indexes included.
 const POOL_PER_DUMP: f64 = 1.5;
+/// Growth of a buffer pool for a dump of unknown size (a pipe): enough for most, and not half of a large machine for nothing.
+const POOL_UNKNOWN: u64 = 4 * GIB;
 /// A pool that grows by less is not worth the resize.
 const POOL_MIN_GROWTH: f64 = 1.25;
 /// Redo log for a load: more brings nothing that was measured.
@@ -66,7 +68,7 @@ impl Planner<'_> {
             return;
         };
         let mut new = now + (free as f64 * POOL_SHARE) as u64;
-        new = useful.map_or(new, |u| new.min(u));
+        new = new.min(useful.unwrap_or(now + POOL_UNKNOWN));
         // MariaDB 11.8 sets this limit to the size at startup, unless it is configured.
         let max = self
             .facts

@@ -1,0 +1,146 @@
+//! Index 0 of an `ENUM`.
+//!
+//! A source whose `sql_mode` was not strict may hold it; dump tools write it as `''`. A strict writer refuses that value, the
+//! dump's own session stores it and warns. So a refused piece of a table with such columns is written once more as the dump's
+//! session would, and kept only if the server gives exactly one warning for each such value and none for anything else.
+
+use refloat_sqltext::{InsertVerb, RowVisitor, StrLit, visit_rows};
+use refloat_wire::Error;
+
+use super::{Worker, Written};
+use crate::load::chunk::{Chunk, Piece};
+use crate::load::table::Layout;
+
+/// `WARN_DATA_TRUNCATED`: what the server says about the value.
+const DATA_TRUNCATED: u16 = 1265;
+/// Warnings that a session can keep; pieces with more such values are searched row by row.
+const WARNINGS_MAX: u64 = 65_535;
+
+/// Counts empty strings at the places of `ENUM` columns.
+struct Empties<'a> {
+    is_enum: &'a [bool],
+    at: usize,
+    found: u64,
+}
+
+impl Empties<'_> {
+    fn value(&mut self, empty: bool) {
+        self.found += u64::from(empty && self.is_enum.get(self.at).copied().unwrap_or(false));
+        self.at += 1;
+    }
+}
+
+impl RowVisitor for Empties<'_> {
+    type Error = std::convert::Infallible;
+
+    fn begin_row(&mut self, _: usize) -> Result<(), Self::Error> {
+        self.at = 0;
+        Ok(())
+    }
+    fn null(&mut self) -> Result<(), Self::Error> {
+        self.value(false);
+        Ok(())
+    }
+    fn default(&mut self) -> Result<(), Self::Error> {
+        self.value(false);
+        Ok(())
+    }
+    fn number(&mut self, _: &[u8]) -> Result<(), Self::Error> {
+        self.value(false);
+        Ok(())
+    }
+    fn string(&mut self, literal: StrLit<'_>) -> Result<(), Self::Error> {
+        self.value(literal.raw.is_empty());
+        Ok(())
+    }
+    fn hex(&mut self, _: &[u8]) -> Result<(), Self::Error> {
+        self.value(false);
+        Ok(())
+    }
+    fn bit(&mut self, _: &[u8]) -> Result<(), Self::Error> {
+        self.value(false);
+        Ok(())
+    }
+    fn expression(&mut self, _: &[u8]) -> Result<(), Self::Error> {
+        self.value(false);
+        Ok(())
+    }
+    fn end_row(&mut self, _: usize) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+/// Empty strings for `ENUM` columns in the rows of a piece.
+fn empty_enums(chunk: &Chunk, layout: &Layout, text: &[u8]) -> u64 {
+    let Some(targets) = layout.targets(chunk.header.columns.as_deref()) else {
+        return 0;
+    };
+    let is_enum: Vec<bool> = targets
+        .iter()
+        .map(|&index| layout.columns[index].is_enum)
+        .collect();
+    if !is_enum.contains(&true) {
+        return 0;
+    }
+    let mut empties = Empties {
+        is_enum: &is_enum,
+        at: 0,
+        found: 0,
+    };
+    match visit_rows(text, chunk.session.lex_mode(), &mut empties) {
+        Ok(_) => empties.found,
+        Err(_) => 0,
+    }
+}
+
+impl Worker {
+    /// Writes a refused piece under the dump's own mode when index 0 of an `ENUM` is all that speaks against it; `None` when it
+    /// is not, and nothing of the piece is written then.
+    pub(super) fn keep_empty_enums(
+        &mut self,
+        chunk: &Chunk,
+        piece: &Piece,
+        text: &[u8],
+    ) -> Result<Option<Written>, Error> {
+        let Some(layout) = chunk.table.layout().cloned() else {
+            return Ok(None);
+        };
+        let empties = empty_enums(chunk, &layout, text);
+        let size = chunk.header.text.len() + text.len() + 1;
+        if empties == 0
+            || empties >= WARNINGS_MAX
+            || chunk.header.verb != InsertVerb::Insert
+            || size > self.conn.max_allowed_packet()
+        {
+            return Ok(None);
+        }
+        self.conn.exec("SAVEPOINT refloat_piece")?;
+        self.conn.exec(chunk.session.exact_set())?;
+        self.conn
+            .exec(format!("SET SESSION max_error_count = {WARNINGS_MAX}"))?;
+        self.text.clear();
+        self.text.extend_from_slice(&chunk.header.text);
+        self.text.extend_from_slice(text);
+        let kept = match self.conn.exec(&self.text) {
+            Ok(ok) => {
+                let warnings = self.conn.warnings()?;
+                let expected = warnings.len() as u64 == empties
+                    && warnings.iter().all(|one| one.code == DATA_TRUNCATED);
+                (expected && ok.affected_rows == piece.rows).then_some(Written {
+                    rows: piece.rows,
+                    ignored: 0,
+                })
+            }
+            Err(error) if error.server_code().is_some() && !error.is_lost_connection() => None,
+            Err(error) => return Err(error),
+        };
+        if kept.is_none() {
+            self.conn.exec("ROLLBACK TO SAVEPOINT refloat_piece")?;
+        }
+        self.conn.exec("SET SESSION max_error_count = DEFAULT")?;
+        // The strictness of a writer again.
+        self.leave_session();
+        self.enter(&chunk.session)?;
+        Ok(kept)
+    }
+}

@@ -25,7 +25,7 @@ EXAMPLES:
 
   Put back settings after a run that was killed:
       refloat settings list
-      refloat settings revert
+      refloat settings revert --to mysql://root@db1/
 
 EXIT CODES:
   0  done and proven

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use refloat_run::cancel::HookGuard;
-use refloat_sqltext::{CommentKind, Item, ItemKind, LexMode, ScanOptions, Scanner, Step};
+use refloat_sqltext::{
+    CommentKind, InsertHeader, Item, ItemKind, LexMode, ScanOptions, Scanner, Step,
+};
 use refloat_store::Input;
 use refloat_wire::Connection;
 
@@ -74,6 +76,8 @@ pub struct Conductor<'a> {
     databases: HashMap<String, registry::Database>,
     /// The table whose rows come now.
     current: Option<usize>,
+    /// Head of its latest statement.
+    last_header: Option<Arc<InsertHeader>>,
     /// Its rows, until it is known whether its indexes are put off.
     waiting: Vec<(Head, Piece)>,
     waiting_bytes: usize,
@@ -119,6 +123,7 @@ impl<'a> Conductor<'a> {
             by_name: HashMap::new(),
             databases: HashMap::new(),
             current: None,
+            last_header: None,
             waiting: Vec::new(),
             waiting_bytes: 0,
             file,
@@ -246,6 +251,9 @@ impl<'a> Conductor<'a> {
         match &item.kind {
             ItemKind::Rows(rows) => {
                 self.marks.completed = false;
+                if rows.last && !item.terminated {
+                    return self.unterminated(item);
+                }
                 self.rows(block, at, item, rows)
             }
             ItemKind::Statement(kind) => {

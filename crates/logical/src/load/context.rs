@@ -168,10 +168,12 @@ impl Context {
         if ok.warnings == 0 {
             return Ok(());
         }
-        for warning in conn.warnings()?.into_iter().take(WARNINGS_FETCHED) {
-            if verb == InsertVerb::InsertIgnore && warning.code == DUPLICATE_ENTRY {
-                continue;
-            }
+        let expected = |code| verb == InsertVerb::InsertIgnore && code == DUPLICATE_ENTRY;
+        let warnings = conn.warnings()?;
+        let telling = warnings
+            .into_iter()
+            .filter(|warning| !expected(warning.code));
+        for warning in telling.take(WARNINGS_FETCHED) {
             self.warn(LoadWarning {
                 about: table.label(),
                 code: warning.code,

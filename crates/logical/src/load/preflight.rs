@@ -121,7 +121,7 @@ pub fn look_at_server(
     if !refusals.is_empty() {
         return Err(LoadError::Refused(refusals));
     }
-    let empty_server = holds_nothing_else(conn, &databases).map_err(server)?;
+    let empty_server = holds_nothing_else(conn).map_err(server)?;
     let server_is_local =
         ServerProbe::find(&conn.identity().hostname, conn.identity().port).is_some();
     Ok(Preflight {
@@ -339,11 +339,8 @@ fn not_empty(
     Ok(refusals)
 }
 
-/// Whether no other database has a table: then nobody else's durability is at stake.
-fn holds_nothing_else(
-    conn: &mut Connection,
-    databases: &[String],
-) -> Result<bool, refloat_wire::Error> {
+/// Whether no database has a table yet, those of the dump included: then nobody's durability is at stake.
+fn holds_nothing_else(conn: &mut Connection) -> Result<bool, refloat_wire::Error> {
     let result = conn.query("SHOW DATABASES")?;
     let system = [
         "mysql",
@@ -353,7 +350,7 @@ fn holds_nothing_else(
         "refloat",
     ];
     for name in result.texts(0) {
-        if system.contains(&name) || databases.iter().any(|database| database == name) {
+        if system.contains(&name) {
             continue;
         }
         if !conn

@@ -75,6 +75,13 @@ fn check(
     let mut count: u64 = count.and_then(|count| count.parse().ok()).unwrap_or(0);
     let expected = table.rows_before + table.rows();
     let mut differences = Vec::new();
+    if table.unaccounted() > 0 {
+        differences.push(ProofDifference {
+            about: format!("table {}", table.label()),
+            expected: "every row of the dump stored, or listed as refused".to_owned(),
+            found: format!("{} rows that are neither", table.unaccounted()),
+        });
+    }
     if count != expected && worker.conn.server().vendor == Vendor::MariaDb {
         // A dump with history brings rows that were over before it was taken; only system-versioned tables take the question.
         let all = worker.conn.query_value(format!(

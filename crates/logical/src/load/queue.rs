@@ -128,6 +128,7 @@ impl Queue {
     /// Adds rows, waiting for memory. A piece larger than all of it is taken when nothing else is there.
     pub fn push(&self, rows: &Head, piece: Piece, ordered: bool) -> Result<(), LoadError> {
         let held = piece.held();
+        rows.table.note_sent(piece.rows);
         let mut state = self.lock();
         while held > 0 && state.held > 0 && state.held + held > self.limits.memory {
             state.starved = true;

@@ -1,7 +1,7 @@
 //! One table of the target: what its columns take, and what was done with it so far.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use refloat_run::progress::TableProgress;
 use refloat_sqltext::quote_ident;
@@ -130,7 +130,8 @@ impl Layout {
             );
             columns.push(Column {
                 class: ColumnClass::of(&type_text, collation.as_deref()),
-                is_enum: type_text.starts_with("enum("),
+                // A member `''` is stored without a word; with such a member (or a quote in one) nothing can be told.
+                is_enum: type_text.starts_with("enum(") && !type_text.contains("''"),
                 charset: collation
                     .as_deref()
                     .map(|name| name.split('_').next().unwrap_or(name).to_owned()),
@@ -183,10 +184,13 @@ pub struct Table {
     pub created: bool,
     /// Rows that were there before, when rows are appended.
     pub rows_before: u64,
-    layout: OnceLock<Arc<Layout>>,
+    layout: Mutex<Option<Arc<Layout>>>,
     rows: AtomicU64,
     bytes: AtomicU64,
     ignored: AtomicU64,
+    /// Rows of the dump that were handed on, and rows that the server refused and the load went on after.
+    sent: AtomicU64,
+    refused: AtomicU64,
     encode_failures: AtomicU64,
     replaced: AtomicBool,
     uncounted: AtomicBool,
@@ -215,10 +219,12 @@ impl Table {
             name,
             created,
             rows_before,
-            layout: OnceLock::new(),
+            layout: Mutex::default(),
             rows: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             ignored: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
             encode_failures: AtomicU64::new(0),
             replaced: AtomicBool::new(false),
             uncounted: AtomicBool::new(false),
@@ -240,13 +246,16 @@ impl Table {
     }
 
     /// Columns and engine; read before the first rows are handed to a writer.
-    pub fn layout(&self) -> Option<&Arc<Layout>> {
-        self.layout.get()
+    pub fn layout(&self) -> Option<Arc<Layout>> {
+        self.layout
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
-    /// Keeps what was read; a second call changes nothing.
-    pub fn set_layout(&self, layout: Layout) {
-        let _ = self.layout.set(Arc::new(layout));
+    /// Keeps what was read, or forgets it: the dump may have changed the table since.
+    pub fn set_layout(&self, layout: Option<Layout>) {
+        *self.layout.lock().unwrap_or_else(PoisonError::into_inner) = layout.map(Arc::new);
     }
 
     /// Counts committed rows.
@@ -257,6 +266,22 @@ impl Table {
         if let Some(progress) = self.progress().as_ref() {
             progress.add(rows, bytes);
         }
+    }
+
+    /// Counts rows of the dump that are handed to a writer.
+    pub fn note_sent(&self, rows: u64) {
+        self.sent.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// Counts rows that the server refused and that are listed.
+    pub fn note_refused(&self, rows: u64) {
+        self.refused.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// Rows handed to a writer that are neither stored, nor left out by `INSERT IGNORE`, nor listed as refused.
+    pub fn unaccounted(&self) -> u64 {
+        let known = self.rows() + self.ignored() + self.refused.load(Ordering::Relaxed);
+        self.sent.load(Ordering::Relaxed).saturating_sub(known)
     }
 
     /// Shows the table among those at work.

@@ -29,6 +29,11 @@ impl Conductor<'_> {
         self.ctx.phases.enter(Phase::Data);
         self.session = None;
         self.execute(text, item, None)?;
+        // Whatever it was, it may have changed tables: their columns are read again before more rows come.
+        for entry in &self.entries {
+            entry.table.set_layout(None);
+        }
+        self.last_header = None;
         self.session().map(drop)
     }
 

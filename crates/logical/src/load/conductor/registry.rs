@@ -331,7 +331,7 @@ impl Conductor<'_> {
         );
         let layout = Layout::read(&mut self.catalog, &table.db, &table.name, transactional)
             .map_err(server)?;
-        table.set_layout(layout);
+        table.set_layout(Some(layout));
         table.show(self.ctx.progress.table(&table.label(), TableState::Loading));
         self.ctx.events.emit(Event::TableStarted {
             table: table.label(),

@@ -64,7 +64,15 @@ impl Conductor<'_> {
                 self.queue.wait_key(index)?;
             }
             self.current = Some(index);
+            self.last_header = None;
+        }
+        if self
+            .last_header
+            .as_ref()
+            .is_none_or(|last| last.text != header.text)
+        {
             self.begin_rows(index, &session, header, text)?;
+            self.last_header = Some(Arc::clone(header));
         }
         self.entries[index].session = Some(Arc::clone(&session));
         self.entries[index].text_bytes += text.len() as u64;
@@ -105,7 +113,7 @@ impl Conductor<'_> {
         header: &InsertHeader,
         text: &[u8],
     ) -> Result<(), LoadError> {
-        let entry = &mut self.entries[index];
+        let entry = &self.entries[index];
         if header.verb == InsertVerb::Replace {
             entry.table.note_replaced();
         }
@@ -125,14 +133,20 @@ impl Conductor<'_> {
                 leaves_to_server(text, position, zero_generates, session.lex_mode())
             }
         };
+        let in_order = generates || header.verb != InsertVerb::Insert;
+        if in_order && !self.entries[index].ordered {
+            // Rows before these may be written in any order, but not beside them.
+            self.push_waiting(index)?;
+            self.queue.flush(index, None)?;
+            self.queue.wait_key(index)?;
+            self.entries[index].ordered = true;
+        }
         if generates {
             // The server's own numbers must not depend on how packets are cut: rows go as they stand.
-            entry.ordered = true;
-            entry.generates = true;
-            entry.table.set_plain();
+            self.entries[index].generates = true;
+            self.entries[index].table.set_plain();
         }
         if header.verb != InsertVerb::Insert {
-            entry.ordered = true;
             // Which rows are duplicates is decided by every unique key, so none of them may be missing.
             self.build_now(index)?;
             self.entries[index].decided = true;
@@ -172,6 +186,10 @@ impl Conductor<'_> {
         limit: u64,
     ) -> Result<(), LoadError> {
         let bounds = row_bounds(text, head.session.lex_mode());
+        if bounds.len() as u64 != piece.rows {
+            // What the walker cannot read the server's parser will judge, whole.
+            return self.add(index, head, piece.clone());
+        }
         let mut from = 0;
         while from < bounds.len() {
             let room = limit - self.entries[index].cut_rows % limit;

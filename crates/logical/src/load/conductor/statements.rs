@@ -55,6 +55,12 @@ impl Conductor<'_> {
             StatementKind::LockTables | StatementKind::StartTransaction | StatementKind::Commit => {
                 Ok(())
             }
+            // Rows are committed chunk by chunk: they cannot be taken back here.
+            StatementKind::Rollback => self.refuse_statement(
+                "refused: rows before it are committed already, in transactions of their own",
+                text,
+                item,
+            ),
             StatementKind::UnlockTables => self.finish_current(),
             StatementKind::AlterTableKeys { table, enable } => {
                 self.alter_keys(table, *enable, text, item)

@@ -3,6 +3,7 @@
 //! While the server stores one packet the next one is encoded: a packet is sent, and its answer is read only before the
 //! following one goes out.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use refloat_sqltext::{InsertHeader, InsertVerb, VisitError, quote_ident, visit_rows};
@@ -22,7 +23,8 @@ const PACKET_SLACK: usize = 1024;
 
 /// The statement that a worker has prepared, and what its parameters are.
 pub(super) struct Prepared {
-    table: usize,
+    /// The columns that it was prepared for: another table, or the same one after the dump changed it, has others.
+    layout: Arc<Layout>,
     header: Vec<u8>,
     statement: Statement,
     targets: Vec<usize>,
@@ -105,7 +107,7 @@ fn statement_text(
 impl Worker {
     /// Writes a chunk as array-bound packets; rows that cannot be bound go as the dump's own text.
     pub(super) fn write_bulk(&mut self, chunk: &Chunk) -> Result<Written, Attempt> {
-        let Some(layout) = chunk.table.layout().cloned() else {
+        let Some(layout) = chunk.table.layout() else {
             return self.write_text(chunk);
         };
         if !self.prepare_bulk(chunk, &layout)? {
@@ -127,11 +129,11 @@ impl Worker {
     }
 
     /// Prepares the chunk's statement unless it still is; `false` when the columns are not known.
-    fn prepare_bulk(&mut self, chunk: &Chunk, layout: &Layout) -> Result<bool, Error> {
+    fn prepare_bulk(&mut self, chunk: &Chunk, layout: &Arc<Layout>) -> Result<bool, Error> {
         if self
             .prepared
             .as_ref()
-            .is_some_and(|one| one.table == chunk.table.id && one.header == chunk.header.text)
+            .is_some_and(|one| Arc::ptr_eq(&one.layout, layout) && one.header == chunk.header.text)
         {
             return Ok(true);
         }
@@ -161,7 +163,7 @@ impl Worker {
         }
         let header = chunk.header.text.clone();
         self.prepared = Some(Prepared {
-            table: chunk.table.id,
+            layout: Arc::clone(layout),
             header,
             statement,
             targets,
@@ -234,6 +236,7 @@ impl Worker {
                     error: Stop::Flush(FlushError::RowTooLarge { size }),
                     ..
                 }) => {
+                    sender.settle()?;
                     return Err(Attempt::RowTooLarge {
                         offset: piece.offset,
                         line: piece.line,
@@ -242,6 +245,7 @@ impl Worker {
                 }
                 // Not what the walker knows as tuples: the server's parser has the last word on the whole piece.
                 Err(VisitError::Syntax { .. }) => {
+                    sender.settle()?;
                     return Err(Attempt::NotExact(
                         "the rows could not be read as literals".to_owned(),
                     ));

@@ -144,6 +144,7 @@ impl Worker {
             &failed,
         );
         if self.goes_on() && self.ctx.note_failure(found.clone()) < FAILURES_MAX {
+            chunk.table.note_refused(rows);
             return Ok(());
         }
         self.rollback(chunk)?;

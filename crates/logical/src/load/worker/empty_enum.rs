@@ -102,7 +102,7 @@ impl Worker {
         piece: &Piece,
         text: &[u8],
     ) -> Result<Option<Written>, Error> {
-        let Some(layout) = chunk.table.layout().cloned() else {
+        let Some(layout) = chunk.table.layout() else {
             return Ok(None);
         };
         let empties = empty_enums(chunk, &layout, text);
@@ -124,8 +124,14 @@ impl Worker {
         let kept = match self.conn.exec(&self.text) {
             Ok(ok) => {
                 let warnings = self.conn.warnings()?;
+                let of_enum = |message: &str| {
+                    let mut enums = layout.columns.iter().filter(|column| column.is_enum);
+                    enums.any(|column| message.contains(&format!("'{}'", column.name)))
+                };
                 let expected = warnings.len() as u64 == empties
-                    && warnings.iter().all(|one| one.code == DATA_TRUNCATED);
+                    && warnings
+                        .iter()
+                        .all(|one| one.code == DATA_TRUNCATED && of_enum(&one.message));
                 (expected && ok.affected_rows == piece.rows).then_some(Written {
                     rows: piece.rows,
                     ignored: 0,

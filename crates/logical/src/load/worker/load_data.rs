@@ -73,7 +73,7 @@ fn statement_text(
 impl Worker {
     /// Writes a chunk by one `LOAD DATA`; rows that it has no form for follow as the dump's own text.
     pub(super) fn write_load_data(&mut self, chunk: &Chunk) -> Result<Written, Attempt> {
-        let layout = chunk.table.layout().cloned();
+        let layout = chunk.table.layout();
         let targets = layout
             .as_ref()
             .and_then(|layout| layout.targets(chunk.header.columns.as_deref()));

@@ -155,7 +155,15 @@ impl Worker {
         rows: &[u8],
     ) -> Result<Written, Attempt> {
         let mut total = Written::default();
-        for (range, count) in super::diagnose::halves(rows, chunk.session.lex_mode()) {
+        let halves = super::diagnose::halves(rows, chunk.session.lex_mode());
+        if halves.len() < 2 {
+            return Err(Attempt::RowTooLarge {
+                offset: piece.offset,
+                line: piece.line,
+                size: chunk.header.text.len() + rows.len() + 1,
+            });
+        }
+        for (range, count) in halves {
             let written = self.insert_text(chunk, piece, &rows[range], count)?;
             total.add(written);
         }

@@ -547,7 +547,7 @@ load of shop.sql.gz into root@db1:3306 (MariaDB 11.8.6): done and proven
             message: "truncated\x1b[2J".into(),
         });
         let text = load(&outcome);
-        assert!(text.contains("refused by the server: 5,000:\n"), "{text}");
+        assert!(text.contains("refused: 5,000:\n"), "{text}");
         assert!(text.contains("  - and 4,900 more\n"), "{text}");
         assert!(
             text.contains("  - shop.t: truncated?[2J (1265)\n"),

@@ -1,4 +1,14 @@
-//! Patterns for names: `*` and `?`, with or without the database.
+//! Names: those of the server itself, and patterns: `*` and `?`, with or without the database.
+
+/// Databases that belong to the server.
+const SYSTEM_DATABASES: &[&str] = &["mysql", "sys", "information_schema", "performance_schema"];
+
+/// Whether a database belongs to the server itself.
+pub fn is_system_database(name: &str) -> bool {
+    SYSTEM_DATABASES
+        .iter()
+        .any(|system| system.eq_ignore_ascii_case(name))
+}
 
 /// Whether one of `patterns` (`table` or `db.table`) matches.
 pub fn matches_any(patterns: &[String], database: &str, table: &str) -> bool {

@@ -10,6 +10,7 @@ use super::context::init_session;
 use super::error::{LoadError, Refusal};
 use super::options::{ExistingPolicy, IndexMode, LoadOptions, SystemSchemaMode, WritePath};
 use super::outline::Outline;
+use super::pattern::is_system_database;
 
 /// What preflight found out.
 pub struct Preflight {
@@ -342,15 +343,8 @@ fn not_empty(
 /// Whether no database has a table yet, those of the dump included: then nobody's durability is at stake.
 fn holds_nothing_else(conn: &mut Connection) -> Result<bool, refloat_wire::Error> {
     let result = conn.query("SHOW DATABASES")?;
-    let system = [
-        "mysql",
-        "sys",
-        "information_schema",
-        "performance_schema",
-        "refloat",
-    ];
     for name in result.texts(0) {
-        if system.contains(&name) {
+        if is_system_database(name) || name == "refloat" {
             continue;
         }
         if !conn

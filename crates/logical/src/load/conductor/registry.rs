@@ -10,11 +10,10 @@ use refloat_sqltext::{ObjectName, quote_ident};
 use super::Conductor;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::{ExistingPolicy, SystemSchemaMode};
+use crate::load::pattern::is_system_database;
 use crate::load::session::Session;
 use crate::load::table::{Layout, Table};
 
-/// Databases that belong to the server.
-const SYSTEM_DATABASES: &[&str] = &["mysql", "sys", "information_schema", "performance_schema"];
 /// Names shown when a database is not empty.
 const NAMES_SHOWN: usize = 5;
 
@@ -97,7 +96,7 @@ impl Conductor<'_> {
 
     /// Whether statements about this database are left out (`--system-schema skip`); refuses them if nobody decided.
     pub(super) fn leaves_out(&mut self, database: &str) -> Result<bool, LoadError> {
-        if !SYSTEM_DATABASES.contains(&database.to_ascii_lowercase().as_str()) {
+        if !is_system_database(database) {
             return Ok(false);
         }
         match self.ctx.options.system_schema {
@@ -112,7 +111,7 @@ impl Conductor<'_> {
 
     /// Whether the server's own schema is being loaded: nothing about it is changed or put off.
     pub(super) fn is_system(database: &str) -> bool {
-        SYSTEM_DATABASES.contains(&database.to_ascii_lowercase().as_str())
+        is_system_database(database)
     }
 
     /// Looks at a database before it is changed for the first time, and refuses what would destroy something.

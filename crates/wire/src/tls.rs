@@ -4,8 +4,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::crypto::KeyProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, IpAddr, PrivateKeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::error::{Error, Phase};
@@ -15,12 +17,14 @@ use crate::transport::Socket;
 mod der;
 mod verify;
 
+use der::{Certificate, PublicKey};
 use verify::{Trust, Verifier};
 
 /// The configuration of one connection. The provider is named here: a process-wide one could be missing, or someone else's.
 pub(crate) fn client_config(options: &ConnectOptions) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let algorithms = provider.signature_verification_algorithms;
+    let keys = provider.key_provider;
     let trust = match options.ssl_mode {
         SslMode::VerifyCa | SslMode::VerifyIdentity => trust(options.ssl_ca.as_deref())?,
         _ => Trust::Anyone,
@@ -39,17 +43,36 @@ pub(crate) fn client_config(options: &ConnectOptions) -> Result<ClientConfig, Er
     match (&options.ssl_cert, &options.ssl_key) {
         (None, None) => Ok(builder.with_no_client_auth()),
         (Some(cert), Some(key)) => {
-            let chain = certificates(cert)?;
-            let secret =
-                PrivateKeyDer::from_pem_file(key).map_err(|e| unreadable("ssl-key", key, &e))?;
-            builder
-                .with_client_auth_cert(chain, secret)
-                .map_err(|e| wrong(format!("ssl-cert and ssl-key: {e}")))
+            let own = own_certificate(cert, key, keys)?;
+            Ok(builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own))))
         }
         _ => Err(wrong(
             "ssl-cert and ssl-key are only of use together".to_owned(),
         )),
     }
+}
+
+/// The client's own certificate. It is the server that judges it: one of version 1, which openssl makes when it is told nothing
+/// else and which webpki does not read, is as good as another.
+fn own_certificate(cert: &Path, key: &Path, keys: &dyn KeyProvider) -> Result<CertifiedKey, Error> {
+    let chain = certificates(cert)?;
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|e| unreadable("ssl-key", key, &e))?;
+    let secret = keys
+        .load_private_key(secret)
+        .map_err(|e| unreadable("ssl-key", key, &e))?;
+    let certified = chain.first().and_then(|first| Certificate::parse(first));
+    let public = secret.public_key();
+    let belongs = certified.zip(public).is_none_or(|(certified, public)| {
+        PublicKey::of(&public).is_none_or(|key| key.bits == certified.key.bits)
+    });
+    if !belongs {
+        return Err(wrong(format!(
+            "ssl-key {} is not the key of ssl-cert {}",
+            key.display(),
+            cert.display()
+        )));
+    }
+    Ok(CertifiedKey::new(chain, secret))
 }
 
 /// Shakes hands; returns the session, its version and its cipher suite.

@@ -44,6 +44,11 @@ pub(super) struct PublicKey<'a> {
 }
 
 impl<'a> PublicKey<'a> {
+    /// From a `SubjectPublicKeyInfo`.
+    pub(super) fn of(der: &'a [u8]) -> Option<Self> {
+        Self::parse(Der(der).expect(SEQUENCE)?)
+    }
+
     /// From the content of a `SubjectPublicKeyInfo`.
     pub(super) fn parse(content: &'a [u8]) -> Option<Self> {
         let mut d = Der(content);

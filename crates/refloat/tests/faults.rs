@@ -4,8 +4,20 @@
 #[path = "faults/support.rs"]
 mod support;
 
+#[path = "faults/certificates.rs"]
+mod certificates;
+#[path = "faults/checked.rs"]
+mod checked;
+#[path = "faults/disk.rs"]
+mod disk;
+#[path = "faults/early.rs"]
+mod early;
+#[path = "faults/everything.rs"]
+mod everything;
 #[path = "faults/input.rs"]
 mod input;
+#[path = "faults/json.rs"]
+mod json;
 #[path = "faults/large.rs"]
 mod large;
 #[path = "faults/secrets.rs"]

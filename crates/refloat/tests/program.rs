@@ -3,6 +3,8 @@
 #[path = "program/support.rs"]
 mod support;
 
+#[path = "program/docs.rs"]
+mod docs;
 #[path = "program/errors.rs"]
 mod errors;
 #[path = "program/generated.rs"]

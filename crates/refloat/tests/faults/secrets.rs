@@ -1,7 +1,9 @@
 //! A password is in no argument, message, event or record.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table};
 
@@ -33,6 +35,40 @@ fn clean(run: Run) -> Run {
     run.never_says(CANARY)
 }
 
+/// Runs on a terminal of its own, and types the password there when it is asked for.
+fn typed(desk: &Desk, source: &Path, url: &str) -> Run {
+    let line = format!(
+        "{} load {} --to '{url}' -D {} --ask-password",
+        env!("CARGO_BIN_EXE_refloat"),
+        source.display(),
+        desk.db
+    );
+    let mut child = Command::new("script")
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", desk.path(""))
+        .env("REFLOAT_STATE_DIR", desk.state())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("script makes a terminal");
+    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (mut shown, mut byte) = (Vec::new(), [0]);
+    while !shown.ends_with(b": ") && screen.read(&mut byte).unwrap() == 1 {
+        shown.push(byte[0]);
+    }
+    writeln!(keys, "{CANARY}").unwrap();
+    screen.read_to_end(&mut shown).unwrap();
+    drop(keys);
+    Run {
+        code: child.wait().unwrap().code(),
+        stdout: String::from_utf8_lossy(&shown).into_owned(),
+        stderr: String::new(),
+    }
+}
+
 #[test]
 fn a_password_is_never_written_or_shown() {
     for kind in BOTH {
@@ -52,7 +88,7 @@ fn a_password_is_never_written_or_shown() {
             let mut command = desk.load_command(&good, &url, more);
             clean(finish(std::mem::replace(
                 command.env("MYSQL_PWD", CANARY),
-                std::process::Command::new("true"),
+                Command::new("true"),
             )))
             .exits(0);
         }
@@ -66,11 +102,28 @@ fn a_password_is_never_written_or_shown() {
         let mut command = desk.load_command(&good, &url, &[]);
         command.env("MYSQL_PWD", format!("{CANARY}-wrong"));
         clean(finish(command)).exits(1).says("1045").says("hint: ");
+        // Option files, and a person at a terminal.
+        desk.next();
+        let options = desk.file("client.cnf", format!("[client]\npassword={CANARY}\n"));
+        let options = options.to_str().unwrap();
+        let more = ["--defaults-file", options, "--json"];
+        clean(finish(desk.load_command(&good, &url, &more))).exits(0);
+        fs::remove_file(options).unwrap();
+        desk.next();
+        let home = desk.file(".my.cnf", format!("[client]\npassword=\"{CANARY}\"\n"));
+        clean(finish(desk.load_command(&good, &url, &[]))).exits(0);
+        fs::remove_file(home).unwrap();
+        desk.next();
+        clean(finish(desk.load_command(&good, &url, &[])))
+            .exits(1)
+            .says("1045");
+        clean(typed(&desk, &good, &url))
+            .exits(0)
+            .says("Password for");
+        assert_eq!(desk.rows(server, "items"), Some(50));
         // While it runs, other users see its arguments.
         let mut command = desk.load_command(Path::new("-"), &url, &[]);
-        command
-            .env("MYSQL_PWD", CANARY)
-            .stdin(std::process::Stdio::piped());
+        command.env("MYSQL_PWD", CANARY).stdin(Stdio::piped());
         let running = Running::start(command);
         std::thread::sleep(std::time::Duration::from_millis(300));
         let line = fs::read(format!("/proc/{}/cmdline", running.pid())).unwrap();

@@ -1,11 +1,11 @@
-//! Ends in the middle: Ctrl-C, kill -9 of the program, of the server, of a connection, a full disk.
+//! Ends in the middle: Ctrl-C, kill -9 of the program, of the server, of a connection.
 
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Stdio};
 use std::time::Duration;
 
-use refloat_sandbox::{Ephemeral, Instance, Sandbox, ServerKind, StartOptions};
+use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
 
 use crate::support::{
@@ -87,7 +87,7 @@ fn server(kind: ServerKind) -> Ephemeral {
 
 #[test]
 fn ctrl_c_and_sigterm_while_rows_are_written() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let server = server(kind);
         let before = settings(&server);
         let mut desk = Desk::new();
@@ -224,10 +224,33 @@ fn after_kill_9_settings_are_listed_and_put_back() {
                     finish(desk.refloat(["settings", "list"]))
                         .exits(6)
                         .says("innodb_flush_log_at_trx_commit");
-                    finish(desk.refloat(["settings", "revert", "--to", &server.url()])).exits(0);
+                    let listed = finish(desk.refloat(["settings", "list", "--json"])).exits(6);
+                    let listed = listed.json();
+                    assert_eq!(listed["open"][0]["alive"], false, "{listed}");
+                    let changes = listed["open"][0]["journal"]["changes"].as_array().unwrap();
+                    assert!(
+                        changes
+                            .iter()
+                            .any(|one| one["name"] == "innodb_flush_log_at_trx_commit"),
+                        "{listed}"
+                    );
+                    // Without a server it names those that it could be.
+                    finish(desk.refloat(["settings", "revert"]))
+                        .exits(6)
+                        .says(&server.port().to_string());
+                    let done = finish(desk.refloat([
+                        "settings",
+                        "revert",
+                        "--json",
+                        "--to",
+                        &server.url(),
+                    ]));
+                    let done = done.exits(0).json();
+                    assert_eq!(done["reverted"][0]["complete"], true, "{done}");
                     finish(desk.refloat(["settings", "list"]))
                         .exits(0)
                         .never_says("innodb_flush_log_at_trx_commit");
+                    finish(desk.refloat(["settings", "revert"])).exits(0);
                 }
                 "state folder lost" => {
                     std::fs::remove_dir_all(desk.state()).unwrap();
@@ -249,7 +272,7 @@ fn after_kill_9_settings_are_listed_and_put_back() {
 
 #[test]
 fn a_server_killed_in_the_middle_is_said_and_its_settings_stay_known() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let mut server = server(kind);
         let before = settings(&server);
         let desk = Desk::new();
@@ -282,7 +305,7 @@ fn a_server_killed_in_the_middle_is_said_and_its_settings_stay_known() {
 
 #[test]
 fn a_killed_connection_stops_the_load_and_says_which_table() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let server = server(kind);
         let before = settings(&server);
         let desk = Desk::new();
@@ -307,62 +330,4 @@ fn a_killed_connection_stops_the_load_and_says_which_table() {
         assert_eq!(rows % CHUNK, 0, "half a chunk: {rows}\n{}", run.stderr);
         assert_same_settings(&before, &server);
     }
-}
-
-/// A file system of its own, small enough to fill; it is unmounted when the value is dropped.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn mount(megabytes: u32) -> Self {
-        let folder = tempfile::Builder::new().prefix("full").tempdir().unwrap();
-        let size = format!("size={megabytes}m,mode=0755");
-        let status = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
-            .arg(folder.path())
-            .status()
-            .unwrap();
-        assert!(
-            status.success(),
-            "a small file system can only be mounted as root"
-        );
-        Self(folder)
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount")
-            .arg("--lazy")
-            .arg(self.0.path())
-            .status();
-    }
-}
-
-#[test]
-fn a_full_disk_is_said_and_settings_are_put_back() {
-    let small = SmallDisk::mount(160);
-    let cache = servers::sandbox().state_dir().join("cache");
-    let sandbox = Sandbox::new(small.0.path()).with_cache_dir(cache);
-    let options = StartOptions::new(ServerKind::MariaDb1011)
-        .option("innodb_log_file_size", "8M")
-        .option("innodb_temp_data_file_path", "ibtmp1:1M:autoextend");
-    let server = sandbox.start_ephemeral(&options).unwrap();
-    let before = settings(&server);
-    let desk = Desk::new();
-    let text = dump(&table("items", 1_200_000));
-    let file = desk.file("dump.sql", &text);
-    let run = desk
-        .load(&file, &server, &["--durability", "relaxed"])
-        .exits(1)
-        .says("items")
-        .says("NOT complete")
-        .says("disk is full");
-    let rows = desk.rows(&server, "items").unwrap();
-    let said = run.stdout.replace(',', "");
-    assert!(
-        said.contains(&format!("items: {rows} ")),
-        "{rows} rows are there, the summary says\n{}",
-        run.stdout
-    );
-    assert_same_settings(&before, &server);
 }

@@ -280,6 +280,13 @@ impl Run {
         self
     }
 
+    /// What stands on stdout, as JSON.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error} in\n{}", self.stdout))
+    }
+
     /// Asserts that the run did not say this.
     #[track_caller]
     pub fn never_says(self, text: &str) -> Self {

@@ -1,0 +1,137 @@
+//! No room: a full disk below the server's data, and below its temporary files.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use refloat_sandbox::{Instance, Sandbox, ServerKind, StartOptions};
+use refloat_testkit::servers;
+
+use crate::support::{Desk, Run, assert_same_settings, dump, settings, table};
+
+/// A file system of its own, small enough to fill; it is unmounted when the value is dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(megabytes: u32) -> Self {
+        let folder = tempfile::Builder::new().prefix("full").tempdir().unwrap();
+        let size = format!("size={megabytes}m,mode=0755");
+        let status = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(folder.path())
+            .status()
+            .unwrap();
+        assert!(
+            status.success(),
+            "a small file system can only be mounted as root"
+        );
+        Self(folder)
+    }
+
+    fn grow(&self, megabytes: u32) {
+        let status = Command::new("mount")
+            .args(["-o", &format!("remount,size={megabytes}m")])
+            .arg(self.path())
+            .status()
+            .unwrap();
+        assert!(status.success(), "it does not grow");
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount")
+            .arg("--lazy")
+            .arg(self.0.path())
+            .status();
+    }
+}
+
+/// Rows that are there are those that the summary names.
+#[track_caller]
+fn said_as_it_is(desk: &Desk, server: &Instance, run: &Run) -> u64 {
+    let rows = desk.rows(server, "items").unwrap();
+    let said = run.stdout.replace(',', "");
+    assert!(
+        said.contains(&format!("items: {rows} ")),
+        "{rows} rows are there, the summary says\n{}",
+        run.stdout
+    );
+    rows
+}
+
+#[test]
+fn a_full_disk_is_said_and_settings_are_put_back() {
+    let mariadb = StartOptions::new(ServerKind::MariaDb1011)
+        .option("innodb_log_file_size", "8M")
+        .option("innodb_temp_data_file_path", "ibtmp1:1M:autoextend");
+    // The binary log would be full first, and then this server waits for room instead of failing.
+    let mysql = StartOptions::new(ServerKind::MySql97)
+        .option("innodb_redo_log_capacity", "8M")
+        .flag("skip_log_bin");
+    for (options, megabytes) in [(mariadb, 160), (mysql, 220)] {
+        let small = SmallDisk::mount(megabytes);
+        let cache = servers::sandbox().state_dir().join("cache");
+        let sandbox = Sandbox::new(small.path()).with_cache_dir(cache);
+        let server = sandbox.start_ephemeral(&options).unwrap();
+        let before = settings(&server);
+        let desk = Desk::new();
+        let text = dump(&table("items", 1_200_000));
+        let file = desk.file("dump.sql", &text);
+        let run = desk
+            .load(&file, &server, &["--durability", "relaxed"])
+            .exits(1)
+            .says("items")
+            .says("NOT complete")
+            .says("disk is full");
+        said_as_it_is(&desk, &server, &run);
+        assert_same_settings(&before, &server);
+    }
+}
+
+#[test]
+fn a_full_folder_for_temporary_files_is_said_and_the_rows_stay() {
+    let small = SmallDisk::mount(6);
+    // The server runs as another user, and its folder of temporary files must not belong to anybody else.
+    std::fs::set_permissions(small.path(), PermissionsExt::from_mode(0o1777)).unwrap();
+    let options = servers::quick(ServerKind::MariaDb1011)
+        .option("tmpdir", small.path().to_str().unwrap())
+        .option("innodb_sort_buffer_size", "64K");
+    let server = servers::start(&options);
+    let before = settings(&server);
+    let desk = Desk::new();
+    let file = desk.file("dump.sql", dump(&table("items", 200_000)));
+    let run = desk
+        .load(&file, &server, &["--durability", "relaxed"])
+        .exits(1)
+        .says("items: could not build ADD KEY `name`")
+        .says("NOT complete")
+        .says("missing: ADD KEY `name`")
+        .says("disk is full");
+    assert_eq!(
+        said_as_it_is(&desk, &server, &run),
+        200_000,
+        "the rows are in, only the keys are not"
+    );
+    assert_same_settings(&before, &server);
+    // What is said to be missing can be built when there is room.
+    let missing = run
+        .stdout
+        .lines()
+        .find_map(|line| line.split_once("missing: "))
+        .map(|(_, clauses)| clauses.trim().to_owned())
+        .unwrap();
+    small.grow(128);
+    desk.ask(&server, &format!("ALTER TABLE @db.items {missing}"));
+    assert_eq!(
+        desk.ask(
+            &server,
+            "SELECT COUNT(DISTINCT index_name) FROM information_schema.statistics WHERE table_schema = '@db'"
+        ),
+        "3"
+    );
+}

@@ -1,0 +1,162 @@
+//! Ctrl-C before the first row: while the server is looked at, and while its settings are changed.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use refloat_sandbox::Instance;
+use refloat_testkit::servers;
+
+use crate::support::{
+    BOTH, Desk, Running, ask, assert_same_settings, dump, finish, settings, shared, table,
+    wait_until,
+};
+
+/// What is promised is two seconds, on a machine that does nothing else. What is waited for here would take ten and more.
+const STOP: Duration = Duration::from_secs(5);
+
+/// How many sessions run a statement that begins so.
+fn running(server: &Instance, head: &str) -> u64 {
+    let sql = format!(
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE '{head}%' AND id <> CONNECTION_ID()"
+    );
+    ask(server, &sql).parse().expect("a count is a number")
+}
+
+/// Settings are as before, and no journal says otherwise.
+#[track_caller]
+fn nothing_left(desk: &Desk, server: &Instance, before: &BTreeMap<String, String>) {
+    assert_same_settings(before, server);
+    finish(desk.refloat(["settings", "list", "--to", &server.url()]))
+        .exits(0)
+        .says("no setting is left");
+}
+
+fn start(desk: &Desk, file: &Path, server: &Instance) -> Running {
+    Running::start(desk.load_command(file, &server.url(), &["--durability", "relaxed"]))
+}
+
+#[test]
+fn ctrl_c_while_another_run_changes_settings() {
+    for kind in BOTH {
+        // Of its own: other tests would meet at the lock too.
+        let server = servers::start(&servers::quick(kind));
+        let before = settings(&server);
+        let mut desk = Desk::new();
+        let file = desk.file("dump.sql", dump(&table("items", 100)));
+        for signal in ["INT", "TERM"] {
+            let mut other = servers::connect(&server);
+            let locked = other
+                .query_value("SELECT GET_LOCK('refloat.settings', 0)")
+                .unwrap();
+            assert_eq!(locked.as_deref(), Some("1"));
+            let run = start(&desk, &file, &server);
+            wait_until("the run waits for the other one", || {
+                running(&server, "SELECT GET_LOCK") == 1
+            });
+            run.signal(signal);
+            run.ends_within(STOP).exits(5).says("stopping");
+            assert_eq!(desk.tables(&server), 0, "{kind}: it went on");
+            drop(other);
+            nothing_left(&desk, &server, &before);
+            desk.next();
+        }
+        // The journal cannot be written while somebody keeps everybody from changing definitions.
+        let mut other = servers::connect(&server);
+        other
+            .exec(if kind.is_mariadb() {
+                "FLUSH TABLES WITH READ LOCK"
+            } else {
+                "LOCK INSTANCE FOR BACKUP"
+            })
+            .unwrap();
+        let run = start(&desk, &file, &server);
+        wait_until("the run waits for its journal on the server", || {
+            running(&server, "CREATE ") == 1
+        });
+        run.signal("INT");
+        run.ends_within(STOP).exits(5).says("stopping");
+        drop(other);
+        nothing_left(&desk, &server, &before);
+        // Nothing of the runs before is in the way of the next one.
+        desk.next();
+        desk.load(&file, &server, &["--durability", "relaxed"])
+            .exits(0)
+            .says("all put back");
+        nothing_left(&desk, &server, &before);
+    }
+}
+
+#[test]
+fn ctrl_c_while_a_server_does_not_answer() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let desk = Desk::new();
+    let file = desk.file("dump.sql", dump(&table("items", 5)));
+    // Nobody can be asked to end a connection that has not come about; what ends it is its own timeout.
+    let url = format!("mysql://root@127.0.0.1:{port}/?connect-timeout=2");
+    let run = Running::start(desk.load_command(&file, &url, &[]));
+    // It is connected, and never hears a word.
+    let (_silent, _) = listener.accept().unwrap();
+    run.signal("INT");
+    run.ends_within(STOP).exits(5).says("stopping");
+}
+
+/// Forwards connections to a server. On the first one it holds back what the client sends from the packet on that has `word` in
+/// it, and says so then.
+fn holding_forwarder(server: u16, word: &'static str) -> (u16, Receiver<()>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (held, holding) = mpsc::channel();
+    std::thread::spawn(move || {
+        for (number, client) in listener.incoming().enumerate() {
+            let Ok(mut client) = client else { continue };
+            let Ok(mut server) = TcpStream::connect(("127.0.0.1", server)) else {
+                continue;
+            };
+            let (mut back, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut back, &mut to);
+                let _ = to.shutdown(Shutdown::Both);
+            });
+            let held = held.clone();
+            std::thread::spawn(move || {
+                let mut buffer = vec![0; 1 << 16];
+                while let Ok(n @ 1..) = client.read(&mut buffer) {
+                    if number == 0 && String::from_utf8_lossy(&buffer[..n]).contains(word) {
+                        let _ = held.send(());
+                        return;
+                    }
+                    if server.write_all(&buffer[..n]).is_err() {
+                        return;
+                    }
+                }
+                let _ = server.shutdown(Shutdown::Write);
+            });
+        }
+    });
+    (port, holding)
+}
+
+#[test]
+fn ctrl_c_while_a_question_of_preflight_is_not_answered() {
+    for kind in BOTH {
+        let server = shared(kind);
+        for word in ["SHOW GRANTS", "SHOW DATABASES"] {
+            let desk = Desk::new();
+            let file = desk.file("dump.sql", dump(&table("items", 5)));
+            let (port, holding) = holding_forwarder(server.port(), word);
+            let url = format!("mysql://root@127.0.0.1:{port}/?ssl-mode=disabled");
+            let run = Running::start(desk.load_command(&file, &url, &[]));
+            holding
+                .recv_timeout(Duration::from_secs(20))
+                .unwrap_or_else(|_| panic!("{word} is not asked any more"));
+            run.signal("INT");
+            run.ends_within(STOP).exits(5).says("stopping");
+            assert_eq!(desk.tables(server), 0, "{kind}: it went on");
+        }
+    }
+}

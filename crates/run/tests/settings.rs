@@ -70,6 +70,16 @@ impl Lab {
     }
 }
 
+fn apply(
+    conn: &mut Connection,
+    plan: &SettingsPlan,
+    dir: &RunDir,
+    events: &Events,
+) -> Result<AppliedSettings, SettingsError> {
+    let mut applied = AppliedSettings::new(dir);
+    applied.apply(conn, plan, events).map(|()| applied)
+}
+
 fn variables(conn: &mut Connection) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for what in [
@@ -214,7 +224,7 @@ fn keep(lab: &mut Lab) {
     assert!(plan.changes.is_empty());
     assert!(!plan.advice.is_empty());
     let dir = lab.run();
-    let mut applied = AppliedSettings::apply(&mut conn, &plan, &dir, &quiet()).unwrap();
+    let mut applied = apply(&mut conn, &plan, &dir, &quiet()).unwrap();
     assert!(!dir.has(RunDir::SETTINGS));
     assert_eq!(applied.revert(&mut conn, &quiet()).unwrap(), None);
 }
@@ -268,7 +278,7 @@ fn apply_and_revert(lab: &mut Lab) {
     let events = Events::new();
     events.add(heard.clone());
     let dir = lab.run();
-    let mut applied = AppliedSettings::apply(&mut conn, &plan, &dir, &events).unwrap();
+    let mut applied = apply(&mut conn, &plan, &dir, &events).unwrap();
     assert!(applied.skipped().is_empty(), "{:?}", applied.skipped());
     assert_eq!(applied.changes().len(), plan.changes.len());
     // Proof by another session.
@@ -316,7 +326,7 @@ fn abandoned(lab: &mut Lab) -> RunDir {
     let mut conn = lab.connect();
     let plan = disposable(&mut conn);
     let dir = lab.run();
-    let applied = AppliedSettings::apply(&mut conn, &plan, &dir, &quiet()).unwrap();
+    let applied = apply(&mut conn, &plan, &dir, &quiet()).unwrap();
     assert!(applied.is_open());
     dir
 }
@@ -407,7 +417,7 @@ fn next_run(lab: &mut Lab) {
         changes: killed_changes(&killed),
         ..plan
     };
-    let mut applied = AppliedSettings::apply(&mut conn, &plan, &dir, &quiet()).unwrap();
+    let mut applied = apply(&mut conn, &plan, &dir, &quiet()).unwrap();
     let originals: Journal = killed.read(RunDir::SETTINGS).unwrap();
     assert!(originals.closed);
     for (ours, theirs) in applied.changes().iter().zip(&originals.changes) {
@@ -445,13 +455,13 @@ fn two_runs(lab: &mut Lab) {
     let mut conn = lab.connect();
     let plan = disposable(&mut conn);
     let first_dir = lab.run();
-    let mut first = AppliedSettings::apply(&mut conn, &plan, &first_dir, &quiet()).unwrap();
+    let mut first = apply(&mut conn, &plan, &first_dir, &quiet()).unwrap();
     let tuned = variables(&mut conn);
     // The second sees the row even without the first one's folder.
     let elsewhere = tempfile::tempdir().unwrap();
     let second_dir = RunDir::create(elsewhere.path(), "load").unwrap();
     let mut other = lab.connect();
-    let mut second = AppliedSettings::apply(&mut other, &plan, &second_dir, &quiet()).unwrap();
+    let mut second = apply(&mut other, &plan, &second_dir, &quiet()).unwrap();
     assert_eq!(second.left_to(), Some(first_dir.id()));
     assert_eq!(second.skipped().len(), plan.changes.len());
     assert_eq!(second.revert(&mut other, &quiet()).unwrap(), None);
@@ -465,7 +475,7 @@ fn two_runs(lab: &mut Lab) {
 fn changed_by_someone_else(lab: &mut Lab) {
     let mut conn = lab.connect();
     let plan = disposable(&mut conn);
-    let mut applied = AppliedSettings::apply(&mut conn, &plan, &lab.run(), &quiet()).unwrap();
+    let mut applied = apply(&mut conn, &plan, &lab.run(), &quiet()).unwrap();
     conn.exec("SET GLOBAL innodb_io_capacity=150").unwrap();
     let report = applied.revert(&mut conn, &quiet()).unwrap().unwrap();
     assert_eq!(
@@ -503,7 +513,7 @@ fn privileges(lab: &mut Lab) {
     // A plan that somebody with more rights made: the server's refusal is said, and nothing is left behind.
     let dir = lab.run();
     let others = disposable(&mut root);
-    let mut applied = AppliedSettings::apply(&mut conn, &others, &dir, &quiet()).unwrap();
+    let mut applied = apply(&mut conn, &others, &dir, &quiet()).unwrap();
     assert!(applied.changes().is_empty());
     assert_eq!(applied.skipped().len(), others.changes.len());
     let journal: Journal = dir.read(RunDir::SETTINGS).unwrap();
@@ -520,7 +530,7 @@ fn privileges(lab: &mut Lab) {
     let mut conn = lab.connect_as("plain");
     let plan = self::plan(&mut conn, Durability::Relaxed, &hints()).unwrap();
     let dir = lab.run();
-    let applied = AppliedSettings::apply(&mut conn, &plan, &dir, &quiet()).unwrap();
+    let applied = apply(&mut conn, &plan, &dir, &quiet()).unwrap();
     assert!(applied.changes().len() > 4, "{:?}", applied.skipped());
     kill_owner(lab, &dir);
     let report = revert_run(&dir, &mut conn, &quiet(), false)

@@ -14,8 +14,13 @@ use crate::{Event, Events, Owner, RunDir, RunId};
 const LOCK: &str = "refloat.settings";
 /// How long a run waits for another that is just changing settings, in seconds.
 const LOCK_WAIT: u32 = 10;
-/// How long a resize of the buffer pool may take before the run goes on without waiting.
-const RESIZE_WAIT: Duration = Duration::from_secs(20);
+/// Resized behind the statement's back.
+const POOL: &str = "innodb_buffer_pool_size";
+/// How long a resize of the buffer pool may take before the run goes on without it, and how long one that is under way already
+/// is waited for.
+const RESIZE_WAIT: Duration = Duration::from_secs(5);
+/// How often a resize is looked at.
+const RESIZE_POLL: Duration = Duration::from_millis(50);
 
 /// Settings that are changed for a run, and the way back.
 ///
@@ -29,41 +34,45 @@ pub struct AppliedSettings {
 }
 
 impl AppliedSettings {
+    /// Nothing changed yet, for the run of this folder.
+    pub fn new(dir: &RunDir) -> Self {
+        Self {
+            dir: dir.clone(),
+            journal: None,
+            skipped: Vec::new(),
+            left_to: None,
+        }
+    }
+
     /// Carries a plan out.
     ///
     /// What a killed run left on this server is put back first. While another run that lives (or whose life cannot be
     /// seen) has settings changed on this server, nothing is changed: its tuned values must never be taken for originals.
     /// A change that the server refuses is left out and said; only a lost connection or a journal that cannot be written
-    /// is an error.
+    /// is an error. After an error some of it may have been changed: [`AppliedSettings::revert`] puts that back too.
     pub fn apply(
+        &mut self,
         conn: &mut Connection,
         plan: &SettingsPlan,
-        dir: &RunDir,
         events: &Events,
-    ) -> Result<Self, SettingsError> {
-        let mut applied = Self {
-            dir: dir.clone(),
-            journal: None,
-            skipped: Vec::new(),
-            left_to: None,
-        };
+    ) -> Result<(), SettingsError> {
         // A run that changes nothing itself still puts back what a dead one left.
-        if plan.changes.is_empty() && !applied.something_left(conn) {
-            return Ok(applied);
+        if plan.changes.is_empty() && !self.something_left(conn) {
+            return Ok(());
         }
         let locked = conn.query_value(format!("SELECT GET_LOCK('{LOCK}', {LOCK_WAIT})"))?;
         if locked.as_deref() != Some("1") {
-            applied.leave(
+            self.leave(
                 plan,
                 "another run is changing settings on this server right now",
                 events,
             );
-            return Ok(applied);
+            return Ok(());
         }
-        let result = applied.apply_locked(conn, plan, events);
+        let result = self.apply_locked(conn, plan, events);
         // A lost connection gives the lock back by itself.
         drop(conn.query_value(format!("SELECT RELEASE_LOCK('{LOCK}')")));
-        result.map(|()| applied)
+        result
     }
 
     fn apply_locked(
@@ -115,6 +124,10 @@ impl AppliedSettings {
         self.dir.write(RunDir::SETTINGS, &journal)?;
         if let Err(e) = journal::write_row(conn, &journal) {
             if conn.is_closed() {
+                // Nothing is changed yet, and the row may have come there all the same: putting back closes both.
+                journal.changes.clear();
+                journal.row = false;
+                self.journal = Some(journal);
                 return Err(e);
             }
             events.note(format!(
@@ -129,11 +142,12 @@ impl AppliedSettings {
         journal
             .changes
             .retain(|c| c.applied.is_some() || result.is_err());
-        self.dir.write(RunDir::SETTINGS, &journal)?;
+        // What was changed has to be put back also when it can be written down no more.
+        let journal = &*self.journal.insert(journal);
+        self.dir.write(RunDir::SETTINGS, journal)?;
         if result.is_ok() && journal.row {
-            journal::write_row(conn, &journal)?;
+            journal::write_row(conn, journal)?;
         }
-        self.journal = Some(journal);
         result
     }
 
@@ -145,6 +159,9 @@ impl AppliedSettings {
     ) -> Result<(), SettingsError> {
         let peer = journal.server.peer.clone();
         for entry in &mut journal.changes {
+            if entry.name == POOL {
+                await_resize(conn)?;
+            }
             if let Err(e) = write(conn, &entry.name, &entry.new) {
                 if conn.is_closed() {
                     return Err(e);
@@ -154,6 +171,10 @@ impl AppliedSettings {
             }
             let got = read_settled(conn, &entry.name, &entry.old, &entry.new)?;
             if value::same(&got, &entry.old) {
+                // A resize that is only late must not come about when nobody puts it back any more.
+                if entry.name == POOL {
+                    write(conn, POOL, &entry.old)?;
+                }
                 self.skip(
                     &entry.name,
                     "the server took the new value and kept the old one",
@@ -331,12 +352,28 @@ pub(super) fn read_settled(
     loop {
         let got = read(conn, name)?.unwrap_or_default();
         let settled = value::accepted(name, asked, &got);
-        let waits = name == "innodb_buffer_pool_size" && begun.elapsed() < RESIZE_WAIT;
+        let waits = name == POOL && begun.elapsed() < RESIZE_WAIT;
         if settled || !waits || !value::same(&got, before) {
             return Ok(got);
         }
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(RESIZE_POLL);
     }
+}
+
+/// Waits for a resize of the buffer pool that is under way, above all the shrink at the end of an earlier run: MySQL takes a new
+/// size meanwhile and then drops it (9.7.4). MariaDB has no such code, and resizes before its statement returns or refuses.
+fn await_resize(conn: &mut Connection) -> Result<(), SettingsError> {
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < RESIZE_WAIT {
+        let code = conn
+            .query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status_code'")?
+            .u64(0, 1);
+        if code.unwrap_or(0) == 0 {
+            break;
+        }
+        std::thread::sleep(RESIZE_POLL);
+    }
+    Ok(())
 }
 
 /// Sets a setting.

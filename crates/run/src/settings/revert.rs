@@ -16,6 +16,7 @@ use crate::{Event, Events, RunDir, RunId};
 const KNOWN: &[&str] = &[
     "innodb_adaptive_hash_index",
     "innodb_buffer_pool_size",
+    "innodb_data_file_buffering",
     "innodb_doublewrite",
     "innodb_flush_log_at_trx_commit",
     "innodb_io_capacity",

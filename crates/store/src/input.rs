@@ -184,6 +184,19 @@ impl Input {
         self.path.is_some()
     }
 
+    /// The file that is being read, for reading it at places of one's own: only of a plain file that was opened by its name. It is
+    /// the very file, also when another one has taken its name meanwhile.
+    pub fn plain_file(&self) -> Result<Option<File>, InputError> {
+        match &self.source {
+            Source::Direct(raw) if self.path.is_some() => raw
+                .file()
+                .try_clone()
+                .map(Some)
+                .map_err(|e| InputError::from_io(&self.name, 0, e)),
+            _ => Ok(None),
+        }
+    }
+
     /// Opens the same source again from its start; `None` where that is impossible.
     pub fn reopen(&self) -> Result<Option<Self>, InputError> {
         let options = OpenOptions {

@@ -18,6 +18,11 @@ pub struct RawReader {
 }
 
 impl RawReader {
+    /// The file itself, for readers that say where they read.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
     pub fn new(file: File) -> Self {
         Self {
             file,

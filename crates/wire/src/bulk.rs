@@ -36,6 +36,10 @@ pub enum BulkType {
     LongLongUnsigned,
     /// Eight bytes of IEEE 754.
     Double,
+    /// A day, by [`BulkPacket::put_date`].
+    Date,
+    /// A day and a time of the day, by [`BulkPacket::put_date_time`].
+    DateTime,
 }
 
 impl BulkType {
@@ -50,8 +54,21 @@ impl BulkType {
             Self::LongLong => [0x08, 0],
             Self::LongLongUnsigned => [0x08, UNSIGNED],
             Self::Double => [0x05, 0],
+            Self::Date => [0x0a, 0],
+            Self::DateTime => [0x0c, 0],
         }
     }
+}
+
+/// A day of the calendar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Day {
+    /// Year.
+    pub year: u16,
+    /// Month, from 1.
+    pub month: u8,
+    /// Day of the month, from 1.
+    pub day: u8,
 }
 
 /// A packet of rows, in a buffer that is used again and again.
@@ -163,6 +180,28 @@ impl BulkPacket {
     pub fn put_f64(&mut self, n: f64) {
         self.buffer.push(INDICATOR_VALUE);
         self.buffer.extend_from_slice(&n.to_le_bytes());
+    }
+
+    /// A value of type `Date`.
+    pub fn put_date(&mut self, day: Day) {
+        self.buffer.extend_from_slice(&[INDICATOR_VALUE, 4]);
+        self.put_day(day);
+    }
+
+    /// A value of type `DateTime`: hour, minute, second, and microseconds.
+    pub fn put_date_time(&mut self, day: Day, time: [u8; 3], micros: u32) {
+        let len = if micros == 0 { 7 } else { 11 };
+        self.buffer.extend_from_slice(&[INDICATOR_VALUE, len]);
+        self.put_day(day);
+        self.buffer.extend_from_slice(&time);
+        if micros != 0 {
+            self.buffer.extend_from_slice(&micros.to_le_bytes());
+        }
+    }
+
+    fn put_day(&mut self, day: Day) {
+        self.buffer.extend_from_slice(&day.year.to_le_bytes());
+        self.buffer.extend_from_slice(&[day.month, day.day]);
     }
 
     /// Counts a row whose values are all appended.

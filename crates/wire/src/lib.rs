@@ -20,7 +20,7 @@ mod server;
 mod tls;
 mod transport;
 
-pub use bulk::{BulkPacket, BulkType};
+pub use bulk::{BulkPacket, BulkType, Day};
 pub use connection::{Connection, LocalInfile, Statement};
 pub use error::{Error, Phase, RetryStatus, SourceError};
 pub use kill::KillHandle;

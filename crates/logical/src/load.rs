@@ -9,11 +9,11 @@ mod chunk;
 mod chunk_size;
 mod conductor;
 mod context;
+mod deferral;
 mod definition;
 mod encode;
 mod error;
-mod foreign_keys;
-mod indexes;
+mod link;
 mod options;
 mod outcome;
 mod outline;
@@ -21,17 +21,17 @@ mod pattern;
 mod phases;
 mod plan;
 mod preflight;
-mod proof;
 mod queue;
 mod rows;
 mod session;
 mod table;
 mod worker;
+mod writer;
 
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use refloat_run::machine::Machine;
 use refloat_run::probe::ServerProbe;
@@ -56,7 +56,8 @@ pub use plan::{LoadPlan, PlannedTable, plan};
 
 use chunk_size::ChunkSize;
 use conductor::Conductor;
-use context::{Context, Setup};
+use context::{Context, Setup, kill_on_cancel};
+use error::guarded;
 use phases::Phases;
 use preflight::Preflight;
 use queue::{Limits, Queue};
@@ -109,7 +110,13 @@ pub fn load(options: &LoadOptions, run: &LoadRun) -> Result<LoadOutcome, LoadFai
     match result {
         Ok(()) => Ok(outcome),
         Err(error) => Err(LoadFailure {
-            error,
+            // Ctrl-C ends connections: what they then say is not why it stopped.
+            error: match error {
+                LoadError::Server { .. } | LoadError::Settings(_) if run.cancel.is_cancelled() => {
+                    LoadError::interrupted(&run.cancel)
+                }
+                error => error,
+            },
             outcome: Box::new(outcome),
         }),
     }
@@ -123,9 +130,10 @@ fn run_load(
 ) -> Result<(), LoadError> {
     clock.enter(Phase::Preflight);
     let mut input = open_source(options, run)?;
-    outcome.source = input.name().to_owned();
+    input.name().clone_into(&mut outcome.source);
     let outline = preflight::look_at_source(options, &mut input)?;
     let mut control = connect(options)?;
+    let kill = kill_on_cancel(&run.cancel, &control);
     outcome.server = format!(
         "{} {}",
         control.server().vendor,
@@ -140,7 +148,9 @@ fn run_load(
         .advice
         .extend(settings.advice.iter().map(advice_line));
     announce(options, run, outcome, &input, &settings);
-    let mut applied = AppliedSettings::apply(&mut control, &settings, &run.dir, &run.events)?;
+    let mut applied = AppliedSettings::new(&run.dir);
+    let changed = applied.apply(&mut control, &settings, &run.events);
+    drop(kill);
     outcome.settings_changed = applied
         .changes()
         .iter()
@@ -151,9 +161,15 @@ fn run_load(
             )
         })
         .collect();
-    let result = with_settings(
-        options, run, outcome, clock, &mut input, control, &preflight, &settings,
-    );
+    let result = match changed {
+        Ok(()) => guarded(|| {
+            with_settings(
+                options, run, outcome, clock, &mut input, control, &preflight, &settings,
+            )
+        }),
+        Err(_) if run.cancel.is_cancelled() => Err(LoadError::interrupted(&run.cancel)),
+        Err(error) => Err(error.into()),
+    };
     clock.enter(Phase::Revert);
     let reverted = put_back(options, run, outcome, &mut applied);
     run.progress.set_phase(Phase::Done);
@@ -196,7 +212,7 @@ fn with_settings(
     }
     let rows_memory = options
         .max_memory
-        .saturating_sub(MEMORY_FIXED + options.threads * 2 * worker::PACKET_TARGET)
+        .saturating_sub(MEMORY_FIXED + options.threads * 2 * writer::PACKET_TARGET)
         .max(MEMORY_ROWS_MIN);
     let chunk_max = (rows_memory / (options.threads + 1)).min(CHUNK_BYTES_MAX);
     let probe = ServerProbe::find(&control.identity().hostname, control.identity().port);
@@ -230,7 +246,7 @@ fn with_settings(
                 LoadError::server("switching the binary log off for the session", error)
             })?;
     }
-    let file = plain_file(options, input)?;
+    let file = PlainFile::of(input)?;
     // Of a plain file the conductor reads ahead of the rows by far: what counts is what is done with.
     let position = if file.is_some() {
         &ctx.done_bytes
@@ -250,17 +266,20 @@ fn with_settings(
             .table_threads
             .unwrap_or_else(|| lane_workers(control.server().vendor, options.threads))
             .max(1),
+        narrow_lane_workers: options.table_threads.unwrap_or(options.threads).max(1),
         workers: options.threads,
         chunk_rows: options.chunk_rows,
     };
     let queue = Queue::new(limits, Arc::clone(&ctx.chunk_size), run.cancel.clone());
-    let mut conductor = Conductor::new(&ctx, &queue, control, file)?;
+    let pieces = file.as_ref().map(|file| Arc::clone(&file.file));
+    let mut conductor = Conductor::new(&ctx, &queue, control, pieces)?;
     let kill = conductor.kill_on_cancel();
     let result = std::thread::scope(|scope| {
         for _ in 0..options.threads.max(1) {
             scope.spawn(|| worker::run(&ctx, &queue));
         }
         let result = conductor.run(input).and_then(|()| {
+            file.map_or(Ok(()), |file| file.unchanged(input.name()))?;
             outcome.bound_by = watch.verdict(&mut conductor.catalog);
             clock.enter(Phase::Proof);
             conductor.prove()
@@ -281,7 +300,10 @@ fn with_settings(
         }
         Err(_) if run.cancel.is_cancelled() => Err(ctx.interrupted()),
         // What a worker ran into says more than that the queue has ended.
-        Err(error) => Err(queue.take_error().unwrap_or(error)),
+        Err(error) => match queue.take_error().unwrap_or(error) {
+            LoadError::Refused(refusals) if conductor.touched => Err(LoadError::Stopped(refusals)),
+            error => Err(error),
+        },
     }
 }
 
@@ -334,29 +356,60 @@ fn open_cancellable(options: &LoadOptions, run: &LoadRun) -> Result<Input, Input
     }
 }
 
-/// The source as a file that workers can read by themselves: plain, and not a pipe.
-fn plain_file(options: &LoadOptions, input: &Input) -> Result<Option<Arc<File>>, LoadError> {
-    if input.compression() != Compression::None || !input.rewindable() {
-        return Ok(None);
+/// A source that workers can read by themselves: plain, and not a pipe.
+struct PlainFile {
+    file: Arc<File>,
+    /// Size and time of the last change when the load began.
+    stamp: (u64, Option<SystemTime>),
+}
+
+impl PlainFile {
+    fn of(input: &Input) -> Result<Option<Self>, LoadError> {
+        let Some(file) = input.plain_file()? else {
+            return Ok(None);
+        };
+        let stamp = Self::stamp(&file, input.name())?;
+        Ok(Some(Self {
+            file: Arc::new(file),
+            stamp,
+        }))
     }
-    let failed = |source| {
-        LoadError::Input(InputError::Read {
-            name: input.name().to_owned(),
-            at: 0,
-            source,
+
+    fn stamp(file: &File, name: &str) -> Result<(u64, Option<SystemTime>), LoadError> {
+        let failed = |source| {
+            LoadError::Input(InputError::Read {
+                name: name.to_owned(),
+                at: 0,
+                source,
+            })
+        };
+        let meta = file.metadata().map_err(failed)?;
+        Ok((meta.len(), meta.modified().ok()))
+    }
+
+    /// The conductor and the workers read the file at different times: they must have read the same.
+    fn unchanged(&self, name: &str) -> Result<(), LoadError> {
+        let (before, now) = (self.stamp, Self::stamp(&self.file, name)?);
+        let change = if before.0 != now.0 {
+            format!("it had {} bytes and has {}", before.0, now.0)
+        } else if before.1 != now.1 {
+            "it was written to".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(LoadError::SourceChanged {
+            file: name.to_owned(),
+            change,
         })
-    };
-    File::open(&options.source)
-        .map(Arc::new)
-        .map(Some)
-        .map_err(failed)
+    }
 }
 
 /// How many workers write into one table at the same time.
 ///
-/// On MySQL a second writer into the same table is worth as much as one into another. On MariaDB two of them spend as much
-/// again on waiting for each other (10.11.19: 1.5 million rows in 5.0 s by one writer with 5.0 s of server CPU, in 5.6 s by two
-/// with 9.5 s), so a second one is only let in where there are processors to spare for that.
+/// On MySQL a second writer into the same table is worth as much as one into another. On MariaDB two of them that write wide rows
+/// spend as much again on waiting for each other (10.11.19: 1.5 million rows of 200 bytes in 5.0 s by one writer with 5.0 s of
+/// server CPU, in 5.6 s by two with 9.5 s), so a second one is only let in where there are processors to spare for that. With
+/// narrow rows it is worth its while: 4.5 million of 40 bytes took 15.1 s by one (11.2 s of CPU) and 8.1 s by two (14.2 s).
 fn lane_workers(vendor: Vendor, threads: usize) -> usize {
     match vendor {
         Vendor::MySql => threads,

@@ -134,6 +134,16 @@ fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
             hints.dedup();
             (Exit::Refused, hints)
         }
+        LoadError::Stopped(refusals) => {
+            let mut hints: Vec<String> = refusals.iter().map(|refusal| refusal.hint.clone()).filter(|hint| !hint.is_empty()).collect();
+            hints.push("What was loaded before this point is still there: with --replace the load begins afresh.".to_owned());
+            hints.dedup();
+            (Exit::Failed, hints)
+        }
+        LoadError::SourceChanged { .. } => (
+            Exit::Failed,
+            vec!["Wait until the dump is complete, then load it again with --replace.".to_owned()],
+        ),
         LoadError::Interrupted(_) => (Exit::Interrupted, vec!["Start the same command again; with --replace it begins afresh.".to_owned()]),
         LoadError::Input(InputError::Cancelled { .. }) => (Exit::Interrupted, Vec::new()),
         LoadError::Input(input) => (Exit::Failed, input_hints(input)),

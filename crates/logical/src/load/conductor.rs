@@ -5,11 +5,16 @@
 //! is not known to be independent of rows in flight is a barrier: everything before it is finished first.
 
 mod barrier;
+mod foreign_keys;
+mod indexes;
+mod objects;
+mod proof;
 mod registry;
 mod rows;
 mod statements;
+mod variables;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,6 +64,10 @@ pub struct Marks {
 }
 
 /// Reads the dump and keeps the order of things.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about the load so far, each read by itself"
+)]
 pub struct Conductor<'a> {
     pub(super) ctx: Arc<Context>,
     pub(super) queue: &'a Queue,
@@ -71,6 +80,14 @@ pub struct Conductor<'a> {
     session: Option<Arc<Session>>,
     /// Rows must stay on the control connection: something that only it knows decides their values.
     control_only: bool,
+    /// Something was created, changed or removed on the server: a refusal from now on leaves a part of the dump behind.
+    pub(super) touched: bool,
+    /// Tables with a trigger that the dump created: rows that follow must meet it, one after the other.
+    triggered: HashSet<TableKey>,
+    /// Rows have fired a trigger, which may have changed rows of any table.
+    trigger_fired: bool,
+    /// Tables counted because of statements that may change any rows.
+    recounted: usize,
     pub(super) entries: Vec<Entry>,
     by_name: HashMap<TableKey, usize>,
     databases: HashMap<String, registry::Database>,
@@ -119,6 +136,10 @@ impl<'a> Conductor<'a> {
             tracker,
             session: None,
             control_only: false,
+            touched: false,
+            triggered: HashSet::new(),
+            trigger_fired: false,
+            recounted: 0,
             entries: Vec::new(),
             by_name: HashMap::new(),
             databases: HashMap::new(),
@@ -142,7 +163,8 @@ impl<'a> Conductor<'a> {
     pub fn run(&mut self, input: &mut Input) -> Result<(), LoadError> {
         self.read(input)?;
         self.check_marks()?;
-        self.settle()
+        self.settle()?;
+        self.check_foreign_keys()
     }
 
     /// Ends what the control and catalogue connections are doing when the run is cancelled.

@@ -132,13 +132,7 @@ impl Context {
 
     /// Kills what the connection is doing when the run is cancelled.
     pub fn kill_on_cancel(&self, conn: &Connection) -> HookGuard {
-        let killer = conn.killer();
-        let shutdown = conn.shutdown_handle();
-        self.cancel.on_cancel(move || {
-            // The query ends on the server first, so that its rollback has begun when the connection goes.
-            let _ = killer.kill_query();
-            shutdown.shutdown();
-        })
+        kill_on_cancel(&self.cancel, conn)
     }
 
     /// The error of a cancelled run.
@@ -194,8 +188,13 @@ impl Context {
         self.lists().warnings.push(warning);
     }
 
-    /// Keeps a failure that the load goes on after; returns how many there are.
-    pub fn note_failure(&self, failure: StatementFailure) -> u64 {
+    /// Failures that the load went on after.
+    pub fn failures(&self) -> u64 {
+        self.lists().failures.total
+    }
+
+    /// Keeps a failure that the load goes on after.
+    pub fn note_failure(&self, failure: StatementFailure) {
         self.events.emit(Event::StatementFailed {
             file: self.source.clone(),
             line: failure.line,
@@ -204,9 +203,7 @@ impl Context {
             code: failure.code,
             message: failure.message.clone(),
         });
-        let mut lists = self.lists();
-        lists.failures.push(failure);
-        lists.failures.total
+        self.lists().failures.push(failure);
     }
 
     /// Keeps a difference between what the dump asked for and what is there.
@@ -273,6 +270,17 @@ impl Context {
     fn lists(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Kills what the connection is doing when `cancel` is, and closes it.
+pub fn kill_on_cancel(cancel: &Cancel, conn: &Connection) -> HookGuard {
+    let killer = conn.killer();
+    let shutdown = conn.shutdown_handle();
+    cancel.on_cancel(move || {
+        // The query ends on the server first, so that its rollback has begun when the connection goes.
+        let _ = killer.kill_query();
+        shutdown.shutdown();
+    })
 }
 
 fn add_micros(counter: &AtomicU64, since: Instant) {

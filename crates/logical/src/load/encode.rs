@@ -32,6 +32,12 @@ pub trait ValueSink {
     fn plain(&mut self, text: &[u8]);
     /// A quoted string of the dump.
     fn string(&mut self, literal: &StrLit<'_>);
+    /// A quoted date, or date and time (`with_time`); `false` when this form has no word for what is written there.
+    fn date(&mut self, literal: &StrLit<'_>, with_time: bool) -> bool {
+        let _ = with_time;
+        self.string(literal);
+        true
+    }
     /// Bytes that were written in hexadecimal or binary.
     fn bytes(&mut self, bytes: &[u8]);
 }
@@ -53,6 +59,8 @@ pub enum FlushError {
 pub enum Stop {
     /// The row that begins at this byte of the piece cannot be sent as data.
     Unfit(usize),
+    /// The row that begins at this byte holds a date that has to be sent as text.
+    Spelled(usize),
     /// Sending failed.
     Flush(FlushError),
 }
@@ -205,15 +213,26 @@ impl<S: ValueSink> RowVisitor for Encoder<'_, S> {
         };
         let fits = match column.class {
             ColumnClass::Bytes | ColumnClass::Bit => true,
+            ColumnClass::Date | ColumnClass::DateTime if !binary => {
+                let with_time = column.class == ColumnClass::DateTime;
+                return if self.sink.date(&literal, with_time) {
+                    Ok(())
+                } else {
+                    Err(Stop::Spelled(self.row_start))
+                };
+            }
             ColumnClass::Integer { unsigned } if !binary => {
                 return self.integer(literal.raw, unsigned);
             }
             ColumnClass::Text
-            | ColumnClass::Temporal
+            | ColumnClass::Time
             | ColumnClass::Decimal
             | ColumnClass::Approximate
             | ColumnClass::Year => !binary,
-            ColumnClass::Integer { .. } | ColumnClass::Unknown => false,
+            ColumnClass::Integer { .. }
+            | ColumnClass::Date
+            | ColumnClass::DateTime
+            | ColumnClass::Unknown => false,
         };
         self.sent(fits)?;
         self.sink.string(&literal);

@@ -22,6 +22,22 @@ pub enum LoadError {
     /// Preflight found something; nothing was changed on the server.
     #[error("{}", refusals(.0))]
     Refused(Vec<Refusal>),
+    /// The dump asked for something that is refused, after parts of it were loaded already.
+    #[error("{}", stopped(.0))]
+    Stopped(Vec<Refusal>),
+    /// The file was changed while it was being loaded.
+    #[error(
+        "{file}: the file was changed while it was being loaded ({change}), so what was loaded may be a mixture"
+    )]
+    SourceChanged {
+        /// The dump.
+        file: String,
+        /// What is different.
+        change: String,
+    },
+    /// A defect of this program.
+    #[error("a defect of this program, please report it: {0}")]
+    Defect(String),
     /// The source could not be read to its end.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -120,12 +136,27 @@ pub enum LoadError {
 
 /// Text of a list of refusals, one per line.
 fn refusals(list: &[Refusal]) -> String {
-    let mut text = String::from("refused before anything was touched");
+    listed("refused before anything was touched", list)
+}
+
+fn stopped(list: &[Refusal]) -> String {
+    listed("stopped, with parts of the dump loaded already", list)
+}
+
+fn listed(head: &str, list: &[Refusal]) -> String {
+    let mut text = String::from(head);
     for refusal in list {
         text.push_str("\n  - ");
         text.push_str(&refusal.reason);
     }
     text
+}
+
+/// Runs `work` so that a panic in it, which is a defect, ends like any other error: settings have to be put back after it, and
+/// nobody may wait for it for ever.
+pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, LoadError>) -> Result<T, LoadError> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(LoadError::defect(panic.as_ref())))
 }
 
 /// A load that did not reach its end, with what it did until then.
@@ -147,6 +178,15 @@ impl LoadError {
                 .reason()
                 .map_or_else(|| "stopped".to_owned(), |reason| reason.to_string()),
         )
+    }
+
+    /// A panic, which only a defect of this program can be.
+    pub fn defect(panic: &(dyn std::any::Any + Send)) -> Self {
+        let text = panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned());
+        Self::Defect(text.unwrap_or_else(|| "a panic without words".to_owned()))
     }
 
     /// A connection error with what was being done.

@@ -6,6 +6,8 @@ use super::options::WritePath;
 
 /// Entries kept in each list of an outcome; the totals beside the lists are always complete.
 pub const LIST_MAX: usize = 100;
+/// Bytes of a refused statement or row that a failure quotes.
+const HEAD_MAX: usize = 120;
 
 /// A list that keeps its first 100 entries and counts all of them.
 #[derive(Debug, Clone, Serialize)]
@@ -134,6 +136,8 @@ pub struct Proof {
     pub done: bool,
     /// Tables whose row count was compared.
     pub tables_counted: u64,
+    /// Tables whose rows nobody can tell the right number of: the dump has run statements that may have changed any.
+    pub tables_not_counted: u64,
     /// Tables whose definition was compared.
     pub definitions_compared: u64,
     /// Everything that was not as it should be.
@@ -203,5 +207,29 @@ impl LoadOutcome {
             && (!self.proof.differences.is_empty()
                 || !self.proof.orphans.is_empty()
                 || !self.warnings.is_empty())
+    }
+}
+
+/// The first bytes of `text` as something that can be shown.
+pub fn head(text: &[u8]) -> String {
+    let cut = &text[..text.len().min(HEAD_MAX)];
+    let mut shown: String = String::from_utf8_lossy(cut)
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if text.len() > HEAD_MAX {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_short_and_printable() {
+        assert_eq!(head(b"a\nb"), "a b");
+        assert_eq!(head(&[b'x'; 500]).chars().count(), HEAD_MAX + 1);
     }
 }

@@ -12,8 +12,8 @@ use serde::Serialize;
 use super::error::LoadError;
 use super::options::{LoadOptions, WritePath};
 use super::outcome::Bounded;
+use super::outcome::head;
 use super::preflight;
-use super::worker::head;
 
 /// Bytes read at a time.
 const BLOCK: usize = 4 << 20;

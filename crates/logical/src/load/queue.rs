@@ -15,8 +15,8 @@ use refloat_run::Cancel;
 use super::chunk::{Chunk, Head, Piece};
 use super::chunk_size::ChunkSize;
 use super::error::LoadError;
+use super::link::Link;
 use super::options::CHUNK_BYTES_MIN;
-use super::worker::Worker;
 
 /// How often a waiting thread looks whether the run was cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(100);
@@ -24,7 +24,11 @@ const CANCEL_POLL: Duration = Duration::from_millis(100);
 const TAIL_CHUNKS: usize = 3;
 
 /// Something a worker does with its connection besides writing rows.
-pub type Job = Box<dyn FnOnce(&mut Worker) -> Result<(), LoadError> + Send>;
+pub type Job = Box<dyn FnOnce(&mut Link) -> Result<(), LoadError> + Send>;
+
+/// Bytes of dump text up to which a row is narrow: hundreds of them share a page, so writers into the same table seldom meet at
+/// the locks of its index.
+const NARROW_ROW: u64 = 96;
 
 /// What a piece of work belongs to: a table's id, or [`TASKS`].
 pub type Key = usize;
@@ -56,6 +60,8 @@ pub struct Limits {
     pub memory: usize,
     /// Workers that may write into one table at the same time.
     pub lane_workers: usize,
+    /// The same for tables of narrow rows.
+    pub narrow_lane_workers: usize,
     /// Workers in all.
     pub workers: usize,
     /// Exactly this many rows per chunk.
@@ -297,12 +303,14 @@ impl Queue {
         let size = self.chunk_size.current();
         let starved = state.starved;
         let free = |lane: &Lane| {
-            lane.active
-                < if lane.ordered {
-                    1
-                } else {
-                    self.limits.lane_workers
-                }
+            let most = if lane.ordered {
+                1
+            } else if lane.bytes as u64 <= lane.rows * NARROW_ROW {
+                self.limits.narrow_lane_workers
+            } else {
+                self.limits.lane_workers
+            };
+            lane.active < most
         };
         let full = |lane: &Lane| {
             let enough = self

@@ -130,6 +130,16 @@ pub fn leaves_to_server(text: &[u8], position: usize, zero_generates: bool, mode
     .is_err()
 }
 
+/// `text` in two runs of rows, each with its count; one run when it has fewer than two rows.
+pub fn halves(text: &[u8], mode: LexMode) -> Vec<(Range<usize>, u64)> {
+    let rows = row_bounds(text, mode);
+    let (left, right) = rows.split_at(rows.len() / 2);
+    [left, right]
+        .into_iter()
+        .filter_map(|half| Some((half.first()?.start..half.last()?.end, half.len() as u64)))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,5 +164,21 @@ mod tests {
                 .collect::<Vec<_>>(),
             [b"(1,'a),(')".as_slice(), b"(2,'b')".as_slice()]
         );
+    }
+
+    #[test]
+    fn halving_keeps_every_row_whole() {
+        let text = b"(1,'a),(b'),(2,'c'),(3,NULL)";
+        let parts = halves(text, LexMode::default());
+        let texts: Vec<&[u8]> = parts
+            .iter()
+            .map(|(range, _)| &text[range.clone()])
+            .collect();
+        assert_eq!(
+            texts,
+            [b"(1,'a),(b')".as_slice(), b"(2,'c'),(3,NULL)".as_slice()]
+        );
+        assert_eq!(parts.iter().map(|(_, rows)| rows).sum::<u64>(), 3);
+        assert_eq!(halves(b"(1)", LexMode::default()).len(), 1);
     }
 }

@@ -1,13 +1,13 @@
 //! One table of the target: what its columns take, and what was done with it so far.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use refloat_run::progress::TableProgress;
 use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, Error};
 
-use super::indexes::Deferral;
+use super::deferral::Deferral;
 
 /// What a column takes, as far as it decides how a literal may be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +23,12 @@ pub enum ColumnClass {
     Approximate,
     /// `YEAR`.
     Year,
-    /// `DATE`, `TIME`, `DATETIME`, `TIMESTAMP`.
-    Temporal,
+    /// `DATE`.
+    Date,
+    /// `DATETIME`, `TIMESTAMP`.
+    DateTime,
+    /// `TIME`.
+    Time,
     /// `CHAR`, `VARCHAR`, `TEXT`, `ENUM`, `SET`, and types that are written as text (`UUID`, `INET6`, MySQL's `JSON`).
     Text,
     /// `BINARY`, `VARBINARY`, `BLOB`, `VECTOR`, geometries: bytes without a character set.
@@ -50,7 +54,9 @@ impl ColumnClass {
             "decimal" | "numeric" => Self::Decimal,
             "float" | "double" => Self::Approximate,
             "year" => Self::Year,
-            "date" | "time" | "datetime" | "timestamp" => Self::Temporal,
+            "date" => Self::Date,
+            "datetime" | "timestamp" => Self::DateTime,
+            "time" => Self::Time,
             "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext"
                 if collation != Some("binary") =>
             {
@@ -194,11 +200,15 @@ pub struct Table {
     encode_failures: AtomicU64,
     replaced: AtomicBool,
     uncounted: AtomicBool,
+    /// Rows that statements brought, or took away, whose rows nobody counts.
+    others: AtomicI64,
     progress: Mutex<Option<TableProgress>>,
     deferral: Mutex<Deferral>,
     built: AtomicU64,
     /// Set once its rows turned out not to suit the fast paths.
     plain: AtomicBool,
+    /// Set once it turned out to hold dates that only their text says: zero dates, above all.
+    spelled_dates: AtomicBool,
 }
 
 /// Pieces of one table that could not be encoded before the fast path is given up for it.
@@ -228,10 +238,12 @@ impl Table {
             encode_failures: AtomicU64::new(0),
             replaced: AtomicBool::new(false),
             uncounted: AtomicBool::new(false),
+            others: AtomicI64::new(0),
             progress: Mutex::new(None),
             deferral: Mutex::default(),
             built: AtomicU64::new(0),
             plain: AtomicBool::new(false),
+            spelled_dates: AtomicBool::new(false),
         }
     }
 
@@ -321,7 +333,26 @@ impl Table {
         self.replaced.store(true, Ordering::Relaxed);
     }
 
-    /// A statement has run that may have added or removed rows without their being counted.
+    /// Rows that should be there now.
+    pub fn expected(&self) -> u64 {
+        (self.rows_before + self.rows()).saturating_add_signed(self.others.load(Ordering::Relaxed))
+    }
+
+    /// Takes the rows that are there for right, after a statement has run that may have added or removed any.
+    pub fn rebase(&self, count: u64) {
+        let sent = i64::try_from(self.rows_before + self.rows()).unwrap_or(i64::MAX);
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.others.store(count - sent, Ordering::Relaxed);
+        self.replaced.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether `count` rows are what should be there; always, when nobody can tell.
+    pub fn counts(&self, count: u64) -> bool {
+        let expected = self.expected();
+        count == expected || self.is_uncounted() || (self.is_replaced() && count <= expected)
+    }
+
+    /// A statement has run that may have added or removed rows, and nobody has counted what was there before it.
     pub fn note_uncounted(&self) {
         self.uncounted.store(true, Ordering::Relaxed);
     }
@@ -358,6 +389,16 @@ impl Table {
         }
     }
 
+    /// Notes that its dates have to be sent as text.
+    pub fn note_spelled_dates(&self) {
+        self.spelled_dates.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its dates have to be sent as text.
+    pub fn has_spelled_dates(&self) -> bool {
+        self.spelled_dates.load(Ordering::Relaxed)
+    }
+
     /// Whether rows go as the dump's own text.
     pub fn is_plain(&self) -> bool {
         self.plain.load(Ordering::Relaxed)
@@ -392,7 +433,7 @@ mod tests {
             ColumnClass::of("enum('blob','int')", Some("utf8mb4_bin")),
             ColumnClass::Text
         );
-        assert_eq!(ColumnClass::of("timestamp(6)", None), ColumnClass::Temporal);
+        assert_eq!(ColumnClass::of("timestamp(6)", None), ColumnClass::DateTime);
         assert_eq!(ColumnClass::of("vector(3)", None), ColumnClass::Bytes);
         assert_eq!(ColumnClass::of("some_new_type", None), ColumnClass::Unknown);
     }

@@ -6,26 +6,76 @@ use refloat_run::progress::Phase;
 use refloat_sqltext::Item;
 
 use super::Conductor;
+use super::proof::{count_rows, wrong_count};
 use super::registry::TableKey;
 use crate::load::error::LoadError;
 use crate::load::outcome::StatementFailure;
-use crate::load::worker::head;
+use crate::load::outcome::head;
+use crate::load::table::Table;
+
+/// Tables counted in all because of statements that may change any rows, before counting costs more than it is worth: a dump of
+/// many tables and many such statements would be counted for longer than it loads.
+const RECOUNTS_MAX: usize = 2_000;
 
 impl Conductor<'_> {
     /// Runs a statement that may depend on anything before it, or that anything behind it may depend on.
     pub(super) fn barrier(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+        if self.leaves_statement_out(text, item)? {
+            return Ok(());
+        }
+        self.settle()?;
+        self.run_alone(text, item)
+    }
+
+    /// [`Conductor::barrier`] for a statement that may add, change or remove rows of any table, and definitions too: rows are
+    /// counted before and after it.
+    pub(super) fn barrier_counted(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+        if self.leaves_statement_out(text, item)? {
+            return Ok(());
+        }
+        self.settle()?;
+        let tables: Vec<Arc<Table>> = self
+            .entries
+            .iter()
+            .filter(|entry| !entry.dropped)
+            .map(|entry| Arc::clone(&entry.table))
+            .collect();
+        self.recounted += tables.len();
+        let countable = self.recounted <= RECOUNTS_MAX;
+        for table in tables.iter().filter(|_| countable) {
+            let count = count_rows(&mut self.catalog, table)?;
+            if !table.counts(count) {
+                self.ctx.differ(wrong_count(table, count));
+            }
+        }
+        self.run_alone(text, item)?;
+        self.look_again(None)?;
+        for table in &tables {
+            if !countable {
+                table.note_uncounted();
+            } else if self.known(&(table.db.clone(), table.name.clone())) == Some(table.id) {
+                let count = count_rows(&mut self.catalog, table)?;
+                table.rebase(count);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a statement is not for this load: of a choice of tables, or of a schema that is left out.
+    fn leaves_statement_out(&mut self, text: &[u8], item: &Item) -> Result<bool, LoadError> {
         if !self.ctx.options.tables.is_empty() {
             // With a choice of tables, what other statements would do to them cannot be told.
             self.skipped
                 .push(format!("line {}: {}", item.line, head(text)));
-            return Ok(());
+            return Ok(true);
         }
-        if let Some(database) = self.session()?.database.clone()
-            && self.leaves_out(&database)?
-        {
-            return Ok(());
+        match self.session()?.database.clone() {
+            Some(database) => self.leaves_out(&database),
+            None => Ok(false),
         }
-        self.settle()?;
+    }
+
+    fn run_alone(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
         self.ctx.phases.enter(Phase::Data);
         self.session = None;
         self.execute(text, item, None)?;
@@ -37,9 +87,14 @@ impl Conductor<'_> {
         self.session().map(drop)
     }
 
-    /// Takes definitions as they are now, after the dump itself changed one; a table that is no longer there is not proven.
-    pub(super) fn look_again(&mut self) -> Result<(), LoadError> {
-        for index in 0..self.entries.len() {
+    /// Takes definitions as they are now, after the dump itself changed that of `only`, or any; a table that is no longer
+    /// there is not proven.
+    pub(super) fn look_again(&mut self, only: Option<&TableKey>) -> Result<(), LoadError> {
+        let indexes = match only {
+            Some(key) => self.known(key).into_iter().collect(),
+            None => (0..self.entries.len()).collect::<Vec<_>>(),
+        };
+        for index in indexes {
             if self.entries[index].dropped {
                 continue;
             }
@@ -65,7 +120,6 @@ impl Conductor<'_> {
         self.queue.wait_rows()?;
         self.show_loaded();
         self.finish_builds()?;
-        self.check_foreign_keys()?;
         self.enable_keys()?;
         self.run_postponed()
     }
@@ -125,7 +179,6 @@ impl Conductor<'_> {
         let rest = self.postponed.split_off(last + 1);
         self.run_postponed()?;
         self.postponed = rest;
-        self.control_only = true;
         Ok(())
     }
 
@@ -155,7 +208,12 @@ impl Conductor<'_> {
             }
             self.statements += 1;
             match conn.exec(&one.text) {
-                Ok(_) => {}
+                Ok(_) => {
+                    self.touched = true;
+                    if let Some(key) = one.table.filter(|_| one.creates) {
+                        self.triggered.insert(key);
+                    }
+                }
                 Err(_) if self.ctx.cancel.is_cancelled() => return Err(self.ctx.interrupted()),
                 Err(error)
                     if error.server_code().is_some()

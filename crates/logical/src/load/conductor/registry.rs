@@ -226,6 +226,9 @@ impl Conductor<'_> {
             complete: false,
             dropped: false,
         });
+        if self.trigger_fired {
+            self.entries[index].table.note_uncounted();
+        }
         self.by_name.insert(key, index);
         index
     }

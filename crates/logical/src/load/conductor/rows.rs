@@ -10,9 +10,9 @@ use crate::load::chunk::{Block, Head, Piece};
 use crate::load::error::LoadError;
 use crate::load::options::IndexMode;
 use crate::load::outcome::StatementFailure;
+use crate::load::outcome::head;
 use crate::load::rows::{leaves_to_server, row_bounds};
 use crate::load::session::Session;
-use crate::load::worker::head;
 
 impl Conductor<'_> {
     pub(super) fn rows(
@@ -76,11 +76,18 @@ impl Conductor<'_> {
         }
         self.entries[index].session = Some(Arc::clone(&session));
         self.entries[index].text_bytes += text.len() as u64;
-        if rows.complex || self.control_only || self.has_postponed_trigger(&key) {
+        self.touched = true;
+        let triggered = self.triggered.contains(&key) || self.has_postponed_trigger(&key);
+        if rows.complex || self.control_only || triggered {
             self.finish_current()?;
             self.queue.wait_key(index)?;
             self.run_postponed_triggers(&key)?;
-            return self.rows_on_control(Some(index), header, text, item);
+            if triggered && !std::mem::replace(&mut self.trigger_fired, true) {
+                for entry in &self.entries {
+                    entry.table.note_uncounted();
+                }
+            }
+            return self.rows_on_control(Some((index, rows.row_count)), header, text, item);
         }
         let (offset, count) = (Self::offset_of(item, rows), rows.row_count);
         let head = Head {
@@ -236,10 +243,10 @@ impl Conductor<'_> {
         self.queue.flush(index, then)
     }
 
-    /// Runs rows as they stand, on the control connection.
+    /// Runs rows as they stand, on the control connection: `table` says whose they are and how many, where that is followed.
     fn rows_on_control(
         &mut self,
-        index: Option<usize>,
+        table: Option<(usize, u64)>,
         header: &InsertHeader,
         text: &[u8],
         item: &Item,
@@ -249,18 +256,16 @@ impl Conductor<'_> {
         let Some(ok) = self.execute(&statement, item, None)? else {
             return Ok(());
         };
-        if let Some(index) = index {
+        if let Some((index, count)) = table {
+            // A replaced row counts twice in affected_rows: no more than these are left, and maybe fewer.
             let rows = if header.verb == InsertVerb::Replace {
-                0
+                count
             } else {
                 ok.affected_rows
             };
             self.entries[index]
                 .table
                 .committed(rows, text.len() as u64, 0);
-            if header.verb == InsertVerb::Replace {
-                self.entries[index].table.note_replaced();
-            }
             self.ctx.note_chunk(
                 crate::load::options::WritePath::Insert,
                 rows,

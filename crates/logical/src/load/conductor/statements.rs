@@ -1,20 +1,15 @@
 //! Statements that are not rows.
 
-use std::sync::Arc;
-
-use refloat_sqltext::{
-    ClientCommand, Danger, Item, ObjectName, SetAssignment, SetScope, StatementKind, parse_set,
-};
+use refloat_sqltext::{ClientCommand, Danger, Item, StatementKind};
 use refloat_wire::OkInfo;
 
-use super::registry::{TableKey, Touch};
-use super::{Conductor, Postponed};
-use crate::load::error::{LoadError, Refusal};
-use crate::load::options::{ExistingPolicy, OnError, StatementClass};
+use super::Conductor;
+use super::registry::TableKey;
+use crate::load::error::LoadError;
+use crate::load::options::{OnError, StatementClass};
+use crate::load::outcome::head;
 use crate::load::outcome::{LoadWarning, StatementFailure};
 use crate::load::pattern::matches_any;
-use crate::load::session::VariableEffect;
-use crate::load::worker::head;
 
 /// Warnings about definitions that say nothing about the result: deprecated syntax, names and modes, objects that a
 /// `DROP … IF EXISTS` did not find or a `CREATE … IF NOT EXISTS` did.
@@ -91,18 +86,19 @@ impl Conductor<'_> {
                 self.refuse_statement(danger_reason(*danger), text, item)
             }
             StatementKind::Select | StatementKind::Maintenance => self.barrier(text, item),
-            StatementKind::AlterTable { .. } | StatementKind::RenameTable => {
+            StatementKind::AlterTable { table } => {
+                let key = self.resolve(table)?;
                 self.barrier(text, item)?;
-                self.look_again()
+                // It may have another name now, or have taken another one's.
+                let renamed = memchr::memmem::find(&text.to_ascii_uppercase(), b"RENAME").is_some();
+                self.look_again((!renamed).then_some(&key))
             }
-            _ => {
+            StatementKind::RenameTable | StatementKind::Index => {
                 self.barrier(text, item)?;
-                // It may have added or removed rows of any table, and nobody has counted them.
-                for entry in &self.entries {
-                    entry.table.note_uncounted();
-                }
-                Ok(())
+                self.look_again(None)
             }
+            // It may have added or removed rows of any table.
+            _ => self.barrier_counted(text, item),
         }
     }
 
@@ -170,8 +166,20 @@ impl Conductor<'_> {
         )
     }
 
-    /// Runs a statement on the control connection. `None` means that it was refused and the load goes on.
+    /// [`Conductor::run_statement`] for one that may change the server.
     pub(super) fn execute(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+        table: Option<&TableKey>,
+    ) -> Result<Option<OkInfo>, LoadError> {
+        let ok = self.run_statement(text, item, table)?;
+        self.touched |= ok.is_some();
+        Ok(ok)
+    }
+
+    /// Runs a statement on the control connection. `None` means that it was refused and the load goes on.
+    pub(super) fn run_statement(
         &mut self,
         text: &[u8],
         item: &Item,
@@ -230,354 +238,13 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    fn set(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        let mode = self.session()?.lex_mode();
-        let Some(assignments) = parse_set(text, mode) else {
-            // SET ROLE, SET TRANSACTION, SET STATEMENT … FOR: more than variables.
-            return self.barrier(text, item);
-        };
-        let mapped = self.map_sql_mode(text, &assignments);
-        if self
-            .execute(mapped.as_deref().unwrap_or(text), item, None)?
-            .is_none()
-        {
-            return Ok(());
-        }
-        let mut autocommit = false;
-        for assignment in &assignments {
-            match assignment.scope {
-                SetScope::User => {}
-                SetScope::Names | SetScope::CharacterSet => self.session = None,
-                _ => {
-                    let name = String::from_utf8_lossy(&assignment.name).into_owned();
-                    autocommit |= name == "autocommit";
-                    match self.tracker.note_set(&name) {
-                        VariableEffect::Tracked => self.session = None,
-                        VariableEffect::ControlOnly => self.control_only = true,
-                        VariableEffect::None => {}
-                    }
-                }
-            }
-        }
-        if autocommit {
-            // A transaction left open here would lock the tables that workers write and indexes are built on.
-            self.control
-                .exec("SET SESSION autocommit = 1")
-                .map_err(|error| LoadError::server("setting autocommit", error))?;
-        }
-        // What follows may have to be read another way.
-        self.session().map(drop)
-    }
-
-    /// The statement with the words of `sql_mode` replaced that the caller has another word for.
-    fn map_sql_mode(&self, text: &[u8], assignments: &[SetAssignment]) -> Option<Vec<u8>> {
-        let map = &self.ctx.options.map_sql_mode;
-        if map.is_empty() {
-            return None;
-        }
-        let mut out = text.to_vec();
-        let mut changed = false;
-        for assignment in assignments
-            .iter()
-            .filter(|one| one.name.eq_ignore_ascii_case(b"sql_mode"))
-        {
-            let Some(literal) = &assignment.literal else {
-                continue;
-            };
-            let literal = String::from_utf8_lossy(literal).into_owned();
-            let words: Vec<&str> = literal
-                .split(',')
-                .filter_map(|word| {
-                    match map.iter().find(|(from, _)| from.eq_ignore_ascii_case(word)) {
-                        Some((_, to)) => (!to.is_empty()).then_some(to.as_str()),
-                        None => Some(word),
-                    }
-                })
-                .collect();
-            let new = format!("'{}'", words.join(",").replace('\'', "''"));
-            if let Some(at) = memchr::memmem::find(&out, &assignment.value) {
-                out.splice(at..at + assignment.value.len(), new.into_bytes());
-                changed = true;
-            }
-        }
-        changed.then_some(out)
-    }
-
-    fn use_database(&mut self, database: &[u8], text: &[u8], item: &Item) -> Result<(), LoadError> {
-        let name = String::from_utf8_lossy(database).into_owned();
-        self.refuse_other_database(&name, item)?;
-        self.finish_current()?;
-        if self.leaves_out(&name)? {
-            self.skipped.push(format!(
-                "line {}: everything about schema {name}",
-                item.line
-            ));
-        }
-        self.session = None;
-        self.execute(text, item, None).map(drop)
-    }
-
-    /// `--database` says where a dump goes that names no database; one that does would silently go elsewhere.
-    fn refuse_other_database(&self, name: &str, item: &Item) -> Result<(), LoadError> {
-        match &self.ctx.options.database {
-            Some(wanted) if wanted != name => Err(LoadError::Refused(vec![Refusal {
-                reason: format!("the dump names its own database {name} (line {}), but --database says {wanted}", item.line),
-                hint: "Leave --database away to load into the dump's own databases; renaming a database is not done.".to_owned(),
-            }])),
-            _ => Ok(()),
-        }
-    }
-
-    fn create_database(
-        &mut self,
-        database: &[u8],
-        text: &[u8],
-        item: &Item,
-    ) -> Result<(), LoadError> {
-        let name = String::from_utf8_lossy(database).into_owned();
-        self.refuse_other_database(&name, item)?;
-        if self.leaves_out(&name)? {
-            return Ok(());
-        }
-        self.touch(&name, Touch::Define)?;
-        let text = self.map_collations(text)?;
-        self.execute(&text, item, None).map(drop)
-    }
-
-    fn drop_database(
-        &mut self,
-        database: &[u8],
-        text: &[u8],
-        item: &Item,
-    ) -> Result<(), LoadError> {
-        let name = String::from_utf8_lossy(database).into_owned();
-        self.refuse_other_database(&name, item)?;
-        if self.leaves_out(&name)? {
-            return Ok(());
-        }
-        self.touch(&name, Touch::Define)?;
-        if self.ctx.options.existing == ExistingPolicy::Append {
-            self.skipped
-                .push(format!("line {}: {}", item.line, head(text)));
-            return Ok(());
-        }
-        self.settle()?;
-        self.databases.remove(&name);
-        self.session = None;
-        self.execute(text, item, None).map(drop)
-    }
-
-    fn create_table(
-        &mut self,
-        table: &ObjectName,
-        text: &[u8],
-        item: &Item,
-    ) -> Result<(), LoadError> {
-        let key = self.resolve(table)?;
-        if !self.wanted(&key) || self.leaves_out(&key.0)? {
-            return Ok(());
-        }
-        self.finish_current()?;
-        self.touch(&key.0, Touch::Define)?;
-        if self.existed(&key) {
-            match self.ctx.options.existing {
-                ExistingPolicy::Append => return self.check_same_definition(&key, text, item),
-                ExistingPolicy::Replace if !Self::is_system(&key.0) => self.drop_existing(&key)?,
-                _ => {}
-            }
-        }
-        let text = self.map_collations(text)?;
-        if self.execute(&text, item, Some(&key))?.is_none() || Self::is_system(&key.0) {
-            return Ok(());
-        }
-        let index = self.register(key, true, 0);
-        let shown = Arc::clone(&self.entries[index].table);
-        let (create, print) = self.show_create(&shown)?;
-        let mode = self.session()?.lex_mode();
-        let entry = &mut self.entries[index];
-        entry.definition = Some(print);
-        entry.engine = super::registry::engine_of(&create);
-        if let Some(difference) =
-            crate::load::definition::difference(&shown.label(), &text, mode, &create)
-        {
-            self.ctx.differ(difference);
-        }
-        Ok(())
-    }
-
-    /// With `--append` the dump's definition is not run, but it must be the one that is there.
-    fn check_same_definition(
-        &mut self,
-        key: &TableKey,
-        text: &[u8],
-        item: &Item,
-    ) -> Result<(), LoadError> {
-        let mode = self.session()?.lex_mode();
-        let probe =
-            crate::load::table::Table::new(usize::MAX, key.0.clone(), key.1.clone(), false, 0);
-        let (create, _) = self.show_create(&probe)?;
-        match crate::load::definition::difference(&probe.label(), text, mode, &create) {
-            None => {
-                self.skipped.push(format!("line {}: CREATE TABLE {}.{}, which is there with the same definition", item.line, key.0, key.1));
-                Ok(())
-            }
-            Some(difference) => Err(LoadError::Refused(vec![Refusal {
-                reason: format!(
-                    "{} is there with another definition: the dump has {}, the server {}",
-                    difference.about, difference.expected, difference.found
-                ),
-                hint: "Rows can only be added to a table of the same definition; use --replace, or another --database.".to_owned(),
-            }])),
-        }
-    }
-
-    fn drop_existing(&mut self, key: &TableKey) -> Result<(), LoadError> {
-        let quoted = format!(
-            "{}.{}",
-            refloat_sqltext::quote_ident(&key.0),
-            refloat_sqltext::quote_ident(&key.1)
-        );
-        let server =
-            |error| LoadError::server(format!("dropping table {}.{}", key.0, key.1), error);
-        self.control
-            .exec(format!("DROP TABLE IF EXISTS {quoted}"))
-            .map_err(server)?;
-        self.forget(key);
-        Ok(())
-    }
-
-    fn drop_tables(
-        &mut self,
-        tables: &[ObjectName],
-        text: &[u8],
-        item: &Item,
-    ) -> Result<(), LoadError> {
-        self.finish_current()?;
-        let mut skip = false;
-        let mut keys = Vec::new();
-        for table in tables {
-            let key = self.resolve(table)?;
-            skip |= !self.wanted(&key) || self.leaves_out(&key.0)?;
-            if skip {
-                continue;
-            }
-            self.touch(&key.0, Touch::Define)?;
-            if self.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append {
-                self.skipped
-                    .push(format!("line {}: {}", item.line, head(text)));
-                return Ok(());
-            }
-            if let Some(index) = self.known(&key) {
-                self.queue.wait_key(index)?;
-            }
-            keys.push(key);
-        }
-        if skip {
-            return Ok(());
-        }
-        if self.execute(text, item, keys.first())?.is_some() {
-            for key in &keys {
-                self.forget(key);
-            }
-        }
-        Ok(())
-    }
-
-    fn alter_keys(
-        &mut self,
-        table: &ObjectName,
-        enable: bool,
-        text: &[u8],
-        item: &Item,
-    ) -> Result<(), LoadError> {
-        let key = self.resolve(table)?;
-        if !self.wanted(&key) || self.leaves_out(&key.0)? {
-            return Ok(());
-        }
-        self.finish_current()?;
-        let Some(index) = self.known(&key) else {
-            return Ok(());
-        };
-        // InnoDB has nothing to disable; other engines sort their keys at once instead of row by row.
-        if self.entries[index].engine.eq_ignore_ascii_case("innodb") {
-            return Ok(());
-        }
-        self.queue.wait_key(index)?;
-        self.entries[index].keys_disabled = !enable;
-        self.execute(text, item, Some(&key)).map(drop)
-    }
-
-    /// A view or routine: it needs the definitions before it, not the rows.
-    fn define(&mut self, name: &ObjectName, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        if !self.ctx.options.tables.is_empty() {
-            return Ok(());
-        }
-        let key = self.resolve(name)?;
-        if self.leaves_out(&key.0)? {
-            return Ok(());
-        }
-        self.touch(&key.0, Touch::Define)?;
-        let text = self.map_collations(text)?;
-        self.execute(&text, item, Some(&key)).map(drop)
-    }
-
-    fn drop_view(&mut self, view: &ObjectName, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        let key = self.resolve(view)?;
-        self.define(view, text, item)?;
-        self.forget(&key);
-        Ok(())
-    }
-
-    fn create_sequence(
-        &mut self,
-        sequence: &ObjectName,
-        text: &[u8],
-        item: &Item,
-    ) -> Result<(), LoadError> {
-        self.define(sequence, text, item)
-    }
-
-    /// Keeps a trigger or event until the rows are in: it must not see them coming.
-    fn postpone(
-        &mut self,
-        table: Option<&ObjectName>,
-        creates: bool,
-        text: &[u8],
-        item: &Item,
-    ) -> Result<(), LoadError> {
-        let table = table.map(|table| self.resolve(table)).transpose()?;
-        let wanted = match &table {
-            Some(key) => self.wanted(key) && !self.leaves_out(&key.0)?,
-            None => self.ctx.options.tables.is_empty(),
-        };
-        let session = self.session()?;
-        if let Some(database) = &session.database {
-            if self.leaves_out(database)? {
-                return Ok(());
-            }
-            self.touch(database, Touch::Define)?;
-        }
-        if wanted {
-            let text = self.map_collations(text)?;
-            self.postponed.push(Postponed {
-                session,
-                text: text.into_owned(),
-                line: item.line,
-                offset: item.offset,
-                table,
-                creates,
-            });
-        }
-        Ok(())
-    }
-
     /// Whether `--tables` asks for this table.
     pub(super) fn wanted(&self, key: &TableKey) -> bool {
         self.ctx.options.tables.is_empty() || matches_any(&self.ctx.options.tables, &key.0, &key.1)
     }
 
     /// The statement with collations replaced that the caller has another name for.
-    fn map_collations<'t>(
+    pub(super) fn map_collations<'t>(
         &mut self,
         text: &'t [u8],
     ) -> Result<std::borrow::Cow<'t, [u8]>, LoadError> {

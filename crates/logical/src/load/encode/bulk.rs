@@ -1,7 +1,7 @@
 //! Rows as the array-bound packet of MariaDB (`COM_STMT_BULK_EXECUTE`).
 
 use refloat_sqltext::StrLit;
-use refloat_wire::{BulkPacket, BulkType};
+use refloat_wire::{BulkPacket, BulkType, Day};
 
 use super::{FlushError, ValueSink};
 use crate::load::table::{Column, ColumnClass};
@@ -13,14 +13,18 @@ const NOT_ASCII: &[&str] = &["ucs2", "utf16", "utf16le", "utf32", "swe7", "sjis"
 ///
 /// Text bound as bytes is stored as it is; text bound as text is first converted and counted, which costs a fifth of the
 /// server's time for such rows. So text goes as bytes where both are the same: when the column has the character set of the
-/// dump's text, or when all of the text is ASCII (`ascii`).
-pub fn bulk_type(column: &Column, charset: &str, ascii: bool) -> BulkType {
+/// dump's text, or when all of the text is ASCII (`ascii`). With `dates` a date goes as numbers, which the server need not read.
+pub fn bulk_type(column: &Column, charset: &str, ascii: bool, dates: bool) -> BulkType {
     match column.class {
+        ColumnClass::Date if dates => BulkType::Date,
+        ColumnClass::DateTime if dates => BulkType::DateTime,
         ColumnClass::Integer { unsigned: false } => BulkType::LongLong,
         ColumnClass::Integer { unsigned: true } => BulkType::LongLongUnsigned,
         ColumnClass::Bytes
         | ColumnClass::Bit
-        | ColumnClass::Temporal
+        | ColumnClass::Date
+        | ColumnClass::DateTime
+        | ColumnClass::Time
         | ColumnClass::Decimal
         | ColumnClass::Approximate
         | ColumnClass::Year => BulkType::Blob,
@@ -47,11 +51,20 @@ pub struct BulkSink<'a, T> {
     limit: usize,
     send: T,
     row_at: usize,
+    /// Dates go as numbers.
+    dates: bool,
 }
 
 impl<'a, T: BulkSend> BulkSink<'a, T> {
     /// A sink that sends packets of about `target` bytes and never more than `limit`.
-    pub fn new(packet: &'a mut BulkPacket, target: usize, limit: usize, send: T) -> Self {
+    /// With `dates` the packet's types for dates are those of numbers.
+    pub fn new(
+        packet: &'a mut BulkPacket,
+        target: usize,
+        limit: usize,
+        dates: bool,
+        send: T,
+    ) -> Self {
         let row_at = packet.mark();
         Self {
             packet,
@@ -59,6 +72,7 @@ impl<'a, T: BulkSend> BulkSink<'a, T> {
             limit,
             send,
             row_at,
+            dates,
         }
     }
 
@@ -136,9 +150,81 @@ impl<T: BulkSend> ValueSink for BulkSink<'_, T> {
         }
     }
 
+    #[inline]
+    fn date(&mut self, literal: &StrLit<'_>, with_time: bool) -> bool {
+        if !self.dates {
+            self.string(literal);
+            return true;
+        }
+        let Some(day) = literal.raw.get(..10).and_then(parse_day) else {
+            return false;
+        };
+        match (&literal.raw[10..], with_time) {
+            ([], false) => self.packet.put_date(day),
+            ([b' ', time @ ..], true) => {
+                let Some((time, micros)) = parse_time(time) else {
+                    return false;
+                };
+                self.packet.put_date_time(day, time, micros);
+            }
+            _ => return false,
+        }
+        true
+    }
+
     fn bytes(&mut self, bytes: &[u8]) {
         self.packet.put_bytes(bytes);
     }
+}
+
+/// Parses `YYYY-MM-DD`, a day that every server knows: others (zeros, 30 February) are judged by the server, by its mode.
+#[inline]
+fn parse_day(text: &[u8]) -> Option<Day> {
+    let text: &[u8; 10] = text.try_into().ok()?;
+    if (text[4], text[7]) != (b'-', b'-') {
+        return None;
+    }
+    let year = u16::from(two_digits(text, 0)?) * 100 + u16::from(two_digits(text, 2)?);
+    let (month, day) = (two_digits(text, 5)?, two_digits(text, 8)?);
+    let last = match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        4 | 6 | 9 | 11 => 30,
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => {
+            29
+        }
+        2 => 28,
+        _ => return None,
+    };
+    (year > 0 && (1..=last).contains(&day)).then_some(Day { year, month, day })
+}
+
+/// Parses `HH:MM:SS` with up to six decimals of a second.
+#[inline]
+fn parse_time(text: &[u8]) -> Option<([u8; 3], u32)> {
+    let (time, fraction) = text.split_at_checked(8)?;
+    if (time[2], time[5]) != (b':', b':') {
+        return None;
+    }
+    let time = [
+        two_digits(time, 0).filter(|hour| *hour < 24)?,
+        two_digits(time, 3).filter(|minute| *minute < 60)?,
+        two_digits(time, 6).filter(|second| *second < 60)?,
+    ];
+    let micros = match fraction {
+        [] => 0,
+        [b'.', digits @ ..] if (1..=6).contains(&digits.len()) => {
+            let value = u32::try_from(parse_digits(digits)?).ok()?;
+            value * 10_u32.pow(6 - digits.len() as u32)
+        }
+        _ => return None,
+    };
+    Some((time, micros))
+}
+
+#[inline]
+fn two_digits(text: &[u8], at: usize) -> Option<u8> {
+    let (tens, ones) = (text[at], text[at + 1]);
+    (tens.is_ascii_digit() && ones.is_ascii_digit()).then(|| (tens - b'0') * 10 + (ones - b'0'))
 }
 
 /// Parses `[-+]?digits` that fit a signed 64-bit integer.
@@ -186,6 +272,40 @@ fn parse_digits(digits: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_days_and_times_that_every_server_knows_go_as_numbers() {
+        let day = |year, month, day| Some(Day { year, month, day });
+        assert_eq!(parse_day(b"2024-02-29"), day(2024, 2, 29));
+        assert_eq!(parse_day(b"9999-12-31"), day(9999, 12, 31));
+        for other in [
+            "0000-00-00",
+            "2023-02-29",
+            "1900-02-29",
+            "2023-00-10",
+            "2023-13-01",
+            "2023-04-31",
+            "0000-01-01",
+            "2023/01/01",
+            "2023-1-001",
+            "20x3-01-01",
+        ] {
+            assert_eq!(parse_day(other.as_bytes()), None, "{other}");
+        }
+        assert_eq!(parse_time(b"23:59:59"), Some(([23, 59, 59], 0)));
+        assert_eq!(parse_time(b"00:00:00.5"), Some(([0, 0, 0], 500_000)));
+        assert_eq!(parse_time(b"01:02:03.000007"), Some(([1, 2, 3], 7)));
+        for other in [
+            "24:00:00",
+            "1:02:03",
+            "01:02:60",
+            "01:02:03.",
+            "01:02:03.1234567",
+            "01:02:03+01:00",
+        ] {
+            assert_eq!(parse_time(other.as_bytes()), None, "{other}");
+        }
+    }
 
     #[test]
     fn integers_at_their_limits() {

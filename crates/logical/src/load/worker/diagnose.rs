@@ -6,28 +6,40 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use refloat_sqltext::LexMode;
+use refloat_wire::RetryStatus;
 
-use super::{Attempt, Worker, Written};
+use super::{Patience, Worker};
 use crate::load::chunk::{Chunk, Piece};
 use crate::load::error::LoadError;
 use crate::load::options::WritePath;
-use crate::load::outcome::StatementFailure;
-use crate::load::rows::row_bounds;
+use crate::load::outcome::{StatementFailure, head};
+use crate::load::rows::halves;
+use crate::load::writer::{Attempt, Written};
 
-/// Bytes of a refused row that a failure quotes.
-const HEAD_MAX: usize = 120;
 /// Refused rows after which `--on-error continue` gives up.
 const FAILURES_MAX: u64 = 10_000;
 
-/// `text` in two runs of rows, each with its count; one run when it has fewer than two rows.
-pub(super) fn halves(text: &[u8], mode: LexMode) -> Vec<(Range<usize>, u64)> {
-    let rows = row_bounds(text, mode);
-    let (left, right) = rows.split_at(rows.len() / 2);
-    [left, right]
-        .into_iter()
-        .filter_map(|half| Some((half.first()?.start..half.last()?.end, half.len() as u64)))
-        .collect()
+/// Why a search for refused rows ended.
+enum Halt {
+    /// The server has rolled everything back, because two transactions met: from the beginning.
+    Again(refloat_wire::Error),
+    /// For good.
+    Fatal(LoadError),
+}
+
+impl From<LoadError> for Halt {
+    fn from(error: LoadError) -> Self {
+        Self::Fatal(error)
+    }
+}
+
+/// What a search has found so far; it counts once the rows beside it are committed.
+#[derive(Default)]
+struct Findings {
+    written: Written,
+    /// Failures, and how many rows they are.
+    failures: Vec<StatementFailure>,
+    refused: u64,
 }
 
 impl Worker {
@@ -47,47 +59,79 @@ impl Worker {
             // What was written cannot be taken back, so it cannot be tried again either.
             let piece = &chunk.pieces[0];
             let text = piece
-                .text(&mut self.buffer)
+                .text(&mut self.link.buffer)
                 .map(<[u8]>::to_vec)
                 .unwrap_or_default();
             return Err(LoadError::Statement {
-                file: self.ctx.source.clone(),
+                file: self.link.ctx.source.clone(),
                 failure: Box::new(failure(chunk, piece.offset, piece.line, &text, failed)),
             });
         }
-        let server = |error| {
-            LoadError::server(
-                format!("looking for the refused row of table {label}"),
-                error,
-            )
+        let mut patience = Patience::default();
+        let findings = loop {
+            match self.search_chunk(chunk) {
+                Ok(findings) => break findings,
+                Err(Halt::Again(error)) if patience.may_retry(&error) => {
+                    self.link.rollback(chunk)?;
+                    self.link.ctx.note_retry();
+                    patience.wait(&self.link.ctx);
+                }
+                Err(Halt::Again(error)) => {
+                    return Err(LoadError::server(
+                        format!("looking for the refused row of table {label}"),
+                        error,
+                    ));
+                }
+                Err(Halt::Fatal(error)) => return Err(error),
+            }
         };
-        self.conn.exec("START TRANSACTION").map_err(server)?;
-        let mut total = Written::default();
+        for failure in findings.failures {
+            self.link.ctx.note_failure(failure);
+        }
+        chunk.table.note_refused(findings.refused);
+        self.account(chunk, WritePath::Insert, findings.written, started);
+        Ok(())
+    }
+
+    /// Writes the chunk in one transaction, all but the rows that are refused.
+    fn search_chunk(&mut self, chunk: &Chunk) -> Result<Findings, Halt> {
+        let label = chunk.table.label();
+        let server =
+            |what: &str, error| LoadError::server(format!("{what} of table {label}"), error);
+        self.link
+            .conn
+            .exec("START TRANSACTION")
+            .map_err(|error| server("looking for the refused row", error))?;
+        let mut findings = Findings::default();
         for piece in &chunk.pieces {
-            let mut buffer = std::mem::take(&mut self.buffer);
+            let mut buffer = std::mem::take(&mut self.link.buffer);
             let found = match piece.text(&mut buffer) {
-                Ok(text) => match self.keep_empty_enums(chunk, piece, text) {
+                Ok(text) => match self.link.keep_empty_enums(chunk, piece, text) {
                     Ok(Some(written)) => {
-                        total.add(written);
+                        findings.written.add(written);
                         Ok(())
                     }
                     Ok(None) => {
-                        self.search(chunk, piece, text, 0..text.len(), piece.rows, &mut total)
+                        let all = 0..text.len();
+                        self.search(chunk, piece, text, all, piece.rows, &mut findings)
                     }
-                    Err(error) => Err(LoadError::server(
-                        format!("writing rows of table {label}"),
-                        error,
-                    )),
+                    Err(error) if matches!(error.retry(), RetryStatus::SameConnection) => {
+                        Err(Halt::Again(error))
+                    }
+                    Err(error) => Err(server("writing rows", error).into()),
                 },
-                Err(source) => Err(self.source_error(piece.offset, source)),
+                Err(source) => Err(self.source_error(piece.offset, source).into()),
             };
-            self.buffer = buffer;
+            self.link.buffer = buffer;
             found?;
         }
-        let server = |error| LoadError::server(format!("committing rows of table {label}"), error);
-        self.conn.exec("COMMIT").map_err(server)?;
-        self.account(chunk, WritePath::Insert, total, started);
-        Ok(())
+        match self.link.conn.exec("COMMIT") {
+            Ok(_) => Ok(findings),
+            Err(error) if matches!(error.retry(), RetryStatus::SameConnection) => {
+                Err(Halt::Again(error))
+            }
+            Err(error) => Err(server("committing rows", error).into()),
+        }
     }
 
     fn search(
@@ -97,15 +141,15 @@ impl Worker {
         whole: &[u8],
         range: Range<usize>,
         rows: u64,
-        total: &mut Written,
-    ) -> Result<(), LoadError> {
-        if self.ctx.cancel.is_cancelled() {
-            return Err(self.ctx.interrupted());
+        findings: &mut Findings,
+    ) -> Result<(), Halt> {
+        if self.link.ctx.cancel.is_cancelled() {
+            return Err(self.link.ctx.interrupted().into());
         }
         let text = &whole[range.clone()];
-        let failed = match self.insert_text(chunk, piece, text, rows) {
+        let failed = match self.link.insert_text(chunk, piece, text, rows) {
             Ok(written) => {
-                total.add(written);
+                findings.written.add(written);
                 return Ok(());
             }
             Err(Attempt::Wire(error))
@@ -116,21 +160,20 @@ impl Worker {
                 return Err(LoadError::server(
                     format!("writing rows of table {}", chunk.table.label()),
                     error,
-                ));
+                )
+                .into());
+            }
+            // A deadlock has taken back what this transaction wrote before; no row is to blame.
+            Err(Attempt::Wire(error)) if matches!(error.retry(), RetryStatus::SameConnection) => {
+                return Err(Halt::Again(error));
             }
             Err(failed) => failed,
         };
         let parts = halves(text, chunk.session.lex_mode());
         if parts.len() == 2 {
             for (part, count) in parts {
-                self.search(
-                    chunk,
-                    piece,
-                    whole,
-                    range.start + part.start..range.start + part.end,
-                    count,
-                    total,
-                )?;
+                let part = range.start + part.start..range.start + part.end;
+                self.search(chunk, piece, whole, part, count, findings)?;
             }
             return Ok(());
         }
@@ -143,15 +186,18 @@ impl Worker {
             text,
             &failed,
         );
-        if self.goes_on() && self.ctx.note_failure(found.clone()) < FAILURES_MAX {
-            chunk.table.note_refused(rows);
+        let known = self.link.ctx.failures() + findings.failures.len() as u64;
+        if self.goes_on() && known + 1 < FAILURES_MAX {
+            findings.failures.push(found);
+            findings.refused += rows;
             return Ok(());
         }
-        self.rollback(chunk)?;
+        self.link.rollback(chunk)?;
         Err(LoadError::Statement {
-            file: self.ctx.source.clone(),
+            file: self.link.ctx.source.clone(),
             failure: Box::new(found),
-        })
+        }
+        .into())
     }
 }
 
@@ -179,45 +225,5 @@ fn failure(
         code,
         message,
         table: Some(chunk.table.label()),
-    }
-}
-
-/// The first bytes of `text` as something that can be shown.
-pub fn head(text: &[u8]) -> String {
-    let cut = &text[..text.len().min(HEAD_MAX)];
-    let mut shown: String = String::from_utf8_lossy(cut)
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    if text.len() > HEAD_MAX {
-        shown.push('…');
-    }
-    shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn halving_keeps_every_row_whole() {
-        let text = b"(1,'a),(b'),(2,'c'),(3,NULL)";
-        let parts = halves(text, LexMode::default());
-        let texts: Vec<&[u8]> = parts
-            .iter()
-            .map(|(range, _)| &text[range.clone()])
-            .collect();
-        assert_eq!(
-            texts,
-            [b"(1,'a),(b')".as_slice(), b"(2,'c'),(3,NULL)".as_slice()]
-        );
-        assert_eq!(parts.iter().map(|(_, rows)| rows).sum::<u64>(), 3);
-        assert_eq!(halves(b"(1)", LexMode::default()).len(), 1);
-    }
-
-    #[test]
-    fn heads_are_short_and_printable() {
-        assert_eq!(head(b"a\nb"), "a b");
-        assert_eq!(head(&[b'x'; 500]).chars().count(), HEAD_MAX + 1);
     }
 }

@@ -22,13 +22,16 @@ EXAMPLES:
       refloat load shop.sql --to mysql://root@db1/ --tables 'shop.orders,shop.items,shop.log_*'
 
   Straight from another server, with no file between:
-      mariadb-dump --single-transaction -h old shop | refloat load - --to mysql://root@db1/ --database shop
+      mariadb-dump --single-transaction -h old shop |
+          refloat load - --to mysql://root@db1/ --database shop
 
   A new, empty server that can be thrown away if the power fails:
-      refloat load shop.sql.gz --to 'mysql://root@localhost/?socket=/run/mysqld/mysqld.sock' --durability disposable
+      refloat load shop.sql.gz --to 'mysql://root@localhost/?socket=/run/mysqld/mysqld.sock' \\
+          --durability disposable
 
   A MySQL 8 dump into MariaDB:
-      refloat load shop.sql --to mariadb://root@db1/ --map-collation utf8mb4_0900_ai_ci=utf8mb4_general_ci
+      refloat load shop.sql --to mariadb://root@db1/ \\
+          --map-collation utf8mb4_0900_ai_ci=utf8mb4_general_ci
 
   For a script: events as JSON lines, the outcome as the last one:
       refloat load shop.sql --to mysql://root@db1/ --json | tail -n 1 | jq .outcome
@@ -138,6 +141,13 @@ pub struct HowArgs {
     /// Without it the size is found while loading, and the summary says what was found.
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub chunk_rows: Option<u64>,
+
+    /// Writers into one table at the same time
+    ///
+    /// Without it MySQL gets as many as there are threads; MariaDB gets one for every four processors, because its writers into
+    /// the same table cost each other nearly as much as they bring.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub table_threads: Option<u16>,
 
     /// Bytes of dump text in one transaction, as in 16M
     ///

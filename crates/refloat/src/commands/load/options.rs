@@ -62,6 +62,7 @@ fn how(options: &mut LoadOptions, args: &args::HowArgs) {
         args::ForeignKeys::Checked => load::ForeignKeyMode::Checked,
     };
     options.chunk_rows = args.chunk_rows;
+    options.table_threads = args.table_threads.map(usize::from);
     options.chunk_bytes = args.chunk_bytes.map(saturating);
     if let Some(memory) = args.max_memory {
         options.max_memory = saturating(memory);

@@ -5,16 +5,14 @@
 //! session would, and kept only if the server gives exactly one warning for each such value and none for anything else.
 
 use refloat_sqltext::{InsertVerb, RowVisitor, StrLit, visit_rows};
-use refloat_wire::Error;
+use refloat_wire::{Error, RetryStatus};
 
-use super::{Worker, Written};
+use super::{Link, WARNINGS_MAX, Written};
 use crate::load::chunk::{Chunk, Piece};
 use crate::load::table::Layout;
 
 /// `WARN_DATA_TRUNCATED`: what the server says about the value.
 const DATA_TRUNCATED: u16 = 1265;
-/// Warnings that a session can keep; pieces with more such values are searched row by row.
-const WARNINGS_MAX: u64 = 65_535;
 
 /// Counts empty strings at the places of `ENUM` columns.
 struct Empties<'a> {
@@ -93,10 +91,10 @@ fn empty_enums(chunk: &Chunk, layout: &Layout, text: &[u8]) -> u64 {
     }
 }
 
-impl Worker {
+impl Link {
     /// Writes a refused piece under the dump's own mode when index 0 of an `ENUM` is all that speaks against it; `None` when it
     /// is not, and nothing of the piece is written then.
-    pub(super) fn keep_empty_enums(
+    pub fn keep_empty_enums(
         &mut self,
         chunk: &Chunk,
         piece: &Piece,
@@ -136,6 +134,10 @@ impl Worker {
                     rows: piece.rows,
                     ignored: 0,
                 })
+            }
+            // A deadlock has taken the savepoint back too.
+            Err(error) if matches!(error.retry(), RetryStatus::SameConnection) => {
+                return Err(error);
             }
             Err(error) if error.server_code().is_some() && !error.is_lost_connection() => None,
             Err(error) => return Err(error),

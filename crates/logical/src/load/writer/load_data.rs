@@ -9,7 +9,8 @@ use std::time::Instant;
 use refloat_sqltext::{InsertVerb, VisitError, quote_ident, visit_rows};
 use refloat_wire::{Connection, Vendor};
 
-use super::{Attempt, Worker, Written};
+use super::text::TextWriter;
+use super::{Attempt, ChunkWriter, Link, Written};
 use crate::load::chunk::Chunk;
 use crate::load::encode::tsv::{TsvSend, TsvSink};
 use crate::load::encode::{Encoder, FlushError, Stop};
@@ -70,40 +71,43 @@ fn statement_text(
     (text, !conversions.is_empty())
 }
 
-impl Worker {
-    /// Writes a chunk by one `LOAD DATA`; rows that it has no form for follow as the dump's own text.
-    pub(super) fn write_load_data(&mut self, chunk: &Chunk) -> Result<Written, Attempt> {
+/// Writes a chunk by one `LOAD DATA`; rows that it has no form for follow as the dump's own text.
+#[derive(Default)]
+pub struct LoadDataWriter;
+
+impl ChunkWriter for LoadDataWriter {
+    fn write(&mut self, link: &mut Link, chunk: &Chunk) -> Result<Written, Attempt> {
         let layout = chunk.table.layout();
         let targets = layout
             .as_ref()
             .and_then(|layout| layout.targets(chunk.header.columns.as_deref()));
         let (Some(layout), Some(targets)) = (layout, targets) else {
-            return self.write_text(chunk);
+            return TextWriter.write(link, chunk);
         };
         let unknown = chunk.header.verb != InsertVerb::Insert
             || targets.iter().any(|&index| layout.columns[index].generated);
         if unknown || targets.is_empty() {
-            return self.write_text(chunk);
+            return TextWriter.write(link, chunk);
         }
         let (statement, converts) =
             statement_text(&chunk.table, &layout, &targets, chunk.session.charset());
         // With a SET clause MariaDB 10.11 takes an AUTO_INCREMENT value of 0 for one to be generated, whatever the sql_mode.
         if converts
-            && self.conn.server().vendor == Vendor::MariaDb
+            && link.conn.server().vendor == Vendor::MariaDb
             && layout.columns.iter().any(|column| column.auto_increment)
         {
-            return self.write_text(chunk);
+            return TextWriter.write(link, chunk);
         }
-        self.conn.load_begin(statement)?;
-        let mut sender = Sender(&mut self.conn);
+        link.conn.load_begin(statement)?;
+        let mut sender = Sender(&mut link.conn);
         let mode = chunk.session.lex_mode();
         let mut sent = 0;
         let mut unfit = Vec::new();
-        self.text.clear();
+        link.text.clear();
         for (index, piece) in chunk.pieces.iter().enumerate() {
             // The statement has begun: its connection ends with an error here, and the server takes everything back.
-            let text = Self::read_piece(piece, &mut self.buffer)?;
-            let mut sink = TsvSink::new(&mut self.text, SEND_TARGET, text, mode, &mut sender);
+            let text = Link::read_piece(piece, &mut link.buffer)?;
+            let mut sink = TsvSink::new(&mut link.text, SEND_TARGET, text, mode, &mut sender);
             let mut encoder = Encoder::new(
                 &layout.columns,
                 &targets,
@@ -116,7 +120,7 @@ impl Worker {
             match result {
                 Ok(_) => {}
                 Err(VisitError::Visitor {
-                    error: Stop::Unfit(at),
+                    error: Stop::Unfit(at) | Stop::Spelled(at),
                     ..
                 }) => {
                     sink.forget_row();
@@ -144,12 +148,12 @@ impl Worker {
                 }
             }
         }
-        if !self.text.is_empty() {
-            self.conn.load_write(&self.text)?;
+        if !link.text.is_empty() {
+            link.conn.load_write(&link.text)?;
         }
         let waiting = Instant::now();
-        let ok = self.conn.load_finish()?;
-        self.ctx.note_server_wait(waiting);
+        let ok = link.conn.load_finish()?;
+        link.ctx.note_server_wait(waiting);
         let count = |name| ok.info_count(name).unwrap_or(u64::MAX);
         let (records, deleted, skipped, warnings) = (
             count("Records"),
@@ -169,7 +173,7 @@ impl Worker {
         };
         for (index, at, left) in unfit {
             chunk.table.note_encode_failure();
-            total.add(self.insert_rest(chunk, &chunk.pieces[index], at, left)?);
+            total.add(link.insert_rest(chunk, &chunk.pieces[index], at, left)?);
         }
         Ok(total)
     }

@@ -5,25 +5,28 @@ use std::time::Instant;
 use refloat_sqltext::InsertVerb;
 use refloat_wire::{OkInfo, Vendor};
 
-use super::{Attempt, Worker, Written};
+use super::{Attempt, ChunkWriter, Link, WARNINGS_MAX, Written};
 use crate::load::chunk::{Chunk, Piece};
 use crate::load::outcome::LoadWarning;
 
 /// `ER_WARNING_NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN`: the server computes the column and leaves the dump's value out.
 const GENERATED_VALUE_IGNORED: u16 = 1906;
-/// Warnings that a session can keep and a statement can count.
-const WARNINGS_MAX: u64 = 65_535;
 
-impl Worker {
-    /// Sends every piece as a statement.
-    pub(super) fn write_text(&mut self, chunk: &Chunk) -> Result<Written, Attempt> {
+/// Sends every piece as a statement.
+#[derive(Default)]
+pub struct TextWriter;
+
+impl ChunkWriter for TextWriter {
+    fn write(&mut self, link: &mut Link, chunk: &Chunk) -> Result<Written, Attempt> {
         let mut total = Written::default();
         for piece in &chunk.pieces {
-            total.add(self.insert_rest(chunk, piece, 0, piece.rows)?);
+            total.add(link.insert_rest(chunk, piece, 0, piece.rows)?);
         }
         Ok(total)
     }
+}
 
+impl Link {
     /// Sends the rows of a piece from byte `at` on.
     pub(super) fn insert_rest(
         &mut self,
@@ -40,7 +43,7 @@ impl Worker {
     }
 
     /// Sends `rows` (tuples of `piece`) as one statement.
-    pub(super) fn insert_text(
+    pub fn insert_text(
         &mut self,
         chunk: &Chunk,
         piece: &Piece,
@@ -155,7 +158,7 @@ impl Worker {
         rows: &[u8],
     ) -> Result<Written, Attempt> {
         let mut total = Written::default();
-        let halves = super::diagnose::halves(rows, chunk.session.lex_mode());
+        let halves = crate::load::rows::halves(rows, chunk.session.lex_mode());
         if halves.len() < 2 {
             return Err(Attempt::RowTooLarge {
                 offset: piece.offset,

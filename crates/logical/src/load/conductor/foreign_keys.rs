@@ -6,13 +6,13 @@ use refloat_run::progress::{Phase, TableState};
 use refloat_sqltext::ddl::{Element, ForeignKey, parse_create_table};
 use refloat_sqltext::{LexMode, quote_ident};
 
-use super::conductor::Conductor;
-use super::error::LoadError;
-use super::options::ForeignKeyMode;
-use super::outcome::OrphanRows;
-use super::queue::{TASKS, Task};
-use super::table::Table;
-use super::worker::Worker;
+use super::Conductor;
+use crate::load::error::LoadError;
+use crate::load::link::Link;
+use crate::load::options::ForeignKeyMode;
+use crate::load::outcome::OrphanRows;
+use crate::load::queue::{TASKS, Task};
+use crate::load::table::Table;
 
 /// Orphan rows shown for each foreign key.
 const EXAMPLES: usize = 5;
@@ -39,8 +39,8 @@ impl Conductor<'_> {
                     continue;
                 };
                 let (table, found) = (Arc::clone(&table), Arc::clone(&found));
-                let job = Box::new(move |worker: &mut Worker| {
-                    if let Some(orphans) = orphans(worker, &table, &key)? {
+                let job = Box::new(move |link: &mut Link| {
+                    if let Some(orphans) = orphans(link, &table, &key)? {
                         found
                             .lock()
                             .unwrap_or_else(PoisonError::into_inner)
@@ -65,7 +65,7 @@ impl Conductor<'_> {
 
 /// Counts the rows of `table` whose key names no parent.
 fn orphans(
-    worker: &mut Worker,
+    link: &mut Link,
     table: &Table,
     key: &ForeignKey,
 ) -> Result<Option<OrphanRows>, LoadError> {
@@ -102,7 +102,7 @@ fn orphans(
         set.join(" AND "),
         pairs.join(" AND ")
     );
-    let _shown = worker
+    let _shown = link
         .ctx
         .progress
         .table(&table.label(), TableState::ForeignKeys);
@@ -115,7 +115,7 @@ fn orphans(
             error,
         )
     };
-    let rows = worker
+    let rows = link
         .conn
         .query_value(format!("SELECT COUNT(*) {from}"))
         .map_err(failed)?;
@@ -129,7 +129,7 @@ fn orphans(
             error,
         )
     };
-    let result = worker
+    let result = link
         .conn
         .query(format!(
             "SELECT DISTINCT {} {from} LIMIT {EXAMPLES}",

@@ -3,19 +3,19 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use refloat_run::progress::{Phase, TableState};
-use refloat_wire::Vendor;
+use refloat_wire::{Connection, Vendor};
 
-use super::conductor::{Conductor, SHOW_TIME_ZONE};
-use super::definition::fingerprint;
-use super::error::LoadError;
-use super::outcome::{Bounded, Proof, ProofDifference};
-use super::queue::{TASKS, Task};
-use super::table::Table;
-use super::worker::Worker;
+use super::{Conductor, SHOW_TIME_ZONE};
+use crate::load::definition::fingerprint;
+use crate::load::error::LoadError;
+use crate::load::link::Link;
+use crate::load::outcome::{Bounded, Proof, ProofDifference};
+use crate::load::queue::{TASKS, Task};
+use crate::load::table::Table;
 
 impl Conductor<'_> {
     /// Counts rows and compares definitions, in parallel over the tables.
-    pub(super) fn prove(&mut self) -> Result<Proof, LoadError> {
+    pub(in crate::load) fn prove(&mut self) -> Result<Proof, LoadError> {
         self.ctx.phases.enter(Phase::Proof);
         let found: Arc<Mutex<Proof>> = Arc::default();
         for entry in self.entries.iter().filter(|entry| !entry.dropped) {
@@ -24,10 +24,12 @@ impl Conductor<'_> {
                 entry.definition,
                 Arc::clone(&found),
             );
-            let job = Box::new(move |worker: &mut Worker| {
-                let part = check(worker, &table, definition)?;
+            let job = Box::new(move |link: &mut Link| {
+                let part = check(link, &table, definition)?;
                 let mut proof = found.lock().unwrap_or_else(PoisonError::into_inner);
-                proof.tables_counted += 1;
+                let countable = u64::from(!table.is_uncounted());
+                proof.tables_counted += countable;
+                proof.tables_not_counted += 1 - countable;
                 proof.definitions_compared += u64::from(definition.is_some());
                 for difference in part {
                     proof.differences.push(difference);
@@ -47,33 +49,57 @@ impl Conductor<'_> {
         let early: Bounded<ProofDifference> = self.ctx.tally().differences;
         proof.differences.total += early.total;
         proof.differences.first.extend(early.first);
-        proof.differences.first.truncate(super::outcome::LIST_MAX);
+        proof
+            .differences
+            .first
+            .truncate(crate::load::outcome::LIST_MAX);
         Ok(proof)
+    }
+}
+
+/// Rows of a table; those that are history already as well, when the rows of the dump are not all current ones.
+pub(super) fn count_rows(conn: &mut Connection, table: &Table) -> Result<u64, LoadError> {
+    let count = conn
+        .query_value(format!("SELECT COUNT(*) FROM {}", table.quoted()))
+        .map_err(|error| {
+            LoadError::server(
+                format!("counting the rows of table {}", table.label()),
+                error,
+            )
+        })?;
+    let count = count.and_then(|count| count.parse().ok()).unwrap_or(0);
+    if table.counts(count) || conn.server().vendor != Vendor::MariaDb {
+        return Ok(count);
+    }
+    // A dump with history brings rows that were over before it was taken; only system-versioned tables take the question.
+    let all = conn.query_value(format!(
+        "SELECT COUNT(*) FROM {} FOR SYSTEM_TIME ALL",
+        table.quoted()
+    ));
+    let all = all.ok().flatten().and_then(|all| all.parse().ok());
+    Ok(all.unwrap_or(count))
+}
+
+/// The difference of a table whose rows are not those that were sent.
+pub(super) fn wrong_count(table: &Table, count: u64) -> ProofDifference {
+    ProofDifference {
+        about: format!("table {}", table.label()),
+        expected: format!("{} rows", table.expected()),
+        found: format!("{count} rows"),
     }
 }
 
 /// Counts one table and compares its definition.
 fn check(
-    worker: &mut Worker,
+    link: &mut Link,
     table: &Table,
     definition: Option<u128>,
 ) -> Result<Vec<ProofDifference>, LoadError> {
-    let _shown = worker
+    let _shown = link
         .ctx
         .progress
         .table(&table.label(), TableState::Checking);
-    let failed = |error| {
-        LoadError::server(
-            format!("counting the rows of table {}", table.label()),
-            error,
-        )
-    };
-    let count = worker
-        .conn
-        .query_value(format!("SELECT COUNT(*) FROM {}", table.quoted()))
-        .map_err(failed)?;
-    let mut count: u64 = count.and_then(|count| count.parse().ok()).unwrap_or(0);
-    let expected = table.rows_before + table.rows();
+    let count = count_rows(&mut link.conn, table)?;
     let mut differences = Vec::new();
     if table.unaccounted() > 0 {
         differences.push(ProofDifference {
@@ -82,24 +108,8 @@ fn check(
             found: format!("{} rows that are neither", table.unaccounted()),
         });
     }
-    if count != expected && worker.conn.server().vendor == Vendor::MariaDb {
-        // A dump with history brings rows that were over before it was taken; only system-versioned tables take the question.
-        let all = worker.conn.query_value(format!(
-            "SELECT COUNT(*) FROM {} FOR SYSTEM_TIME ALL",
-            table.quoted()
-        ));
-        count = all
-            .ok()
-            .flatten()
-            .and_then(|all| all.parse().ok())
-            .unwrap_or(count);
-    }
-    if count != expected && !table.is_uncounted() && !(table.is_replaced() && count <= expected) {
-        differences.push(ProofDifference {
-            about: format!("table {}", table.label()),
-            expected: format!("{expected} rows"),
-            found: format!("{count} rows"),
-        });
+    if !table.counts(count) {
+        differences.push(wrong_count(table, count));
     }
     if let Some(definition) = definition {
         let failed = |error| {
@@ -108,9 +118,9 @@ fn check(
                 error,
             )
         };
-        worker.leave_session();
-        worker.conn.exec(SHOW_TIME_ZONE).map_err(failed)?;
-        let result = worker
+        link.leave_session();
+        link.conn.exec(SHOW_TIME_ZONE).map_err(failed)?;
+        let result = link
             .conn
             .query(format!("SHOW CREATE TABLE {}", table.quoted()))
             .map_err(failed)?;

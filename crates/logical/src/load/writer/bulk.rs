@@ -9,7 +9,8 @@ use std::time::Instant;
 use refloat_sqltext::{InsertHeader, InsertVerb, VisitError, quote_ident, visit_rows};
 use refloat_wire::{BulkPacket, BulkType, Connection, Error, Statement};
 
-use super::{Attempt, Worker, Written};
+use super::text::TextWriter;
+use super::{Attempt, ChunkWriter, Link, Written};
 use crate::load::chunk::{Chunk, Piece};
 use crate::load::context::Context;
 use crate::load::encode::bulk::{BulkSend, BulkSink, bulk_type};
@@ -22,16 +23,53 @@ pub const PACKET_TARGET: usize = 4 << 20;
 const PACKET_SLACK: usize = 1024;
 
 /// The statement that a worker has prepared, and what its parameters are.
-pub(super) struct Prepared {
+struct Prepared {
+    /// State of the link's session that it was prepared in.
+    generation: u64,
     /// The columns that it was prepared for: another table, or the same one after the dump changed it, has others.
     layout: Arc<Layout>,
     header: Vec<u8>,
     statement: Statement,
     targets: Vec<usize>,
-    /// Types of the parameters for any text, and for text that is all ASCII.
-    types: [Vec<BulkType>; 2],
-    /// Which of the two the packet has.
+    /// Types of the parameters, by [`Form::index`].
+    types: [Vec<BulkType>; 4],
+    /// Which of them the packet has.
+    form: Form,
+}
+
+/// What is known of the values of a packet, and decides the types that they are bound with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Form {
+    /// All text is ASCII.
     ascii: bool,
+    /// Dates go as numbers.
+    dates: bool,
+}
+
+impl Form {
+    /// All forms, in the order of their indexes.
+    const ALL: [Self; 4] = [
+        Self {
+            ascii: false,
+            dates: false,
+        },
+        Self {
+            ascii: true,
+            dates: false,
+        },
+        Self {
+            ascii: false,
+            dates: true,
+        },
+        Self {
+            ascii: true,
+            dates: true,
+        },
+    ];
+
+    fn index(self) -> usize {
+        usize::from(self.ascii) + 2 * usize::from(self.dates)
+    }
 }
 
 /// Sends packets and reads their answers one packet late.
@@ -104,22 +142,28 @@ fn statement_text(
     )
 }
 
-impl Worker {
-    /// Writes a chunk as array-bound packets; rows that cannot be bound go as the dump's own text.
-    pub(super) fn write_bulk(&mut self, chunk: &Chunk) -> Result<Written, Attempt> {
+/// Writes a chunk as array-bound packets; rows that cannot be bound go as the dump's own text.
+#[derive(Default)]
+pub struct BulkWriter {
+    prepared: Option<Prepared>,
+    packet: Option<BulkPacket>,
+}
+
+impl ChunkWriter for BulkWriter {
+    fn write(&mut self, link: &mut Link, chunk: &Chunk) -> Result<Written, Attempt> {
         let Some(layout) = chunk.table.layout() else {
-            return self.write_text(chunk);
+            return TextWriter.write(link, chunk);
         };
-        if !self.prepare_bulk(chunk, &layout)? {
-            return self.write_text(chunk);
+        if !self.prepare(link, chunk, &layout)? {
+            return TextWriter.write(link, chunk);
         }
         let mut total = Written::default();
         let mut rest = chunk.pieces.as_slice();
         while !rest.is_empty() {
-            let (done, stopped) = self.bind(chunk, rest, &layout, &mut total)?;
+            let (done, stopped) = self.bind(link, chunk, rest, &layout, &mut total)?;
             if let Some((at, left)) = stopped {
                 chunk.table.note_encode_failure();
-                total.add(self.insert_rest(chunk, &rest[done], at, left)?);
+                total.add(link.insert_rest(chunk, &rest[done], at, left)?);
                 rest = &rest[done + 1..];
             } else {
                 break;
@@ -127,14 +171,21 @@ impl Worker {
         }
         Ok(total)
     }
+}
 
+impl BulkWriter {
     /// Prepares the chunk's statement unless it still is; `false` when the columns are not known.
-    fn prepare_bulk(&mut self, chunk: &Chunk, layout: &Arc<Layout>) -> Result<bool, Error> {
-        if self
-            .prepared
-            .as_ref()
-            .is_some_and(|one| Arc::ptr_eq(&one.layout, layout) && one.header == chunk.header.text)
-        {
+    fn prepare(
+        &mut self,
+        link: &mut Link,
+        chunk: &Chunk,
+        layout: &Arc<Layout>,
+    ) -> Result<bool, Error> {
+        if self.prepared.as_ref().is_some_and(|one| {
+            one.generation == link.generation()
+                && Arc::ptr_eq(&one.layout, layout)
+                && one.header == chunk.header.text
+        }) {
             return Ok(true);
         }
         let Some(targets) = layout.targets(chunk.header.columns.as_deref()) else {
@@ -144,31 +195,34 @@ impl Worker {
             return Ok(false);
         }
         if let Some(old) = self.prepared.take() {
-            self.conn.close_statement(&old.statement)?;
+            link.conn.close_statement(&old.statement)?;
         }
-        let statement = self.conn.prepare(statement_text(
+        let statement = link.conn.prepare(statement_text(
             &chunk.table,
             &chunk.header,
             layout,
             &targets,
         ))?;
-        let types = [false, true].map(|ascii| {
+        let types = Form::ALL.map(|form| {
+            let charset = chunk.session.charset();
             let of =
-                |&index: &usize| bulk_type(&layout.columns[index], chunk.session.charset(), ascii);
+                |&index: &usize| bulk_type(&layout.columns[index], charset, form.ascii, form.dates);
             targets.iter().map(of).collect::<Vec<_>>()
         });
+        let form = Form::default();
         match &mut self.packet {
-            Some(packet) => packet.begin(&statement, &types[0]),
-            None => self.packet = Some(BulkPacket::new(&statement, &types[0])),
+            Some(packet) => packet.begin(&statement, &types[form.index()]),
+            None => self.packet = Some(BulkPacket::new(&statement, &types[form.index()])),
         }
         let header = chunk.header.text.clone();
         self.prepared = Some(Prepared {
+            generation: link.generation(),
             layout: Arc::clone(layout),
             header,
             statement,
             targets,
             types,
-            ascii: false,
+            form,
         });
         Ok(true)
     }
@@ -177,20 +231,21 @@ impl Worker {
     /// number of rows that are left there.
     fn bind(
         &mut self,
+        link: &mut Link,
         chunk: &Chunk,
         pieces: &[Piece],
         layout: &Layout,
         total: &mut Written,
     ) -> Result<(usize, Option<(usize, u64)>), Attempt> {
-        let limit = self.conn.max_allowed_packet().saturating_sub(PACKET_SLACK);
+        let limit = link.conn.max_allowed_packet().saturating_sub(PACKET_SLACK);
         let (Some(prepared), Some(packet)) = (&mut self.prepared, &mut self.packet) else {
             return Ok((0, Some((0, pieces[0].rows))));
         };
         packet.clear();
         let mode = chunk.session.lex_mode();
         let mut sender = Sender {
-            conn: &mut self.conn,
-            ctx: &self.ctx,
+            conn: &mut link.conn,
+            ctx: &link.ctx,
             table: &chunk.table,
             verb: chunk.header.verb,
             outstanding: None,
@@ -198,18 +253,31 @@ impl Worker {
         };
         let mut stopped = None;
         let mut done = 0;
-        for (index, piece) in pieces.iter().enumerate() {
+        let mut index = 0;
+        let (mut from, mut bound) = (0, 0);
+        while let Some(piece) = pieces.get(index) {
             done = index;
-            let text = Self::read_piece(piece, &mut self.buffer)?;
-            let ascii = text.is_ascii();
-            if ascii != prepared.ascii && prepared.types[0] != prepared.types[1] {
-                if packet.rows() > 0 {
-                    sender.send_packet(packet)?;
+            let text = &Link::read_piece(piece, &mut link.buffer)?[from..];
+            let form = Form {
+                ascii: text.is_ascii(),
+                dates: !chunk.table.has_spelled_dates(),
+            };
+            if form != prepared.form {
+                if prepared.types[form.index()] != prepared.types[prepared.form.index()] {
+                    if packet.rows() > 0 {
+                        sender.send_packet(packet)?;
+                    }
+                    packet.begin(&prepared.statement, &prepared.types[form.index()]);
                 }
-                packet.begin(&prepared.statement, &prepared.types[usize::from(ascii)]);
-                prepared.ascii = ascii;
+                prepared.form = form;
             }
-            let mut sink = BulkSink::new(packet, PACKET_TARGET.min(limit), limit, &mut sender);
+            let mut sink = BulkSink::new(
+                packet,
+                PACKET_TARGET.min(limit),
+                limit,
+                form.dates,
+                &mut sender,
+            );
             let mut encoder = Encoder::new(
                 &layout.columns,
                 &prepared.targets,
@@ -225,8 +293,19 @@ impl Worker {
                     ..
                 }) => {
                     sink.forget_row();
-                    stopped = Some((at, piece.rows - rows));
+                    stopped = Some((from + at, piece.rows - bound - rows));
                     break;
+                }
+                Err(VisitError::Visitor {
+                    error: Stop::Spelled(at),
+                    ..
+                }) => {
+                    // From this row on, dates go as text.
+                    sink.forget_row();
+                    chunk.table.note_spelled_dates();
+                    from += at;
+                    bound += rows;
+                    continue;
                 }
                 Err(VisitError::Visitor {
                     error: Stop::Flush(FlushError::Wire(error)),
@@ -251,6 +330,7 @@ impl Worker {
                     ));
                 }
             }
+            (index, from, bound) = (index + 1, 0, 0);
         }
         if packet.rows() > 0 {
             sender.send_packet(packet)?;

@@ -1,0 +1,269 @@
+//! Databases, tables, views, routines, triggers, events: creating and dropping them.
+
+use std::sync::Arc;
+
+use refloat_sqltext::{Item, ObjectName};
+
+use super::registry::{TableKey, Touch};
+use super::{Conductor, Postponed};
+use crate::load::error::{LoadError, Refusal};
+use crate::load::options::ExistingPolicy;
+use crate::load::outcome::head;
+
+impl Conductor<'_> {
+    pub(super) fn create_database(
+        &mut self,
+        database: &[u8],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let name = String::from_utf8_lossy(database).into_owned();
+        self.refuse_other_database(&name, item)?;
+        if self.leaves_out(&name)? {
+            return Ok(());
+        }
+        self.touch(&name, Touch::Define)?;
+        let text = self.map_collations(text)?;
+        self.execute(&text, item, None).map(drop)
+    }
+
+    pub(super) fn drop_database(
+        &mut self,
+        database: &[u8],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let name = String::from_utf8_lossy(database).into_owned();
+        self.refuse_other_database(&name, item)?;
+        if self.leaves_out(&name)? {
+            return Ok(());
+        }
+        self.touch(&name, Touch::Define)?;
+        if self.ctx.options.existing == ExistingPolicy::Append {
+            self.skipped
+                .push(format!("line {}: {}", item.line, head(text)));
+            return Ok(());
+        }
+        self.settle()?;
+        self.databases.remove(&name);
+        self.session = None;
+        self.execute(text, item, None).map(drop)
+    }
+
+    pub(super) fn create_table(
+        &mut self,
+        table: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let key = self.resolve(table)?;
+        if !self.wanted(&key) || self.leaves_out(&key.0)? {
+            return Ok(());
+        }
+        self.finish_current()?;
+        self.touch(&key.0, Touch::Define)?;
+        if self.existed(&key) {
+            match self.ctx.options.existing {
+                ExistingPolicy::Append => return self.check_same_definition(&key, text, item),
+                ExistingPolicy::Replace if !Self::is_system(&key.0) => self.drop_existing(&key)?,
+                _ => {}
+            }
+        }
+        let text = self.map_collations(text)?;
+        let again = self.known(&key).is_some();
+        if self.execute(&text, item, Some(&key))?.is_none() || Self::is_system(&key.0) || again {
+            // With IF NOT EXISTS a table of this name stays what it is.
+            return Ok(());
+        }
+        let index = self.register(key, true, 0);
+        let shown = Arc::clone(&self.entries[index].table);
+        let (create, print) = self.show_create(&shown)?;
+        let mode = self.session()?.lex_mode();
+        let entry = &mut self.entries[index];
+        entry.definition = Some(print);
+        entry.engine = super::registry::engine_of(&create);
+        if let Some(difference) =
+            crate::load::definition::difference(&shown.label(), &text, mode, &create)
+        {
+            self.ctx.differ(difference);
+        }
+        Ok(())
+    }
+
+    /// With `--append` the dump's definition is not run, but it must be the one that is there.
+    fn check_same_definition(
+        &mut self,
+        key: &TableKey,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let mode = self.session()?.lex_mode();
+        let probe =
+            crate::load::table::Table::new(usize::MAX, key.0.clone(), key.1.clone(), false, 0);
+        let (create, _) = self.show_create(&probe)?;
+        match crate::load::definition::difference(&probe.label(), text, mode, &create) {
+            None => {
+                self.skipped.push(format!("line {}: CREATE TABLE {}.{}, which is there with the same definition", item.line, key.0, key.1));
+                Ok(())
+            }
+            Some(difference) => Err(LoadError::Refused(vec![Refusal {
+                reason: format!(
+                    "{} is there with another definition: the dump has {}, the server {}",
+                    difference.about, difference.expected, difference.found
+                ),
+                hint: "Rows can only be added to a table of the same definition; use --replace, or another --database.".to_owned(),
+            }])),
+        }
+    }
+
+    fn drop_existing(&mut self, key: &TableKey) -> Result<(), LoadError> {
+        let quoted = format!(
+            "{}.{}",
+            refloat_sqltext::quote_ident(&key.0),
+            refloat_sqltext::quote_ident(&key.1)
+        );
+        let server =
+            |error| LoadError::server(format!("dropping table {}.{}", key.0, key.1), error);
+        self.control
+            .exec(format!("DROP TABLE IF EXISTS {quoted}"))
+            .map_err(server)?;
+        self.touched = true;
+        self.forget(key);
+        Ok(())
+    }
+
+    pub(super) fn drop_tables(
+        &mut self,
+        tables: &[ObjectName],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        self.finish_current()?;
+        let mut skip = false;
+        let mut keys = Vec::new();
+        for table in tables {
+            let key = self.resolve(table)?;
+            skip |= !self.wanted(&key) || self.leaves_out(&key.0)?;
+            if skip {
+                continue;
+            }
+            self.touch(&key.0, Touch::Define)?;
+            if self.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append {
+                self.skipped
+                    .push(format!("line {}: {}", item.line, head(text)));
+                return Ok(());
+            }
+            if let Some(index) = self.known(&key) {
+                self.queue.wait_key(index)?;
+            }
+            keys.push(key);
+        }
+        if skip {
+            return Ok(());
+        }
+        if self.execute(text, item, keys.first())?.is_some() {
+            for key in &keys {
+                self.forget(key);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn alter_keys(
+        &mut self,
+        table: &ObjectName,
+        enable: bool,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let key = self.resolve(table)?;
+        if !self.wanted(&key) || self.leaves_out(&key.0)? {
+            return Ok(());
+        }
+        self.finish_current()?;
+        let Some(index) = self.known(&key) else {
+            return Ok(());
+        };
+        // InnoDB has nothing to disable; other engines sort their keys at once instead of row by row.
+        if self.entries[index].engine.eq_ignore_ascii_case("innodb") {
+            return Ok(());
+        }
+        self.queue.wait_key(index)?;
+        self.entries[index].keys_disabled = !enable;
+        self.execute(text, item, Some(&key)).map(drop)
+    }
+
+    /// A view or routine: it needs the definitions before it, not the rows.
+    pub(super) fn define(
+        &mut self,
+        name: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        if !self.ctx.options.tables.is_empty() {
+            return Ok(());
+        }
+        let key = self.resolve(name)?;
+        if self.leaves_out(&key.0)? {
+            return Ok(());
+        }
+        self.touch(&key.0, Touch::Define)?;
+        let text = self.map_collations(text)?;
+        self.execute(&text, item, Some(&key)).map(drop)
+    }
+
+    pub(super) fn drop_view(
+        &mut self,
+        view: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let key = self.resolve(view)?;
+        self.define(view, text, item)?;
+        self.forget(&key);
+        Ok(())
+    }
+
+    pub(super) fn create_sequence(
+        &mut self,
+        sequence: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        self.define(sequence, text, item)
+    }
+
+    /// Keeps a trigger or event until the rows are in: it must not see them coming.
+    pub(super) fn postpone(
+        &mut self,
+        table: Option<&ObjectName>,
+        creates: bool,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let table = table.map(|table| self.resolve(table)).transpose()?;
+        let wanted = match &table {
+            Some(key) => self.wanted(key) && !self.leaves_out(&key.0)?,
+            None => self.ctx.options.tables.is_empty(),
+        };
+        let session = self.session()?;
+        if let Some(database) = &session.database {
+            if self.leaves_out(database)? {
+                return Ok(());
+            }
+            self.touch(database, Touch::Define)?;
+        }
+        if wanted {
+            let text = self.map_collations(text)?;
+            self.postponed.push(Postponed {
+                session,
+                text: text.into_owned(),
+                line: item.line,
+                offset: item.offset,
+                table,
+                creates,
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! `SET` and `USE`: the dump's own session.
+
+use refloat_sqltext::{Item, SetAssignment, SetScope, parse_set};
+
+use super::Conductor;
+use crate::load::error::{LoadError, Refusal};
+use crate::load::session::VariableEffect;
+
+impl Conductor<'_> {
+    pub(super) fn set(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+        let mode = self.session()?.lex_mode();
+        let Some(assignments) = parse_set(text, mode) else {
+            // SET ROLE, SET TRANSACTION, SET STATEMENT … FOR: more than variables.
+            return self.barrier(text, item);
+        };
+        let mapped = self.map_sql_mode(text, &assignments);
+        if self
+            .run_statement(mapped.as_deref().unwrap_or(text), item, None)?
+            .is_none()
+        {
+            return Ok(());
+        }
+        let mut autocommit = false;
+        for assignment in &assignments {
+            match assignment.scope {
+                SetScope::User => {}
+                SetScope::Names | SetScope::CharacterSet => self.session = None,
+                _ => {
+                    let name = String::from_utf8_lossy(&assignment.name).into_owned();
+                    autocommit |= name == "autocommit";
+                    match self.tracker.note_set(&name) {
+                        VariableEffect::Tracked => self.session = None,
+                        VariableEffect::ControlOnly => self.control_only = true,
+                        VariableEffect::None => {}
+                    }
+                }
+            }
+        }
+        if autocommit {
+            // A transaction left open here would lock the tables that workers write and indexes are built on.
+            self.control
+                .exec("SET SESSION autocommit = 1")
+                .map_err(|error| LoadError::server("setting autocommit", error))?;
+        }
+        // What follows may have to be read another way.
+        self.session().map(drop)
+    }
+
+    /// The statement with the words of `sql_mode` replaced that the caller has another word for.
+    fn map_sql_mode(&self, text: &[u8], assignments: &[SetAssignment]) -> Option<Vec<u8>> {
+        let map = &self.ctx.options.map_sql_mode;
+        if map.is_empty() {
+            return None;
+        }
+        let mut out = text.to_vec();
+        let mut changed = false;
+        for assignment in assignments
+            .iter()
+            .filter(|one| one.name.eq_ignore_ascii_case(b"sql_mode"))
+        {
+            let Some(literal) = &assignment.literal else {
+                continue;
+            };
+            let literal = String::from_utf8_lossy(literal).into_owned();
+            let words: Vec<&str> = literal
+                .split(',')
+                .filter_map(|word| {
+                    match map.iter().find(|(from, _)| from.eq_ignore_ascii_case(word)) {
+                        Some((_, to)) => (!to.is_empty()).then_some(to.as_str()),
+                        None => Some(word),
+                    }
+                })
+                .collect();
+            let new = format!("'{}'", words.join(",").replace('\'', "''"));
+            if let Some(at) = memchr::memmem::find(&out, &assignment.value) {
+                out.splice(at..at + assignment.value.len(), new.into_bytes());
+                changed = true;
+            }
+        }
+        changed.then_some(out)
+    }
+
+    pub(super) fn use_database(
+        &mut self,
+        database: &[u8],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let name = String::from_utf8_lossy(database).into_owned();
+        self.refuse_other_database(&name, item)?;
+        self.finish_current()?;
+        if self.leaves_out(&name)? {
+            self.skipped.push(format!(
+                "line {}: everything about schema {name}",
+                item.line
+            ));
+        }
+        self.session = None;
+        self.run_statement(text, item, None).map(drop)
+    }
+
+    /// `--database` says where a dump goes that names no database; one that does would silently go elsewhere.
+    pub(super) fn refuse_other_database(&self, name: &str, item: &Item) -> Result<(), LoadError> {
+        match &self.ctx.options.database {
+            Some(wanted) if wanted != name => Err(LoadError::Refused(vec![Refusal {
+                reason: format!("the dump names its own database {name} (line {}), but --database says {wanted}", item.line),
+                hint: "Leave --database away to load into the dump's own databases; renaming a database is not done.".to_owned(),
+            }])),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What of a table's definition can wait until its rows are in.
+
+use refloat_sqltext::ddl::{CreateTable, Element, Key, KeyKind, parse_create_table};
+use refloat_sqltext::{LexMode, quote_ident_bytes};
+
+/// What is put off for one table.
+#[derive(Debug, Clone, Default)]
+pub struct Deferral {
+    /// `ADD …` clauses of keys, in the order of the definition.
+    pub keys: Vec<String>,
+    /// `ADD …` clauses of `FULLTEXT` keys: the server takes them one at a time.
+    pub fulltext: Vec<String>,
+    /// `ADD …` clauses of foreign keys.
+    pub foreign_keys: Vec<String>,
+    /// Whether the dump's session checks foreign keys.
+    pub foreign_keys_checked: bool,
+}
+
+impl Deferral {
+    /// All clauses, for a report of what is missing.
+    pub fn clauses(&self) -> Vec<String> {
+        self.keys
+            .iter()
+            .chain(&self.fulltext)
+            .chain(&self.foreign_keys)
+            .cloned()
+            .collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.keys.len() + self.fulltext.len() + self.foreign_keys.len()
+    }
+}
+
+/// Decides what of a definition can be put off; returns the clauses that drop it, and those that add it again.
+///
+/// `keep_unique` keeps unique keys, so that a row that breaks one is refused by itself.
+pub fn split(
+    create: &str,
+    keep_indexes: bool,
+    keep_unique: bool,
+) -> Option<(Vec<String>, Deferral)> {
+    let text = create.as_bytes();
+    let parsed = parse_create_table(text, LexMode::default()).ok()?;
+    if parsed
+        .options
+        .iter()
+        .any(|option| option.name == "WITH SYSTEM VERSIONING")
+    {
+        return None;
+    }
+    let keys: Vec<&Key> = parsed
+        .elements
+        .iter()
+        .filter_map(|element| {
+            if let Element::Key(key) = element {
+                Some(key)
+            } else {
+                None
+            }
+        })
+        .collect();
+    let mut drops = Vec::new();
+    let mut deferral = Deferral::default();
+    for element in &parsed.elements {
+        if let Element::ForeignKey(foreign) = element {
+            let Some(name) = &foreign.name else { continue };
+            drops.push(format!("DROP FOREIGN KEY {}", shown(name)));
+            deferral.foreign_keys.push(format!(
+                "ADD {}",
+                String::from_utf8_lossy(&text[foreign.range.clone()])
+            ));
+        }
+    }
+    if !keep_indexes {
+        for (place, key) in keys.iter().enumerate() {
+            // A key in front of one that stays would come behind it when it is added again; the server sorts keys by
+            // kind first, so only keys of the same sort count.
+            let kept = |other: &Key| {
+                keep_unique && other.kind == KeyKind::Unique
+                    || must_stay(other, &parsed, &keys, text)
+            };
+            let stays = keys[place..]
+                .iter()
+                .any(|other| kept(other) && same_sort(key, other));
+            let Some(name) = key.name.as_ref().filter(|_| !stays) else {
+                continue;
+            };
+            drops.push(format!("DROP KEY {}", shown(name)));
+            let clause = format!("ADD {}", String::from_utf8_lossy(&text[key.range.clone()]));
+            if key.kind == KeyKind::Fulltext {
+                deferral.fulltext.push(clause);
+            } else {
+                deferral.keys.push(clause);
+            }
+        }
+    }
+    (deferral.len() > 0).then_some((drops, deferral))
+}
+
+fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(&quote_ident_bytes(name)).into_owned()
+}
+
+fn same_sort(a: &Key, b: &Key) -> bool {
+    let sort = |key: &Key| match key.kind {
+        KeyKind::Primary => 0,
+        KeyKind::Unique => 1,
+        KeyKind::Fulltext => 3,
+        _ => 2,
+    };
+    sort(a) == sort(b)
+}
+
+/// Whether a key has to be there while rows are written.
+fn must_stay(key: &Key, table: &CreateTable, keys: &[&Key], text: &[u8]) -> bool {
+    match key.kind {
+        KeyKind::Primary | KeyKind::Vector => return true,
+        // Without a primary key the first unique key on NOT NULL columns orders the rows.
+        KeyKind::Unique if !keys.iter().any(|other| other.kind == KeyKind::Primary) => return true,
+        _ => {}
+    }
+    if key.parts.iter().any(|part| part.column.is_none()) && key.kind == KeyKind::Unique {
+        return true;
+    }
+    let columns = || {
+        table.elements.iter().filter_map(|element| {
+            if let Element::Column(column) = element {
+                Some(column)
+            } else {
+                None
+            }
+        })
+    };
+    let column_of = |part: &refloat_sqltext::ddl::KeyPart| {
+        columns().find(|column| Some(&column.name) == part.column.as_ref())
+    };
+    if key
+        .parts
+        .first()
+        .and_then(column_of)
+        .is_some_and(|column| column.auto_increment)
+    {
+        return true;
+    }
+    // MariaDB keeps a hash for unique keys over long columns, and has added such a key over duplicates (MDEV-37296).
+    let long = |part: &refloat_sqltext::ddl::KeyPart| {
+        part.prefix.is_none()
+            && column_of(part).is_some_and(|column| {
+                let kind = column.type_name.to_ascii_uppercase();
+                kind.ends_with(b"BLOB") || kind.ends_with(b"TEXT") || kind == b"JSON"
+            })
+    };
+    let clause = &text[key.range.clone()];
+    key.kind == KeyKind::Unique
+        && (key.parts.iter().any(long)
+            || memchr::memmem::find(clause, b"WITHOUT OVERLAPS").is_some()
+            || memchr::memmem::find(clause, b"USING HASH").is_some())
+}

@@ -1,0 +1,94 @@
+//! One connection of a writer, and the dump's session on it.
+
+use std::sync::Arc;
+
+use refloat_sqltext::quote_ident;
+use refloat_wire::{Connection, Vendor};
+
+use super::chunk::{Chunk, Piece};
+use super::context::Context;
+use super::error::LoadError;
+use super::session::Session;
+use super::writer::Attempt;
+
+/// A connection that rows are written on and tasks run on, with the buffers that belong to it.
+pub struct Link {
+    /// The connection.
+    pub conn: Connection,
+    /// What all threads of the load share.
+    pub ctx: Arc<Context>,
+    session: Option<Arc<Session>>,
+    generation: u64,
+    /// Text on its way to the server.
+    pub text: Vec<u8>,
+    /// Row text read from the dump's file.
+    pub buffer: Vec<u8>,
+}
+
+impl Link {
+    /// Connects, with a session that inherits nothing.
+    pub fn connect(ctx: &Arc<Context>) -> Result<Self, LoadError> {
+        let mut conn = ctx.connect("a writer")?;
+        if conn.server().vendor == Vendor::MySql {
+            // Measuring every page access of this one session costs the server more than reading the rows does; an account
+            // that may not switch it off loses nothing else.
+            let _ = conn.exec("UPDATE performance_schema.threads SET INSTRUMENTED = 'NO', HISTORY = 'NO' WHERE PROCESSLIST_ID = CONNECTION_ID()");
+        }
+        Ok(Self {
+            conn,
+            ctx: Arc::clone(ctx),
+            session: None,
+            generation: 0,
+            text: Vec::new(),
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Gives the connection the dump's session state at these rows, with the strictness of a writer.
+    pub fn enter(&mut self, session: &Arc<Session>) -> Result<(), refloat_wire::Error> {
+        if self
+            .session
+            .as_ref()
+            .is_some_and(|current| Arc::ptr_eq(current, session) || **current == **session)
+        {
+            return Ok(());
+        }
+        self.conn.exec(session.writer_set())?;
+        // The server's own check of secondary unique keys may be put off with unique_checks=0, and then lets duplicates in.
+        self.conn.exec("SET SESSION unique_checks = 1")?;
+        if let Some(database) = &session.database {
+            self.conn.exec(format!("USE {}", quote_ident(database)))?;
+        }
+        self.session = Some(Arc::clone(session));
+        self.generation += 1;
+        Ok(())
+    }
+
+    /// Forgets the session state, because a task is about to change it.
+    pub fn leave_session(&mut self) {
+        self.session = None;
+    }
+
+    /// Grows with every change of the session: what was prepared under an older one is not used any more.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The text of a piece; of a plain file it is read into `buffer`.
+    pub fn read_piece<'a>(piece: &'a Piece, buffer: &'a mut Vec<u8>) -> Result<&'a [u8], Attempt> {
+        piece.text(buffer).map_err(|source| Attempt::Source {
+            offset: piece.offset,
+            source,
+        })
+    }
+
+    /// Takes back what was written of a chunk.
+    pub fn rollback(&mut self, chunk: &Chunk) -> Result<(), LoadError> {
+        self.conn.exec("ROLLBACK").map(drop).map_err(|error| {
+            LoadError::server(
+                format!("rolling back rows of table {}", chunk.table.label()),
+                error,
+            )
+        })
+    }
+}

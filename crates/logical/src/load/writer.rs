@@ -1,0 +1,96 @@
+//! Ways of writing the rows of a chunk into the server.
+//!
+//! A [`ChunkWriter`] turns a chunk into the server's own form and sends it, within the transaction that its caller has begun. It
+//! says how many rows the server took, or why it did not; it commits nothing. Rows that it has no form for it sends as the
+//! dump's own text, so every writer can write every chunk.
+
+mod bulk;
+mod empty_enum;
+mod load_data;
+mod text;
+
+pub use bulk::{BulkWriter, PACKET_TARGET};
+pub use load_data::LoadDataWriter;
+pub use text::TextWriter;
+
+use super::chunk::Chunk;
+use super::link::Link;
+use super::options::WritePath;
+
+/// Warnings that a session can keep and a statement can count.
+const WARNINGS_MAX: u64 = 65_535;
+
+/// One way of writing rows.
+pub trait ChunkWriter {
+    /// Writes all rows of `chunk`, in the transaction that `link` is in.
+    ///
+    /// # Errors
+    /// [`Attempt`] says why; the caller rolls back.
+    fn write(&mut self, link: &mut Link, chunk: &Chunk) -> Result<Written, Attempt>;
+}
+
+/// The writers of one connection.
+#[derive(Default)]
+pub struct Writers {
+    bulk: BulkWriter,
+    load_data: LoadDataWriter,
+    text: TextWriter,
+}
+
+impl Writers {
+    /// The writer of a path.
+    pub fn by(&mut self, path: WritePath) -> &mut dyn ChunkWriter {
+        match path {
+            WritePath::Bulk => &mut self.bulk,
+            WritePath::LoadData => &mut self.load_data,
+            WritePath::Insert | WritePath::Auto => &mut self.text,
+        }
+    }
+}
+
+/// Rows that an attempt has written.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Written {
+    /// Rows stored.
+    pub rows: u64,
+    /// Rows that `INSERT IGNORE` left out.
+    pub ignored: u64,
+}
+
+impl Written {
+    /// Adds what another statement has written.
+    pub fn add(&mut self, other: Self) {
+        self.rows += other.rows;
+        self.ignored += other.ignored;
+    }
+}
+
+/// Why an attempt failed.
+pub enum Attempt {
+    /// The server or the connection failed.
+    Wire(refloat_wire::Error),
+    /// The server took the rows but not as they were: rows skipped or warnings given. Nothing is committed.
+    NotExact(String),
+    /// The dump's file could not be read again.
+    Source {
+        /// Byte of the dump.
+        offset: u64,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A row is larger than a packet may be.
+    RowTooLarge {
+        /// Byte of the dump where its piece begins.
+        offset: u64,
+        /// Line of the dump.
+        line: u64,
+        /// Bytes needed.
+        size: usize,
+    },
+}
+
+impl From<refloat_wire::Error> for Attempt {
+    fn from(error: refloat_wire::Error) -> Self {
+        Self::Wire(error)
+    }
+}

@@ -627,7 +627,11 @@ mod tests {
                 ("innodb_data_file_buffering", "OFF"),
             ];
             let facts = facts(Vendor::MariaDb, (11, 8, 6), &variables);
-            let plan = catalog::plan(&facts, Relaxed, &hints());
+            let small = Hints {
+                dump_bytes: Some(GIB),
+                ..hints()
+            };
+            let plan = catalog::plan(&facts, Relaxed, &small);
             new_of(&plan, "innodb_data_file_buffering")
         };
         assert_eq!(maria(128 * MIB).as_deref(), Some("ON"));

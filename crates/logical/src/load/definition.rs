@@ -1,10 +1,23 @@
 //! Comparing table definitions.
 
-use refloat_sqltext::LexMode;
-use refloat_sqltext::ddl::{CreateTable, Element, KeyKind, parse_create_table};
+use refloat_sqltext::{LexMode, parse_create_table};
+use refloat_wire::{ServerInfo, Vendor};
 use twox_hash::XxHash3_128;
 
+use self::conditional::as_seen_by;
+use self::words::Side;
 use super::outcome::ProofDifference;
+
+mod checks;
+mod collation;
+mod columns;
+mod conditional;
+mod defaults;
+mod keys;
+mod options;
+mod partitions;
+mod types;
+mod words;
 
 /// Fingerprint of a `SHOW CREATE TABLE` text without the next `AUTO_INCREMENT` value, which rows move.
 pub fn fingerprint(create: &str) -> u128 {
@@ -19,128 +32,126 @@ pub fn without_auto_increment(create: &str) -> String {
     format!("{}{}", &create[..start], &create[end..])
 }
 
-/// Whether the server has another table than the dump asked for: columns, keys, foreign keys, checks or engine missing or
-/// more. `None` when they agree, or when one of the texts cannot be split (the server took it; what it made of it then is
-/// what the stock client would have got).
+/// Vendor and version of the server that a definition is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerVersion {
+    /// MariaDB or MySQL.
+    pub vendor: Vendor,
+    /// Major, minor, patch.
+    pub version: (u16, u16, u16),
+}
+
+impl ServerVersion {
+    /// The number that conditional comments compare with: 100611 for 10.6.11.
+    fn number(self) -> u32 {
+        let (major, minor, patch) = self.version;
+        u32::from(major) * 10_000 + u32::from(minor) * 100 + u32::from(patch)
+    }
+}
+
+impl From<&ServerInfo> for ServerVersion {
+    fn from(server: &ServerInfo) -> Self {
+        Self {
+            vendor: server.vendor,
+            version: server.version,
+        }
+    }
+}
+
+/// Everything in which the server's table is another one than the dump asked for.
+///
+/// `dump` is the text of the dump, read in `mode`; `create` is what `SHOW CREATE TABLE` printed afterwards. Only what the
+/// dump says is compared, and only where the two can be told apart: names, types, character sets, defaults, keys and
+/// options have one meaning however they are written, while an expression that the server wrote in another way may be the
+/// same one. A difference is what the server made in spite of the dump: another engine, a length, a default or an option
+/// dropped, a `CHECK` or partitions read over. Empty too when one of the texts cannot be split.
+pub fn differences(
+    server: ServerVersion,
+    table: &str,
+    dump: &[u8],
+    mode: LexMode,
+    create: &str,
+) -> Vec<ProofDifference> {
+    let dump = as_seen_by(dump, mode, Some(server));
+    // A session in the mode of another vendor gets double quotes around names.
+    let server_mode = LexMode {
+        ansi_quotes: create.starts_with("CREATE TABLE \""),
+        ..LexMode::default()
+    };
+    let create = as_seen_by(create.as_bytes(), server_mode, None);
+    let (Ok(wanted), Ok(present)) = (
+        parse_create_table(&dump, mode),
+        parse_create_table(&create, server_mode),
+    ) else {
+        return Vec::new();
+    };
+    let mut found = Found {
+        table,
+        list: Vec::new(),
+    };
+    let dump = Side {
+        text: &dump,
+        mode,
+        table: &wanted,
+    };
+    let server = Side {
+        text: &create,
+        mode: server_mode,
+        table: &present,
+    };
+    // Columns of another table or of a query are not in the text.
+    if !wanted.like && !wanted.select {
+        columns::compare(&dump, &server, &mut found);
+        keys::compare(&dump, &server, &mut found);
+        keys::compare_foreign(&dump, &server, &mut found);
+        checks::compare(&dump, &server, &mut found);
+    }
+    if !wanted.like {
+        options::compare(&dump, &server, &mut found);
+        partitions::compare(&dump, &server, &mut found);
+    }
+    found.list
+}
+
+/// The first of [`differences`], for a caller that does not say which server it is: what some server would read over is
+/// no difference.
 pub fn difference(
     table: &str,
     dump: &[u8],
     mode: LexMode,
-    server: &str,
+    create: &str,
 ) -> Option<ProofDifference> {
-    let wanted = parse_create_table(dump, mode).ok()?;
-    let found = parse_create_table(server.as_bytes(), LexMode::default()).ok()?;
-    let about = |what: &str| format!("table {table}: {what}");
-    for (what, list) in [
-        ("columns", columns as fn(&CreateTable) -> Vec<String>),
-        ("keys", keys),
-        ("foreign keys", foreign_keys),
-    ] {
-        let (expected, present) = (list(&wanted), list(&found));
-        // The server adds a key for a foreign key that has none, so more keys than asked for are no difference.
-        let same = if what == "keys" {
-            expected.iter().all(|key| present.contains(key))
-        } else {
-            expected == present
-        };
-        if !same {
-            return Some(ProofDifference {
-                about: about(what),
-                expected: expected.join(", "),
-                found: present.join(", "),
-            });
-        }
+    let servers = [
+        (Vendor::MariaDb, (99, 0, 0)),
+        (Vendor::MySql, (99, 0, 0)),
+        (Vendor::MySql, (5, 6, 0)),
+    ];
+    let mut first = None;
+    for (vendor, version) in servers {
+        let server = ServerVersion { vendor, version };
+        first = Some(
+            differences(server, table, dump, mode, create)
+                .into_iter()
+                .next()?,
+        );
     }
-    let engine = |table: &CreateTable| {
-        let option = table
-            .options
-            .iter()
-            .find(|option| option.name == "ENGINE")?;
-        Some(String::from_utf8_lossy(&option.value).to_ascii_lowercase())
-    };
-    if let (Some(expected), Some(present)) = (engine(&wanted), engine(&found))
-        && expected != present
-    {
-        return Some(ProofDifference {
-            about: about("engine"),
+    first
+}
+
+/// Collects what differs.
+struct Found<'a> {
+    table: &'a str,
+    list: Vec<ProofDifference>,
+}
+
+impl Found<'_> {
+    fn differ(&mut self, what: &str, expected: String, found: String) {
+        self.list.push(ProofDifference {
+            about: format!("table {}: {what}", self.table),
             expected,
-            found: present,
+            found,
         });
     }
-    None
-}
-
-fn columns(table: &CreateTable) -> Vec<String> {
-    let name = |element: &Element| {
-        if let Element::Column(column) = element {
-            Some(shown(&column.name))
-        } else {
-            None
-        }
-    };
-    table.elements.iter().filter_map(name).collect()
-}
-
-fn keys(table: &CreateTable) -> Vec<String> {
-    let mut keys: Vec<String> = table
-        .elements
-        .iter()
-        .filter_map(|element| {
-            let Element::Key(key) = element else {
-                return None;
-            };
-            let kind = match key.kind {
-                KeyKind::Primary => "primary",
-                KeyKind::Unique => "unique",
-                KeyKind::Fulltext => "fulltext",
-                KeyKind::Spatial => "spatial",
-                _ => "key",
-            };
-            let parts: Vec<String> = key
-                .parts
-                .iter()
-                .map(|part| {
-                    part.column
-                        .as_deref()
-                        .map_or_else(|| "expression".to_owned(), shown)
-                })
-                .collect();
-            Some(format!("{kind}({})", parts.join(",")))
-        })
-        .collect();
-    keys.sort();
-    keys
-}
-
-fn foreign_keys(table: &CreateTable) -> Vec<String> {
-    let mut keys: Vec<String> = table
-        .elements
-        .iter()
-        .filter_map(|element| {
-            let Element::ForeignKey(key) = element else {
-                return None;
-            };
-            let list = |names: &[Vec<u8>]| {
-                names
-                    .iter()
-                    .map(|name| shown(name))
-                    .collect::<Vec<_>>()
-                    .join(",")
-            };
-            Some(format!(
-                "({}) to {}({})",
-                list(&key.columns),
-                shown(&key.ref_table.name),
-                list(&key.ref_columns)
-            ))
-        })
-        .collect();
-    keys.sort();
-    keys
-}
-
-fn shown(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).to_lowercase()
 }
 
 fn auto_increment_range(create: &str) -> Option<(usize, usize)> {
@@ -158,23 +169,4 @@ fn auto_increment_range(create: &str) -> Option<(usize, usize)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CREATE: &str = "CREATE TABLE `t` (\n  `id` int NOT NULL AUTO_INCREMENT COMMENT ' AUTO_INCREMENT=7',\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB AUTO_INCREMENT=12 DEFAULT CHARSET=utf8mb4";
-
-    #[test]
-    fn only_the_table_option_is_left_out() {
-        let without = without_auto_increment(CREATE);
-        assert!(without.contains("COMMENT ' AUTO_INCREMENT=7'"));
-        assert!(!without.contains("=12"));
-        assert_eq!(
-            fingerprint(CREATE),
-            fingerprint(&CREATE.replace("=12", "=13"))
-        );
-        assert_ne!(
-            fingerprint(CREATE),
-            fingerprint(&CREATE.replace("int", "bigint"))
-        );
-    }
-}
+mod tests;

@@ -1,0 +1,116 @@
+//! Character sets and collations.
+
+/// What a table or column says about its text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Collated {
+    /// Character set.
+    pub charset: Option<String>,
+    /// Collation; `None` with a character set is the default one of that.
+    pub collation: Option<String>,
+    /// The name `utf8` stands there, which a mode of MariaDB makes `utf8mb4`.
+    old_name: bool,
+}
+
+impl Collated {
+    /// From the words behind `CHARACTER SET` and `COLLATE`.
+    pub fn new(charset: Option<&[u8]>, collation: Option<&[u8]>) -> Self {
+        let said = |name: Option<&[u8]>| {
+            let name = String::from_utf8_lossy(name?).to_ascii_lowercase();
+            (name != "default").then_some(name)
+        };
+        let mut old_name = false;
+        let mut modern = |name: String| {
+            let rest = name.strip_prefix("utf8");
+            let rest = rest.filter(|rest| rest.is_empty() || rest.starts_with('_'));
+            old_name |= rest.is_some();
+            rest.map_or(name.clone(), |rest| format!("utf8mb3{rest}"))
+        };
+        let mut charset = said(charset).map(&mut modern);
+        let mut collation = said(collation).map(&mut modern);
+        // MariaDB takes names without the character set.
+        if let (Some(charset), Some(short)) = (&charset, &collation)
+            && short.starts_with("uca1400_")
+        {
+            collation = Some(format!("{charset}_{short}"));
+        }
+        if let Some(name) = &collation
+            && charset.is_none()
+            && !name.starts_with("uca1400_")
+        {
+            charset = Some(charset_of(name).to_owned());
+        }
+        Self {
+            charset,
+            collation,
+            old_name,
+        }
+    }
+
+    /// Whether nothing is said.
+    pub fn is_unsaid(&self) -> bool {
+        self.charset.is_none() && self.collation.is_none()
+    }
+
+    /// For people.
+    pub fn shown(&self) -> String {
+        let unsaid = || "nothing".to_owned();
+        let charset = self.charset.clone();
+        self.collation.clone().or(charset).unwrap_or_else(unsaid)
+    }
+
+    /// Whether the server has what the dump asks for. A character set alone asks for its default collation, which is the
+    /// server's business.
+    pub fn is_met_by(&self, server: &Self) -> bool {
+        let (Some(charset), Some(found)) = (&self.charset, &server.charset) else {
+            return true;
+        };
+        if self.old_name && found == "utf8mb4" {
+            let newer = |name: &String| name.replace("utf8mb3", "utf8mb4");
+            let newer = Self {
+                charset: self.charset.as_ref().map(newer),
+                collation: self.collation.as_ref().map(newer),
+                old_name: false,
+            };
+            return newer.is_met_by(server);
+        }
+        if charset != found {
+            return false;
+        }
+        let Some(collation) = &self.collation else {
+            return true;
+        };
+        match &server.collation {
+            Some(found) => collation == found || is_alias(collation, found),
+            None => is_default(charset, collation),
+        }
+    }
+}
+
+/// The character set that a collation belongs to: the first word of its name.
+fn charset_of(collation: &str) -> &str {
+    collation.split('_').next().unwrap_or(collation)
+}
+
+/// MariaDB (from 11.4.5) takes MySQL's newer collations as other names of its own.
+fn is_alias(dump: &str, server: &str) -> bool {
+    dump.contains("_0900_") && (server.contains("_uca1400_") || server.contains("_nopad_"))
+}
+
+/// Whether this is the collation that servers leave out beside its character set.
+fn is_default(charset: &str, collation: &str) -> bool {
+    let Some(rest) = collation.strip_prefix(charset) else {
+        return collation == charset;
+    };
+    let rest = rest.trim_start_matches('_');
+    match charset {
+        "latin1" | "dec8" | "swe7" => rest == "swedish_ci",
+        "latin5" => rest == "turkish_ci",
+        "hp8" => rest == "english_ci",
+        "tis620" => rest == "thai_ci",
+        "euckr" => rest == "korean_ci",
+        "big5" | "gbk" | "gb2312" | "gb18030" => rest == "chinese_ci",
+        "sjis" | "cp932" | "ujis" | "eucjpms" => rest == "japanese_ci",
+        "binary" => rest.is_empty(),
+        _ => ["general_ci", "0900_ai_ci", "uca1400_ai_ci"].contains(&rest),
+    }
+}

@@ -1,0 +1,106 @@
+//! Options of the table.
+
+use super::Found;
+use super::collation::Collated;
+use super::words::{Side, agree, shown};
+
+/// Options that change what is stored or how. Left alone: hints (`MAX_ROWS`, `STATS_*`), `PAGE_CHECKSUM`, which MariaDB
+/// adds, and what names places and servers that are somewhere else now (`TABLESPACE`, `CONNECTION`, `UNION`).
+const COMPARED: &[&str] = &[
+    "ROW_FORMAT",
+    "KEY_BLOCK_SIZE",
+    "COMPRESSION",
+    "ENCRYPTION",
+    "ENCRYPTED",
+    "ENCRYPTION_KEY_ID",
+    "PAGE_COMPRESSED",
+    "CHECKSUM",
+    "DELAY_KEY_WRITE",
+    "PACK_KEYS",
+    "INSERT_METHOD",
+    "TRANSACTIONAL",
+    "WITH SYSTEM VERSIONING",
+    "DATA DIRECTORY",
+    "INDEX DIRECTORY",
+];
+
+/// Compares engine, character set, comment and the other options that matter.
+pub fn compare(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
+    // A session that speaks to another vendor's clients gets no options at all.
+    if server.table.option("ENGINE").is_none() {
+        return;
+    }
+    let engine = |side: &Side<'_>| {
+        side.table
+            .option("ENGINE")
+            .or(side.table.option("TYPE"))
+            .map(engine_name)
+    };
+    if let (Some(expected), Some(present)) = (engine(dump), engine(server))
+        && expected != present
+    {
+        found.differ("engine", expected, present);
+    }
+    let text =
+        |side: &Side<'_>| Collated::new(side.table.option("CHARSET"), side.table.option("COLLATE"));
+    let (asked, there) = (text(dump), text(server));
+    if !asked.is_met_by(&there) {
+        found.differ("collation", asked.shown(), there.shown());
+    }
+    let comment = |side: &Side<'_>| side.table.option("COMMENT").unwrap_or_default().to_vec();
+    let (asked, there) = (comment(dump), comment(server));
+    if !agree(&asked, dump.mode, &there) {
+        found.differ("comment", shown(&asked), shown(&there));
+    }
+    for name in COMPARED {
+        let said = |side: &Side<'_>| side.table.option(name).map(|value| normal(name, value));
+        let Some(asked) = said(dump).filter(|value| !is_default(name, value)) else {
+            continue;
+        };
+        let there = said(server);
+        if there.as_ref() != Some(&asked) {
+            let or = |value: Option<String>| match value {
+                None => "none".to_owned(),
+                Some(value) if value.is_empty() => "yes".to_owned(),
+                Some(value) => value,
+            };
+            found.differ(name, or(Some(asked)), or(there));
+        }
+    }
+}
+
+/// The engine's name in lower case, of several the one that servers print.
+fn engine_name(name: &[u8]) -> String {
+    let name = shown(name).to_ascii_lowercase();
+    match name.as_str() {
+        "innobase" => "innodb".to_owned(),
+        "heap" => "memory".to_owned(),
+        "merge" => "mrg_myisam".to_owned(),
+        "maria" => "aria".to_owned(),
+        "ndb" => "ndbcluster".to_owned(),
+        _ => name,
+    }
+}
+
+fn normal(name: &str, value: &[u8]) -> String {
+    let value = shown(value).to_ascii_lowercase();
+    if name.ends_with("DIRECTORY") {
+        return value.trim_end_matches('/').to_owned();
+    }
+    match value.as_str() {
+        "on" => "1".to_owned(),
+        "off" => "0".to_owned(),
+        _ => value,
+    }
+}
+
+/// Whether this asks for nothing: `0` and `no` are what is there anyway.
+fn is_default(name: &str, value: &str) -> bool {
+    match value {
+        // TRANSACTIONAL=0 and PACK_KEYS=0 do ask for something.
+        "0" => !matches!(name, "TRANSACTIONAL" | "PACK_KEYS"),
+        "default" | "n" | "no" | "none" => true,
+        "" => name != "WITH SYSTEM VERSIONING",
+        _ => false,
+    }
+}

@@ -9,6 +9,7 @@
 //! | `load.args` | options of the load, as `refloat load` spells them |
 //! | `expect` | `same` (default), `fails` (the stock client fails too) or `refused`, and behind a colon words that the error must have |
 //! | `servers` | `skip <server>: reason`, one per line |
+//! | `sources` | its presence loads the first dump compressed in every way, and through a pipe, as well |
 //! | `history` | its presence compares all rows of system-versioned tables with their times |
 
 use std::fs;
@@ -54,6 +55,8 @@ pub struct Case {
     pub expect: Expect,
     /// Options of the load.
     pub load_args: Vec<String>,
+    /// Whether the first dump is loaded compressed, and through a pipe, as well.
+    pub sources: bool,
     /// Whether the rows of system-versioned tables are compared with their times.
     pub history: bool,
 }
@@ -82,6 +85,7 @@ impl Case {
                 .split_whitespace()
                 .map(str::to_owned)
                 .collect(),
+            sources: folder.join("sources").exists(),
             history: folder.join("history").exists(),
             name,
             folder,

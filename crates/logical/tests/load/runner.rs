@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::path::Path;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ use crate::case::{Case, Expect};
 const DATABASE: &str = "it";
 /// Longest that one load may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How the name of a pipe ends.
+const PIPE: &str = "pipe";
 /// Differences shown of one load.
 const SHOWN: usize = 6;
 /// Global variables that change by themselves.
@@ -174,15 +177,25 @@ impl Bench {
             _ => {}
         }
         let wanted = self.snapshot(scope)?;
-        let variants = variants(self.kind, first);
-        for (label, adjust) in variants {
+        let mut ways: Vec<Way> = variants(self.kind, first)
+            .into_iter()
+            .map(|(label, adjust)| (label.to_owned(), path.to_owned(), adjust))
+            .collect();
+        if first && case.sources {
+            ways.extend(packed(path));
+        }
+        for (label, source, adjust) in ways {
+            let label = label.as_str();
             self.prepare(case)?;
             if case.before().is_some() {
                 self.connect()
                     .exec(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
                     .unwrap();
             }
-            let mut options = LoadOptions::new(path, servers::target(self.server));
+            if source.extension().is_some_and(|end| end == PIPE) {
+                feed(path.to_owned(), source.clone());
+            }
+            let mut options = LoadOptions::new(source, servers::target(self.server));
             options.database = names_no_database(dump).then(|| DATABASE.to_owned());
             options.durability = Some(Durability::Keep);
             adjust(&mut options);
@@ -346,16 +359,57 @@ fn names_no_database(dump: &[u8]) -> bool {
         .any(|line| line.starts_with("USE ") || line.starts_with("CREATE DATABASE"))
 }
 
+/// What a way of loading is called, what is loaded, and how.
+type Way = (String, PathBuf, fn(&mut LoadOptions));
+
+/// A dump compressed in every way, and a pipe beside it.
+fn packed(path: &Path) -> Vec<Way> {
+    let mut ways: Vec<Way> = Vec::new();
+    for (program, end) in [
+        ("gzip", "gz"),
+        ("zstd", "zst"),
+        ("xz", "xz"),
+        ("bzip2", "bz2"),
+    ] {
+        let target = path.with_extension(format!("sql.{end}"));
+        let output = Command::new(program).arg("-c").arg(path).output().unwrap();
+        assert!(output.status.success(), "{program} failed");
+        fs::write(&target, output.stdout).unwrap();
+        ways.push((format!("{program}, small chunks"), target, small_chunks));
+    }
+    let pipe = path.with_extension(PIPE);
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success(), "mkfifo failed");
+    ways.push(("a pipe, small chunks".to_owned(), pipe, small_chunks));
+    ways
+}
+
+fn small_chunks(options: &mut LoadOptions) {
+    options.chunk_bytes = Some(4096);
+    options.threads = 4;
+    options.defer_min_bytes = 0;
+}
+
+/// Writes a file into a pipe, a little at a time. The thread waits for a reader, and is not waited for.
+fn feed(path: PathBuf, pipe: PathBuf) {
+    std::thread::spawn(move || {
+        let text = fs::read(path).unwrap();
+        let mut pipe = fs::OpenOptions::new().write(true).open(pipe).unwrap();
+        for part in text.chunks(999) {
+            // A reader that went away has failed, which is said elsewhere.
+            if pipe.write_all(part).is_err() {
+                return;
+            }
+        }
+    });
+}
+
 type Variant = (&'static str, fn(&mut LoadOptions));
 
 /// The ways of loading: all of them for the first dump of a case, for the others the two that differ most.
 fn variants(kind: ServerKind, all: bool) -> Vec<Variant> {
     let default: Variant = ("default", |_| {});
-    let deferred: Variant = ("small chunks, deferred indexes, 4 threads", |options| {
-        options.chunk_bytes = Some(4096);
-        options.threads = 4;
-        options.defer_min_bytes = 0;
-    });
+    let deferred: Variant = ("small chunks, deferred indexes, 4 threads", small_chunks);
     let load_data: Variant = ("LOAD DATA, 3 rows per chunk, deferred indexes", |options| {
         options.write_path = WritePath::LoadData;
         options.chunk_rows = Some(3);

@@ -179,16 +179,7 @@ struct Count {
 impl RowVisitor for Count {
     type Error = Infallible;
 
-    fn begin_row(&mut self, _at: usize) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn null(&mut self) -> Result<(), Infallible> {
-        self.values += 1;
-        Ok(())
-    }
-
-    fn default(&mut self) -> Result<(), Infallible> {
+    fn value(&mut self) -> Result<(), Infallible> {
         self.values += 1;
         Ok(())
     }
@@ -217,10 +208,6 @@ impl RowVisitor for Count {
 
     fn expression(&mut self, text: &[u8]) -> Result<(), Infallible> {
         self.bytes += text.len();
-        Ok(())
-    }
-
-    fn end_row(&mut self, _end: usize) -> Result<(), Infallible> {
         Ok(())
     }
 }

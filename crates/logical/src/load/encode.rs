@@ -66,6 +66,9 @@ pub enum Stop {
 }
 
 /// Walks tuples and feeds a sink.
+///
+/// Literals for columns that the server computes are passed over: the caller lets them come only where the server would
+/// leave them out too.
 pub struct Encoder<'a, S> {
     columns: &'a [Column],
     targets: &'a [usize],
@@ -130,6 +133,9 @@ impl<'a, S: ValueSink> Encoder<'a, S> {
 
     fn literal_bytes(&mut self, decode: impl FnOnce(&mut Vec<u8>) -> bool) -> Result<(), Stop> {
         let column = self.column()?;
+        if column.generated {
+            return Ok(());
+        }
         self.scratch.clear();
         if !matches!(column.class, ColumnClass::Bytes | ColumnClass::Bit)
             || !decode(&mut self.scratch)
@@ -170,6 +176,9 @@ impl<S: ValueSink> RowVisitor for Encoder<'_, S> {
     fn null(&mut self) -> Result<(), Stop> {
         // NULL makes the server choose the value of an AUTO_INCREMENT column; the order of rows then matters.
         let column = self.column()?;
+        if column.generated {
+            return Ok(());
+        }
         self.sent(!column.auto_increment)?;
         self.sink.null();
         Ok(())
@@ -177,6 +186,9 @@ impl<S: ValueSink> RowVisitor for Encoder<'_, S> {
 
     fn default(&mut self) -> Result<(), Stop> {
         let column = self.column()?;
+        if column.generated {
+            return Ok(());
+        }
         let fits = !column.auto_increment && self.sink.default();
         self.sent(fits)
     }
@@ -184,6 +196,9 @@ impl<S: ValueSink> RowVisitor for Encoder<'_, S> {
     #[inline]
     fn number(&mut self, text: &[u8]) -> Result<(), Stop> {
         let column = self.column()?;
+        if column.generated {
+            return Ok(());
+        }
         let fits = match column.class {
             ColumnClass::Integer { unsigned } => return self.integer(text, unsigned),
             ColumnClass::Decimal => is_exact(text),
@@ -200,6 +215,9 @@ impl<S: ValueSink> RowVisitor for Encoder<'_, S> {
     #[inline]
     fn string(&mut self, literal: StrLit<'_>) -> Result<(), Stop> {
         let column = self.column()?;
+        if column.generated {
+            return Ok(());
+        }
         let binary = match literal.introducer {
             None => false,
             Some(word) if word.eq_ignore_ascii_case(b"_binary") => true,

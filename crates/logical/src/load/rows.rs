@@ -17,27 +17,6 @@ impl RowVisitor for Bounds {
         self.start = at;
         Ok(())
     }
-    fn null(&mut self) -> Result<(), Self::Error> {
-        Ok(())
-    }
-    fn default(&mut self) -> Result<(), Self::Error> {
-        Ok(())
-    }
-    fn number(&mut self, _: &[u8]) -> Result<(), Self::Error> {
-        Ok(())
-    }
-    fn string(&mut self, _: StrLit<'_>) -> Result<(), Self::Error> {
-        Ok(())
-    }
-    fn hex(&mut self, _: &[u8]) -> Result<(), Self::Error> {
-        Ok(())
-    }
-    fn bit(&mut self, _: &[u8]) -> Result<(), Self::Error> {
-        Ok(())
-    }
-    fn expression(&mut self, _: &[u8]) -> Result<(), Self::Error> {
-        Ok(())
-    }
     fn end_row(&mut self, end: usize) -> Result<(), Self::Error> {
         self.rows.push(self.start..end);
         Ok(())
@@ -67,7 +46,7 @@ struct Generated {
 struct Found;
 
 impl Generated {
-    fn value(&mut self, generates: bool) -> Result<(), Found> {
+    fn judge(&mut self, generates: bool) -> Result<(), Found> {
         self.at += 1;
         if generates && self.at - 1 == self.position {
             Err(Found)
@@ -84,34 +63,20 @@ impl RowVisitor for Generated {
         self.at = 0;
         Ok(())
     }
-    fn null(&mut self) -> Result<(), Found> {
-        self.value(true)
-    }
-    fn default(&mut self) -> Result<(), Found> {
-        self.value(true)
+    /// Anything but a number tells nothing, or says that the server chooses.
+    fn value(&mut self) -> Result<(), Found> {
+        self.judge(true)
     }
     fn number(&mut self, text: &[u8]) -> Result<(), Found> {
         let zero = self.zero_generates
             && text
                 .iter()
                 .all(|byte| matches!(byte, b'0' | b'.' | b'+' | b'-'));
-        self.value(zero)
+        self.judge(zero)
     }
     fn string(&mut self, literal: StrLit<'_>) -> Result<(), Found> {
         let zero = self.zero_generates && literal.raw.iter().all(|byte| *byte == b'0');
-        self.value(zero)
-    }
-    fn hex(&mut self, _: &[u8]) -> Result<(), Found> {
-        self.value(true)
-    }
-    fn bit(&mut self, _: &[u8]) -> Result<(), Found> {
-        self.value(true)
-    }
-    fn expression(&mut self, _: &[u8]) -> Result<(), Found> {
-        self.value(true)
-    }
-    fn end_row(&mut self, _: usize) -> Result<(), Found> {
-        Ok(())
+        self.judge(zero)
     }
 }
 

@@ -30,6 +30,7 @@ struct Prepared {
     layout: Arc<Layout>,
     header: Vec<u8>,
     statement: Statement,
+    /// The columns of the dump's rows, in their order.
     targets: Vec<usize>,
     /// Types of the parameters, by [`Form::index`].
     types: [Vec<BulkType>; 4],
@@ -191,23 +192,28 @@ impl BulkWriter {
         let Some(targets) = layout.targets(chunk.header.columns.as_deref()) else {
             return Ok(false);
         };
-        if targets.is_empty() || targets.iter().any(|&index| layout.columns[index].generated) {
+        // MariaDB's dump tool writes values for the columns that the server computes. Unless the session is strict the server
+        // leaves them out, with a warning for each: here they are not sent.
+        let bound: Vec<usize> = targets
+            .iter()
+            .copied()
+            .filter(|&index| !layout.columns[index].generated)
+            .collect();
+        let computed = bound.len() < targets.len();
+        if bound.is_empty() || (computed && chunk.session.is_strict()) {
             return Ok(false);
         }
         if let Some(old) = self.prepared.take() {
             link.conn.close_statement(&old.statement)?;
         }
-        let statement = link.conn.prepare(statement_text(
-            &chunk.table,
-            &chunk.header,
-            layout,
-            &targets,
-        ))?;
+        let statement =
+            link.conn
+                .prepare(statement_text(&chunk.table, &chunk.header, layout, &bound))?;
         let types = Form::ALL.map(|form| {
             let charset = chunk.session.charset();
             let of =
                 |&index: &usize| bulk_type(&layout.columns[index], charset, form.ascii, form.dates);
-            targets.iter().map(of).collect::<Vec<_>>()
+            bound.iter().map(of).collect::<Vec<_>>()
         });
         let form = Form::default();
         match &mut self.packet {

@@ -22,7 +22,7 @@ struct Empties<'a> {
 }
 
 impl Empties<'_> {
-    fn value(&mut self, empty: bool) {
+    fn note(&mut self, empty: bool) {
         self.found += u64::from(empty && self.is_enum.get(self.at).copied().unwrap_or(false));
         self.at += 1;
     }
@@ -35,35 +35,12 @@ impl RowVisitor for Empties<'_> {
         self.at = 0;
         Ok(())
     }
-    fn null(&mut self) -> Result<(), Self::Error> {
-        self.value(false);
-        Ok(())
-    }
-    fn default(&mut self) -> Result<(), Self::Error> {
-        self.value(false);
-        Ok(())
-    }
-    fn number(&mut self, _: &[u8]) -> Result<(), Self::Error> {
-        self.value(false);
+    fn value(&mut self) -> Result<(), Self::Error> {
+        self.note(false);
         Ok(())
     }
     fn string(&mut self, literal: StrLit<'_>) -> Result<(), Self::Error> {
-        self.value(literal.raw.is_empty());
-        Ok(())
-    }
-    fn hex(&mut self, _: &[u8]) -> Result<(), Self::Error> {
-        self.value(false);
-        Ok(())
-    }
-    fn bit(&mut self, _: &[u8]) -> Result<(), Self::Error> {
-        self.value(false);
-        Ok(())
-    }
-    fn expression(&mut self, _: &[u8]) -> Result<(), Self::Error> {
-        self.value(false);
-        Ok(())
-    }
-    fn end_row(&mut self, _: usize) -> Result<(), Self::Error> {
+        self.note(literal.raw.is_empty());
         Ok(())
     }
 }

@@ -83,10 +83,7 @@ fn events(stdout: &str) -> Vec<Value> {
     let begun = kinds.iter().position(|kind| **kind == "run_started");
     let touched =
         |kind: &&Value| ["setting_changed", "table_started"].contains(&kind.as_str().unwrap());
-    assert!(
-        begun < kinds.iter().position(|kind| touched(kind)),
-        "{kinds:?}"
-    );
+    assert!(begun < kinds.iter().position(touched), "{kinds:?}");
     events
 }
 

@@ -138,7 +138,10 @@ pub fn compare(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
             near.map_or("none".to_owned(), Facts::shown),
         );
     }
-    let referring = server.table.foreign_keys().next().is_some();
+    // Also for one that the engine then reads over.
+    let referring = [dump, server]
+        .iter()
+        .any(|side| side.table.foreign_keys().next().is_some());
     let generated = |key: &Facts| {
         key.parts
             .iter()

@@ -95,6 +95,13 @@ fn foreign_keys() {
         );
         assert!(found.contains(&"foreign key".to_owned()), "{found:?}");
     }
+    // MyISAM keeps the key and nothing else.
+    differs(
+        MYSQL,
+        "`a` int, CONSTRAINT f FOREIGN KEY (a) REFERENCES p (x)",
+        "`a` int DEFAULT NULL,\n  KEY `f` (`a`)",
+        "foreign key",
+    );
 }
 
 #[test]

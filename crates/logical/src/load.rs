@@ -21,6 +21,7 @@ mod pattern;
 mod phases;
 mod plan;
 mod preflight;
+mod programs;
 mod queue;
 mod rows;
 mod session;

@@ -260,12 +260,16 @@ fn checks(page: &mut Page, outcome: &LoadOutcome) {
             n => format!("{} DIFFERENCES", human::count(n)),
         };
         let counted = human::counted(proof.tables_counted, "table");
+        let programs = match proof.programs_checked {
+            0 => String::new(),
+            n => format!(", {} looked for", human::counted(n, "other object")),
+        };
         let not = match proof.tables_not_counted {
             0 => String::new(),
             n => format!(" ({} NOT: the dump itself changes rows)", human::count(n)),
         };
         format!(
-            "{counted} counted{not}, {} compared, {found}",
+            "{counted} counted{not}, {} compared{programs}, {found}",
             human::counted(proof.definitions_compared, "definition")
         )
     } else {

@@ -30,6 +30,7 @@ use super::chunk::{Block, BlockPool, Head, Piece};
 use super::context::Context;
 use super::error::LoadError;
 use super::outcome::{Bounded, LoadOutcome, OrphanRows, TableOutcome};
+use super::programs::Created;
 use super::queue::Queue;
 use super::session::{Session, Tracker};
 
@@ -52,6 +53,8 @@ pub struct Postponed {
     table: Option<TableKey>,
     /// Whether it creates something (a missing one must be reported) or drops it.
     creates: bool,
+    /// What.
+    object: Created,
 }
 
 /// Where the dump says that it ends, and what it says of itself.
@@ -103,6 +106,8 @@ pub struct Conductor<'a> {
     /// Bytes of the dump that are done with, for a plain file.
     done: Arc<AtomicU64>,
     postponed: Vec<Postponed>,
+    /// Programs that the dump has created and not dropped since.
+    created: Vec<Created>,
     /// Statements run on the control connection.
     pub(super) statements: u64,
     /// Statements left out on purpose.
@@ -150,6 +155,7 @@ impl<'a> Conductor<'a> {
             file,
             done: Arc::clone(&ctx.done_bytes),
             postponed: Vec::new(),
+            created: Vec::new(),
             statements: 0,
             skipped: Bounded::default(),
             bytes: 0,

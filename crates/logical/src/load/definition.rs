@@ -113,31 +113,6 @@ pub fn differences(
     found.list
 }
 
-/// The first of [`differences`], for a caller that does not say which server it is: what some server would read over is
-/// no difference.
-pub fn difference(
-    table: &str,
-    dump: &[u8],
-    mode: LexMode,
-    create: &str,
-) -> Option<ProofDifference> {
-    let servers = [
-        (Vendor::MariaDb, (99, 0, 0)),
-        (Vendor::MySql, (99, 0, 0)),
-        (Vendor::MySql, (5, 6, 0)),
-    ];
-    let mut first = None;
-    for (vendor, version) in servers {
-        let server = ServerVersion { vendor, version };
-        first = Some(
-            differences(server, table, dump, mode, create)
-                .into_iter()
-                .next()?,
-        );
-    }
-    first
-}
-
 /// Collects what differs.
 struct Found<'a> {
     table: &'a str,

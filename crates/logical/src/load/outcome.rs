@@ -140,6 +140,8 @@ pub struct Proof {
     pub tables_not_counted: u64,
     /// Tables whose definition was compared.
     pub definitions_compared: u64,
+    /// Views, routines, triggers, events and sequences of the dump that were looked for.
+    pub programs_checked: u64,
     /// Everything that was not as it should be.
     pub differences: Bounded<ProofDifference>,
     /// Orphan rows, where foreign keys were checked.

@@ -106,6 +106,8 @@ pub struct Layout {
     pub columns: Vec<Column>,
     /// Whether a transaction of it can be rolled back.
     pub transactional: bool,
+    /// Whether the server keeps the history of its rows (MariaDB).
+    pub versioned: bool,
 }
 
 impl Layout {
@@ -115,6 +117,7 @@ impl Layout {
         db: &str,
         name: &str,
         transactional: bool,
+        versioned: bool,
     ) -> Result<Self, Error> {
         let result = catalog.query(format!(
             "SHOW FULL COLUMNS FROM {}.{}",
@@ -153,6 +156,7 @@ impl Layout {
         Ok(Self {
             columns,
             transactional,
+            versioned,
         })
     }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use refloat_run::progress::Phase;
 use refloat_sqltext::Item;
 
-use super::Conductor;
 use super::proof::{count_rows, wrong_count};
 use super::registry::TableKey;
+use super::statements::judge_definition;
+use super::{Conductor, Postponed};
 use crate::load::error::LoadError;
 use crate::load::outcome::StatementFailure;
 use crate::load::outcome::head;
@@ -16,6 +17,9 @@ use crate::load::table::Table;
 /// Tables counted in all because of statements that may change any rows, before counting costs more than it is worth: a dump of
 /// many tables and many such statements would be counted for longer than it loads.
 const RECOUNTS_MAX: usize = 2_000;
+
+/// `ER_EVENT_EXEC_TIME_IN_THE_PAST`, `ER_EVENT_CANNOT_CREATE_IN_THE_PAST`: the server drops such an event at once.
+const EVENT_IS_OVER: &[u16] = &[1544, 1588];
 
 impl Conductor<'_> {
     /// Runs a statement that may depend on anything before it, or that anything behind it may depend on.
@@ -49,6 +53,8 @@ impl Conductor<'_> {
             }
         }
         self.run_alone(text, item)?;
+        // What it did to views and programs nobody knows.
+        self.created.clear();
         self.look_again(None)?;
         for table in &tables {
             if !countable {
@@ -208,11 +214,10 @@ impl Conductor<'_> {
             }
             self.statements += 1;
             match conn.exec(&one.text) {
-                Ok(_) => {
+                Ok(ok) => {
                     self.touched = true;
-                    if let Some(key) = one.table.filter(|_| one.creates) {
-                        self.triggered.insert(key);
-                    }
+                    let codes = judge_definition(&self.ctx, &mut conn, &ok, one.line, &one.text)?;
+                    self.note_program(one, &codes);
                 }
                 Err(_) if self.ctx.cancel.is_cancelled() => return Err(self.ctx.interrupted()),
                 Err(error)
@@ -237,5 +242,23 @@ impl Conductor<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Keeps account of a trigger or event that was created or dropped with these warnings.
+    fn note_program(&mut self, one: Postponed, warnings: &[u16]) {
+        let key = (one.object.database.clone(), one.object.name.clone());
+        if !one.creates {
+            self.forget_created(one.object.kind, &key);
+        } else if warnings.iter().any(|code| EVENT_IS_OVER.contains(code)) {
+            self.ctx.events.note(format!(
+                "event {}.{} is over, and the server keeps no events that are",
+                key.0, key.1
+            ));
+        } else {
+            self.created.push(one.object);
+            if let Some(table) = one.table {
+                self.triggered.insert(table);
+            }
+        }
     }
 }

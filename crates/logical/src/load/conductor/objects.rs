@@ -6,9 +6,11 @@ use refloat_sqltext::{Item, ObjectName};
 
 use super::registry::{TableKey, Touch};
 use super::{Conductor, Postponed};
+use crate::load::definition::differences;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::ExistingPolicy;
 use crate::load::outcome::head;
+use crate::load::programs::{Created, Kind, TriggerFor};
 
 impl Conductor<'_> {
     pub(super) fn create_database(
@@ -46,6 +48,7 @@ impl Conductor<'_> {
         }
         self.settle()?;
         self.databases.remove(&name);
+        self.created.retain(|one| one.database != name);
         self.session = None;
         self.execute(text, item, None).map(drop)
     }
@@ -82,9 +85,9 @@ impl Conductor<'_> {
         let entry = &mut self.entries[index];
         entry.definition = Some(print);
         entry.engine = super::registry::engine_of(&create);
-        if let Some(difference) =
-            crate::load::definition::difference(&shown.label(), &text, mode, &create)
-        {
+        entry.versioned = super::registry::is_versioned(&create);
+        let server = self.catalog.server().into();
+        for difference in differences(server, &shown.label(), &text, mode, &create) {
             self.ctx.differ(difference);
         }
         Ok(())
@@ -101,7 +104,10 @@ impl Conductor<'_> {
         let probe =
             crate::load::table::Table::new(usize::MAX, key.0.clone(), key.1.clone(), false, 0);
         let (create, _) = self.show_create(&probe)?;
-        match crate::load::definition::difference(&probe.label(), text, mode, &create) {
+        let text = self.map_collations(text)?;
+        let server = self.catalog.server().into();
+        let found = differences(server, &probe.label(), &text, mode, &create);
+        match found.into_iter().next() {
             None => {
                 self.skipped.push(format!("line {}: CREATE TABLE {}.{}, which is there with the same definition", item.line, key.0, key.1));
                 Ok(())
@@ -164,6 +170,7 @@ impl Conductor<'_> {
         if self.execute(text, item, keys.first())?.is_some() {
             for key in &keys {
                 self.forget(key);
+                self.forget_created(Kind::Sequence, key);
             }
         }
         Ok(())
@@ -193,23 +200,48 @@ impl Conductor<'_> {
         self.execute(text, item, Some(&key)).map(drop)
     }
 
-    /// A view or routine: it needs the definitions before it, not the rows.
-    pub(super) fn define(
+    /// A view, routine or sequence: it needs the definitions before it, not the rows. Whether the statement was run.
+    fn define(&mut self, key: &TableKey, text: &[u8], item: &Item) -> Result<bool, LoadError> {
+        if !self.ctx.options.tables.is_empty() || self.leaves_out(&key.0)? {
+            return Ok(false);
+        }
+        self.touch(&key.0, Touch::Define)?;
+        let text = self.map_collations(text)?;
+        let ok = self.execute(&text, item, Some(key))?;
+        Ok(ok.is_some())
+    }
+
+    /// Creates what needs no rows; `kind` is `None` for what the catalogue does not list.
+    pub(super) fn create(
         &mut self,
+        kind: Option<Kind>,
         name: &ObjectName,
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        if !self.ctx.options.tables.is_empty() {
-            return Ok(());
-        }
         let key = self.resolve(name)?;
-        if self.leaves_out(&key.0)? {
-            return Ok(());
+        if self.define(&key, text, item)?
+            && let Some(kind) = kind
+        {
+            self.created.push(created(kind, &key));
         }
-        self.touch(&key.0, Touch::Define)?;
-        let text = self.map_collations(text)?;
-        self.execute(&text, item, Some(&key)).map(drop)
+        Ok(())
+    }
+
+    pub(super) fn drop_routine(
+        &mut self,
+        kind: Option<Kind>,
+        name: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let key = self.resolve(name)?;
+        if self.define(&key, text, item)?
+            && let Some(kind) = kind
+        {
+            self.forget_created(kind, &key);
+        }
+        Ok(())
     }
 
     pub(super) fn drop_view(
@@ -219,23 +251,24 @@ impl Conductor<'_> {
         item: &Item,
     ) -> Result<(), LoadError> {
         let key = self.resolve(view)?;
-        self.define(view, text, item)?;
+        if self.define(&key, text, item)? {
+            self.forget_created(Kind::View, &key);
+        }
         self.forget(&key);
         Ok(())
     }
 
-    pub(super) fn create_sequence(
-        &mut self,
-        sequence: &ObjectName,
-        text: &[u8],
-        item: &Item,
-    ) -> Result<(), LoadError> {
-        self.define(sequence, text, item)
+    /// Takes a program off the list of those that must be there at the end.
+    pub(super) fn forget_created(&mut self, kind: Kind, key: &TableKey) {
+        self.created.retain(|one| {
+            one.kind != kind || one.database != key.0 || !one.name.eq_ignore_ascii_case(&key.1)
+        });
     }
 
     /// Keeps a trigger or event until the rows are in: it must not see them coming.
     pub(super) fn postpone(
         &mut self,
+        (kind, name): (Kind, &ObjectName),
         table: Option<&ObjectName>,
         creates: bool,
         text: &[u8],
@@ -254,6 +287,10 @@ impl Conductor<'_> {
             self.touch(database, Touch::Define)?;
         }
         if wanted {
+            let mut object = created(kind, &self.resolve(name)?);
+            if creates && kind == Kind::Trigger {
+                object.trigger = TriggerFor::parse(text, session.lex_mode());
+            }
             let text = self.map_collations(text)?;
             self.postponed.push(Postponed {
                 session,
@@ -262,8 +299,18 @@ impl Conductor<'_> {
                 offset: item.offset,
                 table,
                 creates,
+                object,
             });
         }
         Ok(())
+    }
+}
+
+fn created(kind: Kind, key: &TableKey) -> Created {
+    Created {
+        kind,
+        database: key.0.clone(),
+        name: key.1.clone(),
+        trigger: None,
     }
 }

@@ -10,6 +10,7 @@ use crate::load::definition::fingerprint;
 use crate::load::error::LoadError;
 use crate::load::link::Link;
 use crate::load::outcome::{Bounded, Proof, ProofDifference};
+use crate::load::programs::missing;
 use crate::load::queue::{TASKS, Task};
 use crate::load::table::Table;
 
@@ -42,9 +43,14 @@ impl Conductor<'_> {
                 job,
             })?;
         }
+        let programs = self.missing_programs()?;
         self.queue.wait_all()?;
         let mut proof = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
         proof.done = true;
+        proof.programs_checked = self.created.len() as u64;
+        for difference in programs {
+            proof.differences.push(difference);
+        }
         proof.orphans = std::mem::take(&mut self.orphans);
         let early: Bounded<ProofDifference> = self.ctx.tally().differences;
         proof.differences.total += early.total;
@@ -54,6 +60,15 @@ impl Conductor<'_> {
             .first
             .truncate(crate::load::outcome::LIST_MAX);
         Ok(proof)
+    }
+
+    /// Programs of the dump that are not there.
+    fn missing_programs(&mut self) -> Result<Vec<ProofDifference>, LoadError> {
+        self.catalog_session = None;
+        self.catalog
+            .exec("SET NAMES utf8mb4")
+            .map_err(|error| LoadError::server("preparing the session for the proof", error))?;
+        missing(&mut self.catalog, &self.created)
     }
 }
 
@@ -124,12 +139,12 @@ fn check(
             .conn
             .query(format!("SHOW CREATE TABLE {}", table.quoted()))
             .map_err(failed)?;
-        let text = result.str(0, 1).unwrap_or_default();
-        if fingerprint(text) != definition {
+        let text = String::from_utf8_lossy(result.bytes(0, 1).unwrap_or_default());
+        if fingerprint(&text) != definition {
             differences.push(ProofDifference {
                 about: format!("table {}", table.label()),
                 expected: "the definition that it was created with".to_owned(),
-                found: text.to_owned(),
+                found: text.into_owned(),
             });
         }
     }

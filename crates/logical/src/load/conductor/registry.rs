@@ -50,6 +50,8 @@ pub struct Entry {
     pub definition: Option<u128>,
     /// Storage engine.
     pub engine: String,
+    /// Whether the server keeps the history of its rows.
+    pub versioned: bool,
     /// Whether `DISABLE KEYS` was run for it.
     pub keys_disabled: bool,
     /// Whether its indexes and foreign keys are all in place.
@@ -205,6 +207,14 @@ impl Conductor<'_> {
         if let Some(index) = self.by_name.remove(key) {
             self.entries[index].dropped = true;
         }
+        // Its triggers go with it.
+        self.created.retain(|one| {
+            one.database != key.0
+                || one
+                    .trigger
+                    .as_ref()
+                    .is_none_or(|trigger| trigger.table != key.1)
+        });
     }
 
     /// Adds a table, which from now on is the one of this name.
@@ -222,6 +232,7 @@ impl Conductor<'_> {
             cut_rows: 0,
             definition: None,
             engine: String::new(),
+            versioned: false,
             keys_disabled: false,
             complete: false,
             dropped: false,
@@ -325,13 +336,16 @@ impl Conductor<'_> {
         };
         if self.entries[index].engine.is_empty() {
             let (create, _) = self.show_create(&table)?;
+            self.entries[index].versioned = is_versioned(&create);
             self.entries[index].engine = engine_of(&create);
         }
         let transactional = matches!(
             self.entries[index].engine.to_ascii_lowercase().as_str(),
             "innodb" | "rocksdb" | "tokudb" | "ndbcluster"
         );
-        let layout = Layout::read(&mut self.catalog, &table.db, &table.name, transactional)
+        let versioned = self.entries[index].versioned;
+        let catalog = &mut self.catalog;
+        let layout = Layout::read(catalog, &table.db, &table.name, transactional, versioned)
             .map_err(server)?;
         table.set_layout(Some(layout));
         table.show(self.ctx.progress.table(&table.label(), TableState::Loading));
@@ -365,10 +379,16 @@ impl Conductor<'_> {
                 )
             })?;
         self.catalog_session = None;
-        let text = result.str(0, 1).unwrap_or_default().to_owned();
+        // Defaults of binary columns are shown as their bytes.
+        let text = String::from_utf8_lossy(result.bytes(0, 1).unwrap_or_default()).into_owned();
         let print = crate::load::definition::fingerprint(&text);
         Ok((text, print))
     }
+}
+
+/// Whether a `SHOW CREATE TABLE` text is of a system-versioned table.
+pub fn is_versioned(create: &str) -> bool {
+    create.contains("WITH SYSTEM VERSIONING") || create.contains("GENERATED ALWAYS AS ROW START")
 }
 
 /// The engine in a `SHOW CREATE TABLE` text.

@@ -1,20 +1,22 @@
 //! Statements that are not rows.
 
 use refloat_sqltext::{ClientCommand, Danger, Item, StatementKind};
-use refloat_wire::OkInfo;
+use refloat_wire::{Connection, OkInfo};
 
 use super::Conductor;
 use super::registry::TableKey;
+use crate::load::context::Context;
 use crate::load::error::LoadError;
 use crate::load::options::{OnError, StatementClass};
 use crate::load::outcome::head;
 use crate::load::outcome::{LoadWarning, StatementFailure};
 use crate::load::pattern::matches_any;
+use crate::load::programs::Kind;
 
 /// Warnings about definitions that say nothing about the result: deprecated syntax, names and modes, objects that a
-/// `DROP … IF EXISTS` did not find or a `CREATE … IF NOT EXISTS` did.
+/// `DROP … IF EXISTS` did not find or a `CREATE … IF NOT EXISTS` did, a spatial index that queries will not use.
 const HARMLESS_WARNINGS: &[u16] = &[
-    1007, 1008, 1050, 1051, 1105, 1287, 1305, 1360, 1681, 1831, 3135, 3719, 3778, 4079, 4092,
+    1007, 1008, 1050, 1051, 1105, 1287, 1305, 1360, 1681, 1831, 3135, 3674, 3719, 3778, 4079, 4092,
 ];
 
 impl Conductor<'_> {
@@ -60,24 +62,33 @@ impl Conductor<'_> {
             StatementKind::AlterTableKeys { table, enable } => {
                 self.alter_keys(table, *enable, text, item)
             }
-            StatementKind::CreateView { view } => self.define(view, text, item),
+            StatementKind::CreateView { view } => self.create(Some(Kind::View), view, text, item),
             StatementKind::DropView { views } => match views.first() {
                 Some(view) => self.drop_view(view, text, item),
                 None => Ok(()),
             },
-            StatementKind::CreateRoutine { routine, .. }
-            | StatementKind::DropRoutine { routine, .. } => self.define(routine, text, item),
+            StatementKind::CreateRoutine { what, routine } => {
+                self.create(Kind::of_routine(what), routine, text, item)
+            }
+            StatementKind::DropRoutine { what, routine } => {
+                self.drop_routine(Kind::of_routine(what), routine, text, item)
+            }
             StatementKind::CreateSequence { sequence } => {
-                self.create_sequence(sequence, text, item)
+                self.create(Some(Kind::Sequence), sequence, text, item)
             }
             StatementKind::DropSequence { sequences } => self.drop_tables(sequences, text, item),
-            StatementKind::CreateTrigger { table, .. } => {
-                self.postpone(Some(table), true, text, item)
+            StatementKind::CreateTrigger { trigger, table } => {
+                self.postpone((Kind::Trigger, trigger), Some(table), true, text, item)
             }
-            StatementKind::DropTrigger { .. } | StatementKind::DropEvent { .. } => {
-                self.postpone(None, false, text, item)
+            StatementKind::DropTrigger { trigger } => {
+                self.postpone((Kind::Trigger, trigger), None, false, text, item)
             }
-            StatementKind::CreateEvent { .. } => self.postpone(None, true, text, item),
+            StatementKind::CreateEvent { event } => {
+                self.postpone((Kind::Event, event), None, true, text, item)
+            }
+            StatementKind::DropEvent { event } => {
+                self.postpone((Kind::Event, event), None, false, text, item)
+            }
             StatementKind::Account => self.class(StatementClass::Accounts, text, item),
             StatementKind::Replication => self.class(StatementClass::Replication, text, item),
             StatementKind::SetGlobal => self.class(StatementClass::Global, text, item),
@@ -91,10 +102,17 @@ impl Conductor<'_> {
                 self.barrier(text, item)?;
                 // It may have another name now, or have taken another one's.
                 let renamed = memchr::memmem::find(&text.to_ascii_uppercase(), b"RENAME").is_some();
+                if renamed {
+                    self.created.clear();
+                }
                 self.look_again((!renamed).then_some(&key))
             }
             StatementKind::RenameTable | StatementKind::Index => {
                 self.barrier(text, item)?;
+                if *kind == StatementKind::RenameTable {
+                    // Triggers and views go along.
+                    self.created.clear();
+                }
                 self.look_again(None)
             }
             // It may have added or removed rows of any table.
@@ -219,23 +237,7 @@ impl Conductor<'_> {
 
     /// Keeps the warnings that a statement gave, except those that say nothing about its result.
     fn judge(&mut self, ok: &OkInfo, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        if ok.warnings == 0 {
-            return Ok(());
-        }
-        let warnings = self
-            .control
-            .warnings()
-            .map_err(|error| LoadError::server("reading warnings", error))?;
-        for warning in warnings {
-            if warning.level != "Note" && !HARMLESS_WARNINGS.contains(&warning.code) {
-                self.ctx.warn(LoadWarning {
-                    about: format!("line {}: {}", item.line, head(text)),
-                    code: warning.code,
-                    message: warning.message,
-                });
-            }
-        }
-        Ok(())
+        judge_definition(&self.ctx, &mut self.control, ok, item.line, text).map(drop)
     }
 
     /// Whether `--tables` asks for this table.
@@ -261,6 +263,33 @@ impl Conductor<'_> {
         });
         Ok(mapped.map_or(std::borrow::Cow::Borrowed(text), std::borrow::Cow::Owned))
     }
+}
+
+/// Keeps the warnings that a definition gave, except those that say nothing about its result; returns the codes of all of them.
+pub(super) fn judge_definition(
+    ctx: &Context,
+    conn: &mut Connection,
+    ok: &OkInfo,
+    line: u64,
+    text: &[u8],
+) -> Result<Vec<u16>, LoadError> {
+    if ok.warnings == 0 {
+        return Ok(Vec::new());
+    }
+    let warnings = conn
+        .warnings()
+        .map_err(|error| LoadError::server("reading warnings", error))?;
+    let codes = warnings.iter().map(|warning| warning.code).collect();
+    for warning in warnings {
+        if warning.level != "Note" && !HARMLESS_WARNINGS.contains(&warning.code) {
+            ctx.warn(LoadWarning {
+                about: format!("line {line}: {}", head(text)),
+                code: warning.code,
+                message: warning.message,
+            });
+        }
+    }
+    Ok(codes)
 }
 
 /// Why a dangerous statement is not run.

@@ -100,15 +100,6 @@ fn conditional_comments_count_for_the_servers_they_name() {
     same(MARIADB, dump, create);
     same(OLD_MYSQL, dump, create);
     same(MYSQL, "`a` text /*M!100301 COMPRESSED*/", "`a` text");
-    assert!(
-        difference(
-            "d.t",
-            statement(dump, "").as_bytes(),
-            LexMode::default(),
-            &statement(create, "")
-        )
-        .is_none()
-    );
     let partitions = "/*!50100 PARTITION BY HASH (`a`)\nPARTITIONS 4 */";
     assert!(
         options(

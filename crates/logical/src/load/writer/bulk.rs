@@ -200,7 +200,8 @@ impl BulkWriter {
             .filter(|&index| !layout.columns[index].generated)
             .collect();
         let computed = bound.len() < targets.len();
-        if bound.is_empty() || (computed && chunk.session.is_strict()) {
+        // The times of a versioned row are computed too, and may be given all the same (system_versioning_insert_history).
+        if bound.is_empty() || (computed && (chunk.session.is_strict() || layout.versioned)) {
             return Ok(false);
         }
         if let Some(old) = self.prepared.take() {

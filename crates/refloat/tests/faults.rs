@@ -20,6 +20,8 @@ mod input;
 mod json;
 #[path = "faults/large.rs"]
 mod large;
+#[path = "faults/midway.rs"]
+mod midway;
 #[path = "faults/secrets.rs"]
 mod secrets;
 #[path = "faults/statements.rs"]

@@ -1,0 +1,210 @@
+//! Things that happen, or come to light, when a part of the dump is loaded already.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::support::{
+    BOTH, Desk, Running, ask, assert_same_settings, dump, finish_with_input, settings, shared,
+    table, wait_until,
+};
+use refloat_sandbox::{Instance, ServerKind};
+
+/// Time that a load may take once nothing keeps it any more.
+const SOON: Duration = Duration::from_secs(30);
+
+/// A session of the stock client that keeps a transaction open, and what it has locked.
+struct Holder(std::process::Child);
+
+impl Holder {
+    /// Runs `sql` in a transaction and waits until it has run.
+    fn start(server: &Instance, sql: &str) -> Self {
+        let mut child = server
+            .client_command()
+            .expect("the client is installed")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .expect("the client runs");
+        let stdin = child.stdin.as_mut().expect("stdin is a pipe");
+        writeln!(
+            stdin,
+            "START TRANSACTION; {sql}; SELECT GET_LOCK('{HELD}', 0);"
+        )
+        .and_then(|()| stdin.flush())
+        .expect("the client reads");
+        wait_until("the transaction is open", || {
+            ask(
+                server,
+                &format!("SELECT IS_USED_LOCK('{HELD}') IS NOT NULL"),
+            ) == "1"
+        });
+        Self(child)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Says that the holder has what it wants.
+const HELD: &str = "refloat test midway";
+
+/// What is refused after a part was loaded is no refusal "before anything was touched".
+#[test]
+fn a_late_refusal_says_what_is_loaded_and_is_no_preflight() {
+    let (first, mut second) = (Desk::new(), Desk::new());
+    second.next();
+    for kind in BOTH {
+        let server = shared(kind);
+        ask(
+            server,
+            &format!(
+                "CREATE DATABASE `{0}`; CREATE TABLE `{0}`.kept (id int)",
+                second.db
+            ),
+        );
+        let text = dump(&format!(
+            "CREATE DATABASE `{0}`; USE `{0}`;\n{1}CREATE DATABASE IF NOT EXISTS `{2}`; USE `{2}`;\n{1}",
+            first.db,
+            table("items", 50),
+            second.db
+        ));
+        let before = settings(server);
+        let mut command = first.refloat(["load", "-", "--to", &server.url()]);
+        command.stdin(std::process::Stdio::piped());
+        finish_with_input(command, |stdin| {
+            let _ = stdin.write_all(text.as_bytes());
+        })
+        .exits(1)
+        .says("stopped, with parts of the dump loaded already")
+        .says(&format!("database {} is not empty", second.db))
+        .never_says("before anything was touched")
+        .never_says("done and proven");
+        assert_eq!(first.rows(server, "items"), Some(50), "{kind}");
+        assert_eq!(second.rows(server, "kept"), Some(0), "{kind}");
+        assert_same_settings(&before, server);
+    }
+}
+
+/// A dump that is still being written, or is written again, while it is loaded.
+#[test]
+fn a_file_that_changes_while_it_is_loaded_proves_nothing() {
+    let desk = Desk::new();
+    let server = shared(ServerKind::MariaDb1011);
+    ask(
+        server,
+        &format!(
+            "CREATE DATABASE `{0}`; CREATE TABLE `{0}`.items (id int PRIMARY KEY, name varchar(80), n int) ENGINE=InnoDB",
+            desk.db
+        ),
+    );
+    let body = table("items", 200);
+    let rows = &body[body.find("INSERT").expect("there are rows")..];
+    let path = desk.file("dump.sql", dump(&rows.replace("UNLOCK TABLES;\n", "")));
+    // The rows wait for this one.
+    let holder = Holder::start(
+        server,
+        &format!("INSERT INTO `{}`.items VALUES (7, 'x', 1)", desk.db),
+    );
+    let load = Running::start(desk.load_command(&path, &server.url(), &["--append"]));
+    wait_until("the load waits for the row", || {
+        ask(
+            server,
+            "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
+        ) != "0"
+    });
+    std::fs::OpenOptions::new()
+        .append(true)
+        .open(&path)
+        .and_then(|mut file| file.write_all(b"-- more\n"))
+        .expect("the file can be written");
+    drop(holder);
+    load.ends_within(SOON)
+        .exits(1)
+        .says("the file was changed while it was being loaded")
+        .never_says("done and proven");
+}
+
+/// Another transaction's lock, met in the search for a refused row, is nobody's refusal, and nothing of the chunk is lost.
+#[test]
+fn a_lock_met_in_the_search_for_a_refused_row_costs_no_row() {
+    let desk = Desk::new();
+    for kind in BOTH {
+        let server = shared(kind);
+        ask(
+            server,
+            &format!(
+                "CREATE DATABASE `{0}`; CREATE TABLE `{0}`.t (id int PRIMARY KEY, n int NOT NULL) ENGINE=InnoDB; INSERT INTO `{0}`.t VALUES (3, 0)",
+                desk.db
+            ),
+        );
+        let wait = ask(server, "SELECT @@GLOBAL.innodb_lock_wait_timeout");
+        ask(server, "SET GLOBAL innodb_lock_wait_timeout = 1");
+        let holder = Holder::start(
+            server,
+            &format!("INSERT INTO `{}`.t VALUES (7, 0)", desk.db),
+        );
+        let text = dump("INSERT INTO t VALUES (1,1),(2,2),(3,3),(4,4),(5,5),(6,6),(7,7),(8,8);\n");
+        let path = desk.file("dump.sql", text);
+        let load = Running::start(desk.load_command(
+            &path,
+            &server.url(),
+            &["--append", "--on-error", "continue"],
+        ));
+        // Long enough for a wait of one second to end at least once.
+        wait_until("the load has waited for the row", || {
+            let age = ask(
+                server,
+                "SELECT COALESCE(MAX(TIMESTAMPDIFF(SECOND, trx_started, NOW())), 0) FROM information_schema.innodb_trx",
+            );
+            age.parse::<u64>().is_ok_and(|seconds| seconds >= 2)
+        });
+        std::thread::sleep(Duration::from_secs(1));
+        drop(holder);
+        let run = load.ends_within(SOON);
+        ask(
+            server,
+            &format!("SET GLOBAL innodb_lock_wait_timeout = {wait}"),
+        );
+        run.exits(1).says("refused: 1").says("Duplicate entry '3'");
+        assert_eq!(
+            desk.ask(
+                server,
+                "SELECT GROUP_CONCAT(id, '=', n ORDER BY id) FROM @db.t"
+            ),
+            "1=1,2=2,3=0,4=4,5=5,6=6,7=7,8=8",
+            "{kind}"
+        );
+        ask(server, &format!("DROP DATABASE `{}`", desk.db));
+    }
+}
+
+/// Rows are counted again behind a statement that may have changed any.
+#[test]
+fn counting_goes_on_behind_statements_that_change_rows() {
+    let desk = Desk::new();
+    for kind in BOTH {
+        let server = shared(kind);
+        let text = dump(
+            "CREATE TABLE a (id int PRIMARY KEY) ENGINE=InnoDB;\nINSERT INTO a VALUES (1),(2),(3);\nDELETE FROM a WHERE id = 2;\n\
+             CREATE TABLE b (id int PRIMARY KEY) ENGINE=InnoDB;\nINSERT INTO b SELECT id FROM a;\nINSERT INTO a VALUES (4);\nINSERT INTO b VALUES (9);\n",
+        );
+        let path = desk.file("dump.sql", &text);
+        let run = desk.load(Path::new(&path), server, &["--json"]).exits(0);
+        let last = run.stdout.lines().last().unwrap_or_default();
+        let finished: serde_json::Value =
+            serde_json::from_str(last).expect("the last line is JSON");
+        let proof = &finished["outcome"]["summary"]["proof"];
+        assert_eq!(proof["tables_counted"], 2, "{kind}: {proof}");
+        assert_eq!(proof["tables_not_counted"], 0, "{kind}: {proof}");
+        assert_eq!(
+            desk.ask(server, "SELECT GROUP_CONCAT(id ORDER BY id) FROM @db.b"),
+            "1,3,9"
+        );
+        ask(server, &format!("DROP DATABASE `{}`", desk.db));
+    }
+}

@@ -14,6 +14,7 @@ const ROOT_STATE_DIR: &str = "/var/lib/refloat";
 pub struct Context {
     state_dir: PathBuf,
     home: Option<PathBuf>,
+    servers_dir: Option<PathBuf>,
     login: Option<String>,
     mysql_pwd: Option<OsString>,
     stderr_is_terminal: bool,
@@ -35,6 +36,7 @@ impl Context {
                 is_root,
             ),
             home,
+            servers_dir: var("REFLOAT_SERVERS").map(PathBuf::from),
             // The stock clients take the name that the person logged in with.
             login: if is_root {
                 Some("root".to_owned())
@@ -57,6 +59,11 @@ impl Context {
                     locale.contains("utf-8") || locale.contains("utf8")
                 }),
         }
+    }
+
+    /// Where the trees of servers are, when they are not in the usual place. The script that installs them reads the same.
+    pub fn servers_dir(&self) -> Option<&Path> {
+        self.servers_dir.as_deref()
     }
 
     /// The folder for runs, journals and sandboxes.

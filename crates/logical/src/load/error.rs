@@ -15,6 +15,41 @@ pub struct Refusal {
     pub hint: String,
 }
 
+/// Names shown when a database is not empty.
+const NAMES_SHOWN: usize = 5;
+
+impl Refusal {
+    /// A database holds tables or views (`names`, all of them), and nobody said what is to become of them.
+    pub(super) fn not_empty(database: &str, names: &[&str]) -> Self {
+        let more = if names.len() > NAMES_SHOWN {
+            ", …"
+        } else {
+            ""
+        };
+        let shown = names
+            .iter()
+            .take(NAMES_SHOWN)
+            .copied()
+            .collect::<Vec<_>>()
+            .join(", ");
+        Self {
+            reason: format!(
+                "database {database} is not empty: {} tables and views ({shown}{more})",
+                names.len()
+            ),
+            hint: "Use --replace to let the dump's tables replace those of the same name, --append to add rows to them, or another --database.".to_owned(),
+        }
+    }
+
+    /// The dump holds a schema of the server itself, and nobody said what is to become of it.
+    pub(super) fn system_schema(database: &str) -> Self {
+        Self {
+            reason: format!("the dump holds the server's own schema {database}: accounts, privileges and other things of the whole server"),
+            hint: "Leave it out with --system-schema skip, or run it as it stands with --system-schema load.".to_owned(),
+        }
+    }
+}
+
 /// Why a load stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -112,10 +112,7 @@ pub fn look_at_server(
     if options.system_schema == SystemSchemaMode::Refuse
         && databases.iter().any(|name| name == "mysql")
     {
-        refusals.push(Refusal {
-            reason: "the dump holds the server's own schema mysql: accounts, privileges and other things of the whole server".to_owned(),
-            hint: "Leave it out with --system-schema skip, or run it as it stands with --system-schema load.".to_owned(),
-        });
+        refusals.push(Refusal::system_schema("mysql"));
     }
     refusals.extend(not_empty(options, conn, &databases, outline.as_ref()).map_err(server)?);
     let (write_path, advice) = choose_path(options, conn, facts, &mut refusals);
@@ -325,16 +322,8 @@ fn not_empty(
             Err(error) => return Err(error),
         };
         if !result.is_empty() {
-            let names: Vec<&str> = result.texts(0).take(5).collect();
-            let more = if result.len() > names.len() {
-                ", …"
-            } else {
-                ""
-            };
-            refusals.push(Refusal {
-                reason: format!("database {database} is not empty: {} tables and views ({}{more})", result.len(), names.join(", ")),
-                hint: "Use --replace to let the dump's tables replace those of the same name, --append to add rows to them, or another --database.".to_owned(),
-            });
+            let names: Vec<&str> = result.texts(0).collect();
+            refusals.push(Refusal::not_empty(database, &names));
         }
     }
     Ok(refusals)

@@ -54,10 +54,11 @@ pub fn password(prompt: &str) -> io::Result<Secret> {
         .write(true)
         .open("/dev/tty")
         .map_err(|error| io::Error::new(error.kind(), format!("there is no terminal: {error}")))?;
-    tty.write_all(prompt.as_bytes())?;
     let mut keys = tty.try_clone()?;
     let line = {
         let _quiet = Quiet::new(&tty)?;
+        // Not before: what is typed as soon as the question stands there would be shown, and then thrown away.
+        (&tty).write_all(prompt.as_bytes())?;
         read_line(std::iter::from_fn(|| {
             let mut byte = [0];
             match keys.read(&mut byte) {

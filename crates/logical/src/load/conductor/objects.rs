@@ -13,18 +13,26 @@ use crate::load::outcome::head;
 use crate::load::programs::{Created, Kind, TriggerFor};
 
 impl Conductor<'_> {
+    /// The database that a statement creates or drops, looked at; `None` when it is left out.
+    fn own_database(&mut self, database: &[u8], item: &Item) -> Result<Option<String>, LoadError> {
+        let name = String::from_utf8_lossy(database).into_owned();
+        self.refuse_other_database(&name, item)?;
+        if self.leaves_out(&name)? {
+            return Ok(None);
+        }
+        self.touch(&name, Touch::Define)?;
+        Ok(Some(name))
+    }
+
     pub(super) fn create_database(
         &mut self,
         database: &[u8],
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        let name = String::from_utf8_lossy(database).into_owned();
-        self.refuse_other_database(&name, item)?;
-        if self.leaves_out(&name)? {
+        if self.own_database(database, item)?.is_none() {
             return Ok(());
         }
-        self.touch(&name, Touch::Define)?;
         let text = self.map_collations(text)?;
         self.execute(&text, item, None).map(drop)
     }
@@ -35,12 +43,9 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        let name = String::from_utf8_lossy(database).into_owned();
-        self.refuse_other_database(&name, item)?;
-        if self.leaves_out(&name)? {
+        let Some(name) = self.own_database(database, item)? else {
             return Ok(());
-        }
-        self.touch(&name, Touch::Define)?;
+        };
         if self.ctx.options.existing == ExistingPolicy::Append {
             self.skipped
                 .push(format!("line {}: {}", item.line, head(text)));

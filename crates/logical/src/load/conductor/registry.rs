@@ -14,9 +14,6 @@ use crate::load::pattern::is_system_database;
 use crate::load::session::Session;
 use crate::load::table::{Layout, Table};
 
-/// Names shown when a database is not empty.
-const NAMES_SHOWN: usize = 5;
-
 /// Set before a definition is read to be compared: defaults of `TIMESTAMP` columns are shown in the session's time zone.
 pub const SHOW_TIME_ZONE: &str = "SET SESSION time_zone = '+00:00'";
 
@@ -104,10 +101,9 @@ impl Conductor<'_> {
         match self.ctx.options.system_schema {
             SystemSchemaMode::Load => Ok(false),
             SystemSchemaMode::Skip => Ok(true),
-            SystemSchemaMode::Refuse => Err(LoadError::Refused(vec![Refusal {
-                reason: format!("the dump holds the server's own schema {database}: accounts, privileges and other things of the whole server"),
-                hint: "Leave it out with --system-schema skip, or run it as it stands with --system-schema load.".to_owned(),
-            }])),
+            SystemSchemaMode::Refuse => {
+                Err(LoadError::Refused(vec![Refusal::system_schema(database)]))
+            }
         }
     }
 
@@ -144,20 +140,9 @@ impl Conductor<'_> {
             .map(String::as_str)
             .collect();
         names.sort_unstable();
-        let more = if names.len() > NAMES_SHOWN {
-            ", …"
-        } else {
-            ""
-        };
-        Err(LoadError::Refused(vec![Refusal {
-            reason: format!(
-                "database {database} is not empty: {} tables and {} views ({}{more})",
-                found.tables.len(),
-                found.views.len(),
-                names.iter().take(NAMES_SHOWN).copied().collect::<Vec<_>>().join(", "),
-            ),
-            hint: "Use --replace to let the dump's tables replace those of the same name, --append to add rows to them, or another --database.".to_owned(),
-        }]))
+        Err(LoadError::Refused(vec![Refusal::not_empty(
+            database, &names,
+        )]))
     }
 
     /// Lists what a database holds; a database that does not exist holds nothing.

@@ -1,0 +1,255 @@
+//! What `refloat sandbox` is asked for.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{Args, Subcommand, ValueEnum};
+use refloat_sandbox::{Error, ServerKind};
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  Start a server, load a dump into it, look at it, throw it away:
+      refloat sandbox start --server mariadb-11.8 --name try
+      refloat load shop.sql.gz --to \"$(refloat sandbox env try --url)\"
+      refloat sandbox shell try
+      refloat sandbox remove try
+
+  A server with settings of your own:
+      refloat sandbox start --server mysql-9.7 -o innodb_buffer_pool_size=2G -o local_infile=ON
+
+  What is there, for a script:
+      refloat sandbox list --json
+
+A server keeps running when the shell that started it ends, and is the same after `restart`.
+It listens on 127.0.0.1 only; its account is root without a password. Servers that are not of the
+sandbox are never touched. Missing servers are installed by `scripts/install-servers NAME`.";
+
+const START_HELP: &str = "\
+EXAMPLES:
+  The quickest way to a server; its name will be mariadb-10.11:
+      refloat sandbox start
+
+  By name, with settings of the server's own command line:
+      refloat sandbox start --server mysql-9.7 --name target -o local_infile=ON -o max_connections=50
+
+  With a certificate that can be verified, for tests of --ssl-mode=verify-identity:
+      refloat sandbox start --server mariadb-11.8 --tls generated";
+
+const LIST_HELP: &str = "\
+EXAMPLES:
+  For people:
+      refloat sandbox list
+
+  The ports of all that run:
+      refloat sandbox list --json | jq '.[] | select(.status == \"running\") | .port'
+
+STATUS:
+  running  its process is there
+  stopped  it was stopped, or it died; `restart` brings it back with its data
+  busy     another command is just starting, stopping or removing it
+  broken   its start was cut off; it can only be removed";
+
+const STOP_HELP: &str = "\
+EXAMPLES:
+  Cleanly; the data stay:
+      refloat sandbox stop try
+
+  As a crash would, to see what recovery makes of it:
+      refloat sandbox stop try --kill
+      refloat sandbox restart try";
+
+const RESTART_HELP: &str = "\
+EXAMPLES:
+  With the same port, socket, data and options as before:
+      refloat sandbox restart try";
+
+const REMOVE_HELP: &str = "\
+EXAMPLES:
+  One server and everything that it had:
+      refloat sandbox remove try
+
+  All servers of the sandbox:
+      refloat sandbox remove --all";
+
+const SHELL_HELP: &str = "\
+EXAMPLES:
+  The server's own client, as root:
+      refloat sandbox shell try
+
+  With arguments for the client:
+      refloat sandbox shell try -- shop -e 'SHOW TABLES'
+      refloat sandbox shell try -- shop < dump.sql";
+
+const ENV_HELP: &str = "\
+EXAMPLES:
+  Set REFLOAT_URL and its companions in this shell:
+      eval \"$(refloat sandbox env try)\"
+      refloat load shop.sql.gz --to \"$REFLOAT_URL\"
+
+  Only the URL:
+      refloat load shop.sql.gz --to \"$(refloat sandbox env try --url)\"
+
+  Over the unix socket:
+      refloat load shop.sql.gz --to \"$(refloat sandbox env try --socket-url)\"";
+
+/// Start and stop real throw-away servers on this machine
+#[derive(Debug, Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub struct SandboxArgs {
+    #[command(subcommand)]
+    pub command: SandboxCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SandboxCommand {
+    /// Start a new server and wait until it answers queries
+    #[command(after_long_help = START_HELP)]
+    Start(StartArgs),
+    /// List the servers, running or not
+    #[command(after_long_help = LIST_HELP)]
+    List(ListArgs),
+    /// Shut a server down; its data stay
+    #[command(after_long_help = STOP_HELP)]
+    Stop(StopArgs),
+    /// Start a stopped server again, or stop and start a running one
+    #[command(after_long_help = RESTART_HELP)]
+    Restart(RestartArgs),
+    /// Stop a server and delete everything that it had
+    #[command(after_long_help = REMOVE_HELP)]
+    Remove(RemoveArgs),
+    /// Open the server's own client, as root
+    #[command(after_long_help = SHELL_HELP)]
+    Shell(ShellArgs),
+    /// Print a server's address, for a shell to evaluate
+    #[command(after_long_help = ENV_HELP)]
+    Env(EnvArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct StartArgs {
+    /// Which server
+    #[arg(long, value_name = "SERVER", default_value = "mariadb-10.11", value_parser = server_kinds())]
+    pub server: ServerKind,
+
+    /// A name for it; without one, the server's, with a number behind it when that is taken
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// An option for the server's command line: key=value, or key; may be given several times
+    #[arg(short = 'o', long = "option", value_name = "KEY=VALUE", value_parser = server_option)]
+    pub options: Vec<(String, Option<String>)>,
+
+    /// Which certificates the server has
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = TlsChoice::Usual)]
+    pub tls: TlsChoice,
+
+    /// Print the result as JSON on stdout
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum TlsChoice {
+    /// What the server makes by itself; on MariaDB 10.11, which makes none, the same as generated
+    Usual,
+    /// A CA of the sandbox, and a certificate for localhost and 127.0.0.1
+    Generated,
+    /// None: the server offers no TLS
+    Off,
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Print the result as JSON on stdout
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+/// The server that a command is about.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// The server's name; may be left out when there is only one
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// The same, as an option
+    #[arg(long = "name", value_name = "NAME", conflicts_with = "name")]
+    pub name_option: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct StopArgs {
+    #[command(flatten)]
+    pub which: Which,
+
+    /// All servers of the sandbox
+    #[arg(long, conflicts_with_all = ["name", "name_option"])]
+    pub all: bool,
+
+    /// End it by SIGKILL, as a crash does, instead of shutting it down
+    #[arg(long)]
+    pub kill: bool,
+
+    /// Print the result as JSON on stdout
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct RestartArgs {
+    #[command(flatten)]
+    pub which: Which,
+
+    /// Print the result as JSON on stdout
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct RemoveArgs {
+    #[command(flatten)]
+    pub which: Which,
+
+    /// All servers of the sandbox
+    #[arg(long, conflicts_with_all = ["name", "name_option"])]
+    pub all: bool,
+
+    /// Print the result as JSON on stdout
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ShellArgs {
+    #[command(flatten)]
+    pub which: Which,
+
+    /// Arguments for the client
+    #[arg(last = true, value_name = "CLIENT ARGUMENTS")]
+    pub arguments: Vec<std::ffi::OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct EnvArgs {
+    #[command(flatten)]
+    pub which: Which,
+
+    /// Print only the URL, over TCP
+    #[arg(long, conflicts_with_all = ["socket_url", "json"])]
+    pub url: bool,
+
+    /// Print only the URL, over the unix socket
+    #[arg(long, conflicts_with = "json")]
+    pub socket_url: bool,
+
+    /// Print the result as JSON on stdout
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+fn server_kinds() -> impl clap::builder::TypedValueParser<Value = ServerKind> {
+    PossibleValuesParser::new(ServerKind::ALL.map(ServerKind::name))
+        .try_map(|name| name.parse::<ServerKind>())
+}
+
+fn server_option(text: &str) -> Result<(String, Option<String>), Error> {
+    refloat_sandbox::parse_server_option(text)
+}

@@ -43,7 +43,8 @@ fn typed(desk: &Desk, source: &Path, url: &str) -> Run {
         source.display(),
         desk.db
     );
-    let mut child = Command::new("script")
+    let mut child = Command::new("timeout")
+        .args(["--foreground", "60", "script"])
         .args(["--quiet", "--return", "--command", &line, "/dev/null"])
         .env_clear()
         .env("PATH", "/usr/bin:/bin")

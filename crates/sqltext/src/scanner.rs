@@ -164,6 +164,11 @@ impl Scanner {
         self.next_mode
     }
 
+    /// Changes the size that rows of one statement are cut at ([`ScanOptions::piece_target`]), from the next row on.
+    pub fn set_piece_target(&mut self, bytes: usize) {
+        self.options.piece_target = bytes;
+    }
+
     /// Reads the following items in this mode. Inside of a statement whose pieces are being handed out it
     /// waits for the statement's end.
     pub fn set_mode(&mut self, mode: LexMode) {

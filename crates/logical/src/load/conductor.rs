@@ -40,6 +40,8 @@ pub use registry::{Entry, SHOW_TIME_ZONE, TableKey};
 const BLOCK_BYTES: usize = 4 << 20;
 /// Bytes of rows in one piece, the unit that is never divided between chunks.
 const PIECE_BYTES: usize = 1 << 20;
+/// The same in a dump whose inserts end with something that changes what their rows do: they have to be seen whole.
+const PIECE_BYTES_WHOLE: usize = 64 << 20;
 /// Largest single statement or row that is kept in memory: the server takes no larger one either.
 const ITEM_MAX: usize = 1 << 30;
 
@@ -223,6 +225,7 @@ impl<'a> Conductor<'a> {
         scanner.set_mode(mode);
         let mut rest: Vec<u8> = Vec::new();
         let mut eof = false;
+        let mut whole = false;
         loop {
             // A row larger than a block makes the next block twice as large, so the rest is not copied time and again.
             let want = BLOCK_BYTES.max(rest.len() * 2);
@@ -232,6 +235,10 @@ impl<'a> Conductor<'a> {
                     eof = true;
                 }
                 self.bytes += (rest.len() - before) as u64;
+            }
+            if !whole && has_tail(&rest) {
+                whole = true;
+                scanner.set_piece_target(PIECE_BYTES_WHOLE);
             }
             let block = Arc::new(Block::new(rest, Arc::clone(&pool)));
             let mut at = 0;
@@ -367,4 +374,12 @@ impl<'a> Conductor<'a> {
         self.session = Some(Arc::clone(&session));
         Ok(session)
     }
+}
+
+/// Whether some insert of this text may end with `ON DUPLICATE KEY UPDATE`: no tool's dumps do, and what people write does all
+/// along. A word in a value only makes larger pieces.
+fn has_tail(text: &[u8]) -> bool {
+    [b"ON DUPLICATE KEY".as_slice(), b"on duplicate key"]
+        .iter()
+        .any(|words| memchr::memmem::find(text, words).is_some())
 }

@@ -1,5 +1,6 @@
 //! Things that happen, or come to light, when a part of the dump is loaded already.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -204,6 +205,42 @@ fn counting_goes_on_behind_statements_that_change_rows() {
         assert_eq!(
             desk.ask(server, "SELECT GROUP_CONCAT(id ORDER BY id) FROM @db.b"),
             "1,3,9"
+        );
+        ask(server, &format!("DROP DATABASE `{}`", desk.db));
+    }
+}
+
+/// Inserts that people wrote to be run again, larger than what is handed to a writer at a time.
+#[test]
+fn a_large_insert_that_updates_duplicates_is_run_whole() {
+    const ROWS: u64 = 30_000;
+    let desk = Desk::new();
+    for kind in BOTH {
+        let server = shared(kind);
+        let mut text = String::from(
+            "CREATE TABLE t (id int PRIMARY KEY, n int, s varchar(80)) ENGINE=InnoDB;\nINSERT INTO t VALUES (1, 0, 'old'), (2, 0, 'old');\nINSERT INTO t VALUES\n",
+        );
+        for id in 2..=ROWS {
+            let end = if id == ROWS { "\n" } else { ",\n" };
+            let _ = write!(
+                text,
+                "({id}, 1, 'a row that is long enough to make a megabyte together'){end}"
+            );
+        }
+        text.push_str(
+            " ON DUPLICATE KEY UPDATE n = n + 5;\nINSERT INTO t VALUES (90001, 7, 'last');\n",
+        );
+        assert!(text.len() > 3 << 19, "{}", text.len());
+        desk.load_text(dump(&text), server, &[])
+            .exits(0)
+            .says("done and proven");
+        assert_eq!(
+            desk.ask(
+                server,
+                "SELECT CONCAT_WS(' ', COUNT(*), SUM(n), MAX(id)) FROM @db.t"
+            ),
+            format!("{} {} 90001", ROWS + 1, 5 + (ROWS - 2) + 7),
+            "{kind}"
         );
         ask(server, &format!("DROP DATABASE `{}`", desk.db));
     }

@@ -31,7 +31,6 @@ mod writer;
 
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Instant, SystemTime};
 
 use refloat_run::machine::Machine;
@@ -73,8 +72,6 @@ const CHUNK_BYTES_MAX: usize = 64 << 20;
 const COMPRESSION_GUESS: u64 = 4;
 /// Processors that a further writer into the same table of MariaDB is worth.
 const CORES_PER_LANE_WORKER: usize = 4;
-/// How often a wait for the source looks whether the run was cancelled.
-const CANCEL_POLL: std::time::Duration = std::time::Duration::from_millis(100);
 /// Memory for sorting index entries, on servers that can be told, when nothing is known about the machine.
 const INDEX_MEMORY: u64 = 256 << 20;
 
@@ -133,7 +130,7 @@ fn run_load(
     let mut input = open_source(options, run)?;
     input.name().clone_into(&mut outcome.source);
     let outline = preflight::look_at_source(options, &mut input)?;
-    let mut control = connect(options)?;
+    let mut control = connect(options, &run.cancel)?;
     let kill = kill_on_cancel(&run.cancel, &control);
     outcome.server = format!(
         "{} {}",
@@ -204,6 +201,7 @@ fn with_settings(
             LoadError::server("connecting again after settings were changed", error)
         })?;
     }
+    let kill = kill_on_cancel(&run.cancel, &control);
     let facts = Facts::read(&mut control)?;
     let write_path = preflight::path_now(options, &facts, preflight.write_path);
     if write_path != preflight.write_path {
@@ -274,12 +272,15 @@ fn with_settings(
     let queue = Queue::new(limits, Arc::clone(&ctx.chunk_size), run.cancel.clone());
     let pieces = file.as_ref().map(|file| Arc::clone(&file.file));
     let mut conductor = Conductor::new(&ctx, &queue, control, pieces)?;
+    drop(kill);
     let kill = conductor.kill_on_cancel();
     let result = std::thread::scope(|scope| {
         for _ in 0..options.threads.max(1) {
             scope.spawn(|| worker::run(&ctx, &queue));
         }
-        let result = conductor.run(input).and_then(|()| {
+        // A panic must not leave the workers waiting: this scope ends when they do.
+        let result = guarded(|| {
+            conductor.run(input)?;
             file.map_or(Ok(()), |file| file.unchanged(input.name()))?;
             outcome.bound_by = watch.verdict(&mut conductor.catalog);
             clock.enter(Phase::Proof);
@@ -323,38 +324,15 @@ fn open_source(options: &LoadOptions, run: &LoadRun) -> Result<Input, LoadError>
     Ok(input)
 }
 
-/// Opens the source in a thread of its own: opening waits for the first bytes of a pipe, which may come late or never
-/// (its producer asks for a password, say), and Ctrl-C must end that too.
+/// Opens the source so that Ctrl-C ends it: opening waits for the first bytes of a pipe, which may come late or never (its producer
+/// asks for a password, say).
 fn open_cancellable(options: &LoadOptions, run: &LoadRun) -> Result<Input, InputError> {
-    let (sender, receiver) = mpsc::channel();
     let source = options.source.clone();
-    let name = source_name(options);
-    std::thread::Builder::new()
-        .name("open".to_owned())
-        .spawn(move || {
-            // Nobody takes it any more after Ctrl-C.
-            let _ = sender.send(Input::open(&source));
+    context::abandonable(&run.cancel, move || Input::open(&source)).unwrap_or_else(|| {
+        Err(InputError::Cancelled {
+            name: source_name(options),
         })
-        .map_err(|source| InputError::Read {
-            name: name.clone(),
-            at: 0,
-            source,
-        })?;
-    loop {
-        match receiver.recv_timeout(CANCEL_POLL) {
-            Ok(opened) => return opened,
-            Err(_) if run.cancel.is_cancelled() => return Err(InputError::Cancelled { name }),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                let source = std::io::Error::other("the thread that opens the source has ended");
-                return Err(InputError::Read {
-                    name,
-                    at: 0,
-                    source,
-                });
-            }
-        }
-    }
+    })
 }
 
 /// A source that workers can read by themselves: plain, and not a pipe.
@@ -420,13 +398,18 @@ fn lane_workers(vendor: Vendor, threads: usize) -> usize {
     }
 }
 
-fn connect(options: &LoadOptions) -> Result<Connection, LoadError> {
-    Connection::connect(&options.target).map_err(|error| {
-        LoadError::server(
-            format!("connecting to {}", options.target.describe()),
-            error,
-        )
-    })
+/// Connects; Ctrl-C need not wait for a server that does not answer.
+fn connect(options: &LoadOptions, cancel: &Cancel) -> Result<Connection, LoadError> {
+    let target = options.target.clone();
+    match context::abandonable(cancel, move || Connection::connect(&target)) {
+        Some(connected) => connected.map_err(|error| {
+            LoadError::server(
+                format!("connecting to {}", options.target.describe()),
+                error,
+            )
+        }),
+        None => Err(LoadError::interrupted(cancel)),
+    }
 }
 
 /// Bytes of text that the source will give, as far as that can be told.
@@ -521,7 +504,13 @@ fn put_back(
     if !applied.is_open() {
         return Ok(());
     }
-    let result = connect(options).and_then(|mut conn| Ok(applied.revert(&mut conn, &run.events)?));
+    // Ctrl-C is no reason to leave settings behind.
+    let result = connect(options, &Cancel::new()).and_then(|mut conn| {
+        // Asked a second time, a person does not want to wait for that either; what is left is said.
+        let shutdown = conn.shutdown_handle();
+        let _hard = run.cancel.on_hard(move || shutdown.shutdown());
+        Ok(applied.revert(&mut conn, &run.events)?)
+    });
     let all_back = |report: &RevertReport| {
         report
             .settings

@@ -121,6 +121,8 @@ pub fn load_plan(plan: &LoadPlan) -> String {
 fn headline(outcome: &LoadOutcome) -> String {
     let how = if outcome.proven {
         "done and proven"
+    } else if outcome.proof_failed() && only_uncounted(outcome) {
+        "loaded, but not all of it could be proven"
     } else if outcome.proof_failed() {
         "loaded, but the proof FAILED"
     } else {
@@ -135,6 +137,12 @@ fn headline(outcome: &LoadOutcome) -> String {
         "load of {} into {}{server}: {how}",
         outcome.source, outcome.target
     )
+}
+
+/// Whether nothing speaks against the load but that some rows could not be counted.
+fn only_uncounted(outcome: &LoadOutcome) -> bool {
+    let proof = &outcome.proof;
+    proof.differences.is_empty() && proof.orphans.is_empty() && outcome.warnings.is_empty()
 }
 
 /// Amounts, times, rates, and how it was done.

@@ -17,6 +17,8 @@ use super::table::Table;
 
 /// Blocks kept for reuse; more would only hold memory.
 const POOL_MAX: usize = 16;
+/// Memory that a waiting piece takes besides its text, with what the queue's growth leaves unused.
+const PIECE_COST: usize = 256;
 /// Blocks larger than this are not kept: they come from rare, very large rows.
 const POOL_BLOCK_MAX: usize = 16 << 20;
 
@@ -161,12 +163,13 @@ impl Piece {
         }
     }
 
-    /// Bytes of memory that it holds.
+    /// Bytes of memory that it holds: a dump of many small statements has many pieces.
     pub fn held(&self) -> usize {
-        match &self.place {
-            Place::Block(..) => self.len(),
-            Place::File(..) => 0,
-        }
+        PIECE_COST
+            + match &self.place {
+                Place::Block(..) => self.len(),
+                Place::File(..) => 0,
+            }
     }
 }
 

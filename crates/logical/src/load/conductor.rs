@@ -69,10 +69,6 @@ pub struct Marks {
 }
 
 /// Reads the dump and keeps the order of things.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent facts about the load so far, each read by itself"
-)]
 pub struct Conductor<'a> {
     pub(super) ctx: Arc<Context>,
     pub(super) queue: &'a Queue,
@@ -89,8 +85,8 @@ pub struct Conductor<'a> {
     pub(super) touched: bool,
     /// Tables with a trigger that the dump created: rows that follow must meet it, one after the other.
     triggered: HashSet<TableKey>,
-    /// Rows have fired a trigger, which may have changed rows of any table.
-    trigger_fired: bool,
+    /// Tables that only the control connection sees.
+    temporary: HashSet<TableKey>,
     /// Tables counted because of statements that may change any rows.
     recounted: usize,
     pub(super) entries: Vec<Entry>,
@@ -145,7 +141,7 @@ impl<'a> Conductor<'a> {
             control_only: false,
             touched: false,
             triggered: HashSet::new(),
-            trigger_fired: false,
+            temporary: HashSet::new(),
             recounted: 0,
             entries: Vec::new(),
             by_name: HashMap::new(),

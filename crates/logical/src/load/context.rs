@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use refloat_run::cancel::HookGuard;
 use refloat_run::{Cancel, Progress};
@@ -19,13 +20,18 @@ use super::outcome::{Bounded, LoadWarning, ProofDifference, StatementFailure};
 use super::phases::Phases;
 use super::table::Table;
 
+/// How often a wait looks whether the run was cancelled.
+const CANCEL_POLL: Duration = Duration::from_millis(50);
+/// How long a connection that is to end waits for its statement to be killed: Ctrl-C works within two seconds.
+const KILL_WAIT: Duration = Duration::from_millis(1200);
 /// Warnings fetched from the server for one statement.
 const WARNINGS_FETCHED: usize = 20;
 /// `ER_DUP_ENTRY`: expected as a warning of `INSERT IGNORE`.
-const DUPLICATE_ENTRY: u16 = 1062;
+pub const DUPLICATE_ENTRY: u16 = 1062;
 /// What every connection of a load sets first, so that nothing is inherited from the server's defaults.
 const SESSION_INIT: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mode = '', SESSION wait_timeout = 86400, \
-     SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, SESSION sql_select_limit = DEFAULT";
+     SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, SESSION sql_select_limit = DEFAULT, \
+     SESSION max_error_count = 65535";
 
 /// What is the same for all threads of one load, from its beginning to its end.
 pub struct Setup {
@@ -124,7 +130,11 @@ impl Context {
                 error,
             )
         };
-        let mut conn = Connection::connect(&self.options.target).map_err(failed)?;
+        let target = self.options.target.clone();
+        let connected = abandonable(&self.cancel, move || Connection::connect(&target));
+        let mut conn = connected
+            .ok_or_else(|| self.interrupted())?
+            .map_err(failed)?;
         conn.expect_identity(&self.identity).map_err(failed)?;
         init_session(&mut conn, self.binlog_off).map_err(failed)?;
         Ok(conn)
@@ -164,6 +174,17 @@ impl Context {
         }
         let expected = |code| verb == InsertVerb::InsertIgnore && code == DUPLICATE_ENTRY;
         let warnings = conn.warnings()?;
+        if warnings.len() < usize::from(ok.warnings) {
+            self.warn(LoadWarning {
+                about: table.label(),
+                code: 0,
+                message: format!(
+                    "of {} warnings the server kept {}",
+                    ok.warnings,
+                    warnings.len()
+                ),
+            });
+        }
         let telling = warnings
             .into_iter()
             .filter(|warning| !expected(warning.code));
@@ -277,10 +298,37 @@ pub fn kill_on_cancel(cancel: &Cancel, conn: &Connection) -> HookGuard {
     let killer = conn.killer();
     let shutdown = conn.shutdown_handle();
     cancel.on_cancel(move || {
-        // The query ends on the server first, so that its rollback has begun when the connection goes.
-        let _ = killer.kill_query();
-        shutdown.shutdown();
+        // Connections are ended side by side: each of them may have a server that does not answer.
+        std::thread::spawn(move || {
+            let (sender, done) = mpsc::channel();
+            std::thread::spawn(move || {
+                let _ = killer.kill_query();
+                let _ = sender.send(());
+            });
+            // The query ends on the server first, so that its rollback has begun when the connection goes.
+            let _ = done.recv_timeout(KILL_WAIT);
+            shutdown.shutdown();
+        });
     })
+}
+
+/// Runs `work` in a thread of its own, and leaves it to itself when the run is cancelled: for waiting that nothing else ends.
+pub fn abandonable<T: Send + 'static>(
+    cancel: &Cancel,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        // After Ctrl-C nobody takes it any more.
+        let _ = sender.send(work());
+    });
+    loop {
+        match receiver.recv_timeout(CANCEL_POLL) {
+            Ok(done) => return Some(done),
+            Err(RecvTimeoutError::Timeout) if !cancel.is_cancelled() => {}
+            Err(_) => return None,
+        }
+    }
 }
 
 fn add_micros(counter: &AtomicU64, since: Instant) {

@@ -232,3 +232,22 @@ impl LoadError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_error_with_its_words() {
+        let silent = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let list: Vec<u8> = Vec::new();
+        let found = guarded(|| Ok(list[list.len()]));
+        std::panic::set_hook(silent);
+        let Err(LoadError::Defect(words)) = found else {
+            panic!("{found:?}");
+        };
+        assert!(words.contains("out of bounds"), "{words}");
+        assert!(matches!(guarded(|| Ok(1)), Ok(1)));
+    }
+}

@@ -207,6 +207,7 @@ impl LoadOutcome {
     pub fn proof_failed(&self) -> bool {
         self.proof.done
             && (!self.proof.differences.is_empty()
+                || self.proof.tables_not_counted > 0
                 || !self.proof.orphans.is_empty()
                 || !self.warnings.is_empty())
     }

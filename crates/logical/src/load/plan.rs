@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use refloat_run::Cancel;
 use refloat_run::settings::{Durability, Facts, SettingsPlan};
 use refloat_sqltext::{
     CommentKind, ItemKind, LexMode, ScanOptions, Scanner, StatementKind, Step, parse_set,
@@ -72,7 +73,7 @@ pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
         Input::open(&options.source)?
     };
     let outline = preflight::look_at_source(options, &mut input)?;
-    let mut conn = super::connect(options)?;
+    let mut conn = super::connect(options, &Cancel::new())?;
     let facts = Facts::read(&mut conn)?;
     let preflight = preflight::look_at_server(options, &mut conn, &facts, outline)?;
     let mut survey = Survey {

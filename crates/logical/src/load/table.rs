@@ -97,6 +97,8 @@ pub struct Column {
     pub invisible: bool,
     /// Whether it has the `AUTO_INCREMENT` attribute.
     pub auto_increment: bool,
+    /// Whether its default is the next value of a sequence (MariaDB).
+    pub from_sequence: bool,
 }
 
 /// Columns and engine of a table, read from the server.
@@ -150,6 +152,10 @@ impl Layout {
                     || extra.contains("PERSISTENT"),
                 invisible: extra.contains("INVISIBLE"),
                 auto_increment: extra.contains("AUTO_INCREMENT"),
+                from_sequence: cell(5).is_some_and(|default| {
+                    let default = default.to_ascii_lowercase();
+                    default.contains("nextval(") || default.contains("next value for")
+                }),
                 name: field,
             });
         }
@@ -406,11 +412,6 @@ impl Table {
     /// Whether rows go as the dump's own text.
     pub fn is_plain(&self) -> bool {
         self.plain.load(Ordering::Relaxed)
-    }
-
-    /// Sends all further rows as the dump's own text.
-    pub fn set_plain(&self) {
-        self.plain.store(true, Ordering::Relaxed);
     }
 }
 

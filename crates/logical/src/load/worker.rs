@@ -60,7 +60,7 @@ pub struct Worker {
 
 /// Connects a worker and takes work until the queue ends.
 pub fn run(ctx: &Arc<Context>, queue: &Queue) {
-    let mut worker = match Link::connect(ctx) {
+    let mut worker = match guarded(|| Link::connect(ctx)) {
         Ok(link) => Worker {
             link,
             writers: Writers::default(),

@@ -18,8 +18,8 @@ const SOON: Duration = Duration::from_secs(30);
 struct Holder(std::process::Child);
 
 impl Holder {
-    /// Runs `sql` in a transaction and waits until it has run.
-    fn start(server: &Instance, sql: &str) -> Self {
+    /// Runs `sql` in a transaction and waits until it has run, which the lock `name` says.
+    fn start(server: &Instance, name: &str, sql: &str) -> Self {
         let mut child = server
             .client_command()
             .expect("the client is installed")
@@ -30,14 +30,14 @@ impl Holder {
         let stdin = child.stdin.as_mut().expect("stdin is a pipe");
         writeln!(
             stdin,
-            "START TRANSACTION; {sql}; SELECT GET_LOCK('{HELD}', 0);"
+            "START TRANSACTION; {sql}; SELECT GET_LOCK('{name}', 0);"
         )
         .and_then(|()| stdin.flush())
         .expect("the client reads");
         wait_until("the transaction is open", || {
             ask(
                 server,
-                &format!("SELECT IS_USED_LOCK('{HELD}') IS NOT NULL"),
+                &format!("SELECT IS_USED_LOCK('{name}') IS NOT NULL"),
             ) == "1"
         });
         Self(child)
@@ -50,9 +50,6 @@ impl Drop for Holder {
         let _ = self.0.wait();
     }
 }
-
-/// Says that the holder has what it wants.
-const HELD: &str = "refloat test midway";
 
 /// What is refused after a part was loaded is no refusal "before anything was touched".
 #[test]
@@ -109,6 +106,7 @@ fn a_file_that_changes_while_it_is_loaded_proves_nothing() {
     // The rows wait for this one.
     let holder = Holder::start(
         server,
+        &desk.db,
         &format!("INSERT INTO `{}`.items VALUES (7, 'x', 1)", desk.db),
     );
     let load = Running::start(desk.load_command(&path, &server.url(), &["--append"]));
@@ -147,6 +145,7 @@ fn a_lock_met_in_the_search_for_a_refused_row_costs_no_row() {
         ask(server, "SET GLOBAL innodb_lock_wait_timeout = 1");
         let holder = Holder::start(
             server,
+            &desk.db,
             &format!("INSERT INTO `{}`.t VALUES (7, 0)", desk.db),
         );
         let text = dump("INSERT INTO t VALUES (1,1),(2,2),(3,3),(4,4),(5,5),(6,6),(7,7),(8,8);\n");
@@ -241,6 +240,56 @@ fn a_large_insert_that_updates_duplicates_is_run_whole() {
             ),
             format!("{} {} 90001", ROWS + 1, 5 + (ROWS - 2) + 7),
             "{kind}"
+        );
+        ask(server, &format!("DROP DATABASE `{}`", desk.db));
+    }
+}
+
+/// Statements that take rows away meet only what the dump itself has brought.
+#[test]
+fn rows_that_were_there_are_not_taken_away_unasked() {
+    let desk = Desk::new();
+    for kind in BOTH {
+        let server = shared(kind);
+        ask(
+            server,
+            &format!(
+                "CREATE DATABASE `{0}`; CREATE TABLE `{0}`.customers (id int PRIMARY KEY) ENGINE=InnoDB; INSERT INTO `{0}`.customers VALUES (1),(2)",
+                desk.db
+            ),
+        );
+        for change in [
+            "TRUNCATE TABLE customers",
+            "DELETE FROM customers",
+            "UPDATE customers SET id = id + 10",
+            "ALTER TABLE customers ADD COLUMN n int",
+            "RENAME TABLE customers TO others",
+            "CREATE TABLE others LIKE customers",
+        ] {
+            let text = dump(&format!(
+                "{change};\nINSERT INTO customers (id) VALUES (3);\n"
+            ));
+            desk.load_text(&text, server, &[])
+                .exits(3)
+                .says("is not empty")
+                .says("nothing was touched");
+            desk.load_text(&text, server, &["--append"])
+                .exits(1)
+                .says("refused with --append");
+            assert_eq!(
+                desk.ask(
+                    server,
+                    "SELECT GROUP_CONCAT(id ORDER BY id) FROM @db.customers"
+                ),
+                "1,2",
+                "{kind}: {change}"
+            );
+        }
+        let text = dump("TRUNCATE TABLE customers;\nINSERT INTO customers (id) VALUES (3);\n");
+        desk.load_text(&text, server, &["--replace"]).exits(0);
+        assert_eq!(
+            desk.ask(server, "SELECT GROUP_CONCAT(id) FROM @db.customers"),
+            "3"
         );
         ask(server, &format!("DROP DATABASE `{}`", desk.db));
     }

@@ -18,6 +18,13 @@ use crate::load::table::Table;
 /// many tables and many such statements would be counted for longer than it loads.
 const RECOUNTS_MAX: usize = 2_000;
 
+/// Tables that were counted before a statement that nobody follows.
+pub struct Counted {
+    tables: Vec<Arc<Table>>,
+    /// Whether they were: there may be too many of them.
+    countable: bool,
+}
+
 /// `ER_EVENT_EXEC_TIME_IN_THE_PAST`, `ER_EVENT_CANNOT_CREATE_IN_THE_PAST`: the server drops such an event at once.
 const EVENT_IS_OVER: &[u16] = &[1544, 1588];
 
@@ -31,33 +38,60 @@ impl Conductor<'_> {
         self.run_alone(text, item)
     }
 
-    /// [`Conductor::barrier`] for a statement that may add, change or remove rows of any table, and definitions too: rows are
-    /// counted before and after it.
-    pub(super) fn barrier_counted(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+    /// [`Conductor::barrier`] for a statement that may add, change or remove rows of a table, or of any, and definitions too: rows
+    /// are counted before and after it.
+    pub(super) fn barrier_counted(
+        &mut self,
+        only: Option<&TableKey>,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
         if self.leaves_statement_out(text, item)? {
             return Ok(());
         }
         self.settle()?;
-        let tables: Vec<Arc<Table>> = self
-            .entries
-            .iter()
-            .filter(|entry| !entry.dropped)
-            .map(|entry| Arc::clone(&entry.table))
-            .collect();
-        self.recounted += tables.len();
-        let countable = self.recounted <= RECOUNTS_MAX;
+        let counted = self.count_before(only)?;
+        self.run_alone(text, item)?;
+        if only.is_none() {
+            // What it did to views and programs nobody knows.
+            self.created.clear();
+        }
+        self.look_again(only)?;
+        self.count_after(&counted)
+    }
+
+    /// Compares the rows of `only`, or of all tables, with what was sent, before something happens that nobody follows.
+    pub(super) fn count_before(&mut self, only: Option<&TableKey>) -> Result<Counted, LoadError> {
+        let tables: Vec<Arc<Table>> = match only {
+            Some(key) => self
+                .known(key)
+                .map(|index| Arc::clone(&self.entries[index].table))
+                .into_iter()
+                .collect(),
+            None => self
+                .entries
+                .iter()
+                .filter(|entry| !entry.dropped)
+                .map(|entry| Arc::clone(&entry.table))
+                .collect(),
+        };
+        if only.is_none() {
+            self.recounted += tables.len();
+        }
+        let countable = only.is_some() || self.recounted <= RECOUNTS_MAX;
         for table in tables.iter().filter(|_| countable) {
             let count = count_rows(&mut self.catalog, table)?;
             if !table.counts(count) {
                 self.ctx.differ(wrong_count(table, count));
             }
         }
-        self.run_alone(text, item)?;
-        // What it did to views and programs nobody knows.
-        self.created.clear();
-        self.look_again(None)?;
-        for table in &tables {
-            if !countable {
+        Ok(Counted { tables, countable })
+    }
+
+    /// Takes the rows that are there now for right.
+    pub(super) fn count_after(&mut self, counted: &Counted) -> Result<(), LoadError> {
+        for table in &counted.tables {
+            if !counted.countable {
                 table.note_uncounted();
             } else if self.known(&(table.db.clone(), table.name.clone())) == Some(table.id) {
                 let count = count_rows(&mut self.catalog, table)?;
@@ -216,7 +250,8 @@ impl Conductor<'_> {
             match conn.exec(&one.text) {
                 Ok(ok) => {
                     self.touched = true;
-                    let codes = judge_definition(&self.ctx, &mut conn, &ok, one.line, &one.text)?;
+                    let codes =
+                        judge_definition(&self.ctx, &mut conn, &ok, one.line, &one.text, &[])?;
                     self.note_program(one, &codes);
                 }
                 Err(_) if self.ctx.cancel.is_cancelled() => return Err(self.ctx.interrupted()),

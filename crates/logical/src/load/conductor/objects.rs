@@ -54,6 +54,15 @@ impl Conductor<'_> {
         self.settle()?;
         self.databases.remove(&name);
         self.created.retain(|one| one.database != name);
+        let gone: Vec<TableKey> = self
+            .entries
+            .iter()
+            .filter(|entry| !entry.dropped && entry.table.db == name)
+            .map(|entry| (entry.table.db.clone(), entry.table.name.clone()))
+            .collect();
+        for key in &gone {
+            self.forget(key);
+        }
         self.session = None;
         self.execute(text, item, None).map(drop)
     }
@@ -61,6 +70,7 @@ impl Conductor<'_> {
     pub(super) fn create_table(
         &mut self,
         table: &ObjectName,
+        if_not_exists: bool,
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
@@ -78,10 +88,24 @@ impl Conductor<'_> {
             }
         }
         let text = self.map_collations(text)?;
-        let again = self.known(&key).is_some();
-        if self.execute(&text, item, Some(&key))?.is_none() || Self::is_system(&key.0) || again {
-            // With IF NOT EXISTS a table of this name stays what it is.
+        let known = self.known(&key);
+        if if_not_exists && known.is_none() && self.is_there(&key)? {
+            // It came by a statement that is not followed, and stays what it is.
+            return self.execute(&text, item, Some(&key)).map(drop);
+        }
+        if let Some(index) = known.filter(|_| !if_not_exists) {
+            // OR REPLACE takes its rows away: none of them may come after that.
+            self.queue.wait_key(index)?;
+        }
+        if self.execute(&text, item, Some(&key))?.is_none() || Self::is_system(&key.0) {
             return Ok(());
+        }
+        if known.is_some() {
+            if if_not_exists {
+                // A table of this name stays what it is.
+                return Ok(());
+            }
+            self.forget(&key);
         }
         let index = self.register(key, true, 0);
         let shown = Arc::clone(&self.entries[index].table);
@@ -150,6 +174,22 @@ impl Conductor<'_> {
         item: &Item,
     ) -> Result<(), LoadError> {
         self.finish_current()?;
+        let temporary = memchr::memmem::find(&text.to_ascii_uppercase(), b"TEMPORARY").is_some();
+        let mut temporaries = Vec::new();
+        for table in tables {
+            let key = self.resolve(table)?;
+            if self.temporary.contains(&key) {
+                temporaries.push(key);
+            }
+        }
+        if temporary || !temporaries.is_empty() {
+            // The permanent table of that name, if there is one, stays.
+            self.barrier(text, item)?;
+            for key in temporaries {
+                self.temporary.remove(&key);
+            }
+            return self.look_again(None);
+        }
         let mut skip = false;
         let mut keys = Vec::new();
         for table in tables {
@@ -249,17 +289,44 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    pub(super) fn drop_view(
+    pub(super) fn drop_views(
         &mut self,
-        view: &ObjectName,
+        views: &[ObjectName],
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        let key = self.resolve(view)?;
-        if self.define(&key, text, item)? {
-            self.forget_created(Kind::View, &key);
+        let mut keys = Vec::with_capacity(views.len());
+        for view in views {
+            let key = self.resolve(view)?;
+            if !self.ctx.options.tables.is_empty() || self.leaves_out(&key.0)? {
+                return Ok(());
+            }
+            self.touch(&key.0, Touch::Define)?;
+            keys.push(key);
         }
-        self.forget(&key);
+        if self.execute(text, item, keys.first())?.is_none() {
+            return Ok(());
+        }
+        for key in &keys {
+            self.forget_created(Kind::View, key);
+            // A table of this name is no view, and is there still.
+            if self.known(key).is_none() {
+                self.forget(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// A table that only the control connection sees.
+    pub(super) fn create_temporary(
+        &mut self,
+        table: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let key = self.resolve(table)?;
+        self.barrier(text, item)?;
+        self.temporary.insert(key);
         Ok(())
     }
 

@@ -176,11 +176,35 @@ impl Conductor<'_> {
         }
     }
 
+    /// Whether a database had tables before the run, and still has some of them.
+    pub(super) fn held_tables(&self, database: &str) -> bool {
+        self.databases
+            .get(database)
+            .is_some_and(|found| !found.tables.is_empty())
+    }
+
     /// Whether a base table of this name was there before the run and still is.
     pub(super) fn existed(&self, key: &TableKey) -> bool {
         self.databases
             .get(&key.0)
             .is_some_and(|database| database.tables.contains(&key.1))
+    }
+
+    /// Whether there is a table of this name now.
+    pub(super) fn is_there(&mut self, key: &TableKey) -> Result<bool, LoadError> {
+        match self.catalog.query(format!(
+            "SHOW COLUMNS FROM {}.{}",
+            quote_ident(&key.0),
+            quote_ident(&key.1)
+        )) {
+            Ok(_) => Ok(true),
+            // ER_NO_SUCH_TABLE, ER_BAD_DB_ERROR.
+            Err(error) if matches!(error.server_code(), Some(1146 | 1049)) => Ok(false),
+            Err(error) => Err(LoadError::server(
+                format!("looking for table {}.{}", key.0, key.1),
+                error,
+            )),
+        }
     }
 
     /// Forgets what was there before, after the dump dropped it.
@@ -192,7 +216,9 @@ impl Conductor<'_> {
         if let Some(index) = self.by_name.remove(key) {
             self.entries[index].dropped = true;
         }
-        // Its triggers go with it.
+        // Its triggers go with it, those that were put off too.
+        self.triggered.remove(key);
+        self.postponed.retain(|one| one.table.as_ref() != Some(key));
         self.created.retain(|one| {
             one.database != key.0
                 || one
@@ -222,9 +248,6 @@ impl Conductor<'_> {
             complete: false,
             dropped: false,
         });
-        if self.trigger_fired {
-            self.entries[index].table.note_uncounted();
-        }
         self.by_name.insert(key, index);
         index
     }

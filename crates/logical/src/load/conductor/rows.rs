@@ -38,6 +38,11 @@ impl Conductor<'_> {
             self.touch(&key.0, Touch::Rows)?;
             return self.rows_on_control(None, header, text, item);
         }
+        if self.temporary.contains(&key) {
+            self.finish_current()?;
+            self.queue.wait_rows()?;
+            return self.rows_on_control(None, header, text, item);
+        }
         let index = match self.table_for_rows(&key) {
             Ok(index) => index,
             Err(LoadError::Server { source, .. })
@@ -78,16 +83,22 @@ impl Conductor<'_> {
         self.entries[index].text_bytes += text.len() as u64;
         self.touched = true;
         let triggered = self.triggered.contains(&key) || self.has_postponed_trigger(&key);
-        if rows.complex || self.control_only || triggered {
+        let numbered = self.entries[index].generates
+            || self.takes_from_sequence(index, &session, header, text);
+        if rows.complex || self.control_only || triggered || numbered {
+            // They may look at any other row, and other statements at the number that they take.
             self.finish_current()?;
+            self.queue.wait_rows()?;
             self.queue.wait_key(index)?;
             self.run_postponed_triggers(&key)?;
-            if triggered && !std::mem::replace(&mut self.trigger_fired, true) {
-                for entry in &self.entries {
-                    entry.table.note_uncounted();
-                }
+            let table = Some((index, rows.row_count));
+            if !triggered {
+                return self.rows_on_control(table, header, text, item);
             }
-            return self.rows_on_control(Some((index, rows.row_count)), header, text, item);
+            // What a trigger does to other tables nobody follows.
+            let counted = self.count_before(None)?;
+            self.rows_on_control(table, header, text, item)?;
+            return self.count_after(&counted);
         }
         let (offset, count) = (Self::offset_of(item, rows), rows.row_count);
         let head = Head {
@@ -100,11 +111,41 @@ impl Conductor<'_> {
             None => Piece::in_memory(Arc::clone(block), range.clone(), count, offset, item.line),
         };
         match self.ctx.options.chunk_rows {
-            Some(limit) if !self.entries[index].generates => {
-                self.add_exactly(index, &head, &piece, text, limit)
-            }
-            _ => self.add(index, &head, piece),
+            Some(limit) => self.add_exactly(index, &head, &piece, text, limit),
+            None => self.add(index, &head, piece),
         }
+    }
+
+    /// Whether a row of this piece takes the next value of a sequence: other rows and other tables may take from it too, so the
+    /// order of the dump decides.
+    fn takes_from_sequence(
+        &self,
+        index: usize,
+        session: &Session,
+        header: &InsertHeader,
+        text: &[u8],
+    ) -> bool {
+        let Some(layout) = self.entries[index].table.layout() else {
+            return false;
+        };
+        let mut columns = layout
+            .columns
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| column.from_sequence)
+            .peekable();
+        if columns.peek().is_none() {
+            return false;
+        }
+        let Some(targets) = layout.targets(header.columns.as_deref()) else {
+            return false;
+        };
+        columns.any(
+            |(column, _)| match targets.iter().position(|&target| target == column) {
+                None => true,
+                Some(position) => leaves_to_server(text, position, false, session.lex_mode()),
+            },
+        )
     }
 
     /// Where the rows of this piece begin in the dump.
@@ -148,11 +189,8 @@ impl Conductor<'_> {
             self.queue.wait_key(index)?;
             self.entries[index].ordered = true;
         }
-        if generates {
-            // The server's own numbers must not depend on how packets are cut: rows go as they stand.
-            self.entries[index].generates = true;
-            self.entries[index].table.set_plain();
-        }
+        // Rows that the server numbers run where the dump's other statements do: LAST_INSERT_ID() asks for these numbers.
+        self.entries[index].generates = generates;
         if header.verb != InsertVerb::Insert {
             // Which rows are duplicates is decided by every unique key, so none of them may be missing.
             self.build_now(index)?;
@@ -253,7 +291,7 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         let mut statement = header.text.clone();
         statement.extend_from_slice(text);
-        let Some(ok) = self.execute(&statement, item, None)? else {
+        let Some(ok) = self.execute_rows(&statement, item, header.verb)? else {
             return Ok(());
         };
         if let Some((index, count)) = table {
@@ -263,6 +301,7 @@ impl Conductor<'_> {
             } else {
                 ok.affected_rows
             };
+            self.entries[index].table.note_sent(rows);
             self.entries[index]
                 .table
                 .committed(rows, text.len() as u64, 0);

@@ -1,13 +1,13 @@
 //! Statements that are not rows.
 
-use refloat_sqltext::{ClientCommand, Danger, Item, StatementKind};
+use refloat_sqltext::{ClientCommand, Danger, InsertVerb, Item, ObjectName, StatementKind};
 use refloat_wire::{Connection, OkInfo};
 
 use super::Conductor;
-use super::registry::TableKey;
-use crate::load::context::Context;
+use super::registry::{TableKey, Touch};
+use crate::load::context::{Context, DUPLICATE_ENTRY};
 use crate::load::error::LoadError;
-use crate::load::options::{OnError, StatementClass};
+use crate::load::options::{ExistingPolicy, OnError, StatementClass, SystemSchemaMode};
 use crate::load::outcome::head;
 use crate::load::outcome::{LoadWarning, StatementFailure};
 use crate::load::pattern::matches_any;
@@ -18,6 +18,9 @@ use crate::load::programs::Kind;
 const HARMLESS_WARNINGS: &[u16] = &[
     1007, 1008, 1050, 1051, 1105, 1287, 1305, 1360, 1681, 1831, 3135, 3674, 3719, 3778, 4079, 4092,
 ];
+
+/// The global variable that a dump of MySQL's own schema changes for a while.
+const STATS_AUTO_RECALC: &[u8] = b"SET GLOBAL INNODB_STATS_AUTO_RECALC";
 
 impl Conductor<'_> {
     pub(super) fn statement(
@@ -37,15 +40,18 @@ impl Conductor<'_> {
             StatementKind::DropDatabase { database } => self.drop_database(database, text, item),
             StatementKind::CreateTable {
                 table,
+                if_not_exists,
                 temporary,
                 like,
                 select,
-                ..
             } => {
-                if *temporary || *like || *select {
-                    return self.barrier(text, item);
+                if *temporary {
+                    return self.create_temporary(table, text, item);
                 }
-                self.create_table(table, text, item)
+                if *like || *select {
+                    return self.change(Some(table), text, item);
+                }
+                self.create_table(table, *if_not_exists, text, item)
             }
             StatementKind::DropTable { tables } => self.drop_tables(tables, text, item),
             // Rows are locked by the workers' own transactions; a lock held here would only keep them out.
@@ -63,10 +69,7 @@ impl Conductor<'_> {
                 self.alter_keys(table, *enable, text, item)
             }
             StatementKind::CreateView { view } => self.create(Some(Kind::View), view, text, item),
-            StatementKind::DropView { views } => match views.first() {
-                Some(view) => self.drop_view(view, text, item),
-                None => Ok(()),
-            },
+            StatementKind::DropView { views } => self.drop_views(views, text, item),
             StatementKind::CreateRoutine { what, routine } => {
                 self.create(Kind::of_routine(what), routine, text, item)
             }
@@ -98,26 +101,66 @@ impl Conductor<'_> {
             }
             StatementKind::Select | StatementKind::Maintenance => self.barrier(text, item),
             StatementKind::AlterTable { table } => {
-                let key = self.resolve(table)?;
-                self.barrier(text, item)?;
                 // It may have another name now, or have taken another one's.
                 let renamed = memchr::memmem::find(&text.to_ascii_uppercase(), b"RENAME").is_some();
                 if renamed {
-                    self.created.clear();
+                    return self.change(Some(table), text, item);
                 }
-                self.look_again((!renamed).then_some(&key))
-            }
-            StatementKind::RenameTable | StatementKind::Index => {
-                self.barrier(text, item)?;
-                if *kind == StatementKind::RenameTable {
-                    // Triggers and views go along.
-                    self.created.clear();
+                if !self.may_change(Some(table), text, item)? {
+                    return Ok(());
                 }
-                self.look_again(None)
+                let key = self.resolve(table)?;
+                self.barrier_counted(Some(&key), text, item)
             }
-            // It may have added or removed rows of any table.
-            _ => self.barrier_counted(text, item),
+            StatementKind::Truncate { table } => self.change(Some(table), text, item),
+            _ => self.change(None, text, item),
         }
+    }
+
+    /// A statement that may add, change or remove rows and definitions of any table, of which it names one or none.
+    fn change(
+        &mut self,
+        table: Option<&ObjectName>,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        if !self.may_change(table, text, item)? {
+            return Ok(());
+        }
+        self.barrier_counted(None, text, item)
+    }
+
+    /// Whether a statement that changes tables may run: not where it would meet what was there before the load.
+    fn may_change(
+        &mut self,
+        table: Option<&ObjectName>,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<bool, LoadError> {
+        if !self.ctx.options.tables.is_empty() {
+            // It is left out, and said.
+            return Ok(true);
+        }
+        let database = match table {
+            Some(table) => Some(self.resolve(table)?.0),
+            None => self.session()?.database.clone(),
+        };
+        let Some(database) = database else {
+            return Ok(true);
+        };
+        if Self::is_system(&database) {
+            return Ok(true);
+        }
+        self.touch(&database, Touch::Define)?;
+        if self.ctx.options.existing == ExistingPolicy::Append && self.held_tables(&database) {
+            self.refuse_statement(
+                "refused with --append: it may change or remove rows that were there before the load",
+                text,
+                item,
+            )?;
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     /// A line for the stock client: nothing that it does beyond reading statements is done for a dump.
@@ -168,10 +211,17 @@ impl Conductor<'_> {
 
     /// A statement that reaches beyond the dump's databases runs only when its class is allowed.
     fn class(&mut self, class: StatementClass, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        if self.ctx.options.allow.contains(&class) {
+        // mysqldump sets this around the server's own tables of statistics, and back: it goes with them.
+        let of_system_schema = memchr::memmem::find(text, STATS_AUTO_RECALC).is_some();
+        let schema = self.ctx.options.system_schema;
+        if self.ctx.options.allow.contains(&class)
+            || (of_system_schema && schema == SystemSchemaMode::Load)
+        {
             return self.barrier(text, item);
         }
-        if self.ctx.options.skip.contains(&class) {
+        if self.ctx.options.skip.contains(&class)
+            || (of_system_schema && schema == SystemSchemaMode::Skip)
+        {
             self.skipped
                 .push(format!("line {}: {}", item.line, head(text)));
             return Ok(());
@@ -191,7 +241,23 @@ impl Conductor<'_> {
         item: &Item,
         table: Option<&TableKey>,
     ) -> Result<Option<OkInfo>, LoadError> {
-        let ok = self.run_statement(text, item, table)?;
+        let ok = self.run_statement(text, item, table, &[])?;
+        self.touched |= ok.is_some();
+        Ok(ok)
+    }
+
+    /// [`Conductor::execute`] for rows; those that `INSERT IGNORE` leaves out because they are there already are expected.
+    pub(super) fn execute_rows(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+        verb: InsertVerb,
+    ) -> Result<Option<OkInfo>, LoadError> {
+        let expected: &[u16] = match verb {
+            InsertVerb::InsertIgnore => &[DUPLICATE_ENTRY],
+            _ => &[],
+        };
+        let ok = self.run_statement(text, item, None, expected)?;
         self.touched |= ok.is_some();
         Ok(ok)
     }
@@ -202,11 +268,13 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
         table: Option<&TableKey>,
+        expected: &[u16],
     ) -> Result<Option<OkInfo>, LoadError> {
         self.statements += 1;
         match self.control.exec(text) {
             Ok(ok) => {
-                self.judge(&ok, text, item)?;
+                let (ctx, conn) = (&self.ctx, &mut self.control);
+                judge_definition(ctx, conn, &ok, item.line, text, expected)?;
                 Ok(Some(ok))
             }
             Err(error)
@@ -235,11 +303,6 @@ impl Conductor<'_> {
         }
     }
 
-    /// Keeps the warnings that a statement gave, except those that say nothing about its result.
-    fn judge(&mut self, ok: &OkInfo, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        judge_definition(&self.ctx, &mut self.control, ok, item.line, text).map(drop)
-    }
-
     /// Whether `--tables` asks for this table.
     pub(super) fn wanted(&self, key: &TableKey) -> bool {
         self.ctx.options.tables.is_empty() || matches_any(&self.ctx.options.tables, &key.0, &key.1)
@@ -265,13 +328,15 @@ impl Conductor<'_> {
     }
 }
 
-/// Keeps the warnings that a definition gave, except those that say nothing about its result; returns the codes of all of them.
+/// Keeps the warnings that a statement gave, except those that say nothing about its result and those that are `expected`; returns
+/// the codes of all of them.
 pub(super) fn judge_definition(
     ctx: &Context,
     conn: &mut Connection,
     ok: &OkInfo,
     line: u64,
     text: &[u8],
+    expected: &[u16],
 ) -> Result<Vec<u16>, LoadError> {
     if ok.warnings == 0 {
         return Ok(Vec::new());
@@ -281,7 +346,10 @@ pub(super) fn judge_definition(
         .map_err(|error| LoadError::server("reading warnings", error))?;
     let codes = warnings.iter().map(|warning| warning.code).collect();
     for warning in warnings {
-        if warning.level != "Note" && !HARMLESS_WARNINGS.contains(&warning.code) {
+        let tells = ![HARMLESS_WARNINGS, expected]
+            .concat()
+            .contains(&warning.code);
+        if warning.level != "Note" && tells {
             ctx.warn(LoadWarning {
                 about: format!("line {line}: {}", head(text)),
                 code: warning.code,

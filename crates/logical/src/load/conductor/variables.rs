@@ -13,9 +13,14 @@ impl Conductor<'_> {
             // SET ROLE, SET TRANSACTION, SET STATEMENT … FOR: more than variables.
             return self.barrier(text, item);
         };
+        if memchr::memmem::find(&text.to_ascii_uppercase(), b"SELECT").is_some() {
+            // It looks at rows.
+            self.finish_current()?;
+            self.queue.wait_rows()?;
+        }
         let mapped = self.map_sql_mode(text, &assignments);
         if self
-            .run_statement(mapped.as_deref().unwrap_or(text), item, None)?
+            .run_statement(mapped.as_deref().unwrap_or(text), item, None, &[])?
             .is_none()
         {
             return Ok(());
@@ -96,7 +101,7 @@ impl Conductor<'_> {
             ));
         }
         self.session = None;
-        self.run_statement(text, item, None).map(drop)
+        self.run_statement(text, item, None, &[]).map(drop)
     }
 
     /// `--database` says where a dump goes that names no database; one that does would silently go elsewhere.

@@ -99,6 +99,9 @@ impl Worker {
         let server =
             |what: &str, error| LoadError::server(format!("{what} of table {label}"), error);
         self.link
+            .enter(&chunk.session)
+            .map_err(|error| server("preparing the session for the rows", error))?;
+        self.link
             .conn
             .exec("START TRANSACTION")
             .map_err(|error| server("looking for the refused row", error))?;

@@ -90,9 +90,9 @@ impl Link {
             return Ok(None);
         }
         self.conn.exec("SAVEPOINT refloat_piece")?;
+        // Whatever happens below: the session is not a writer's until it is entered again.
+        self.leave_session();
         self.conn.exec(chunk.session.exact_set())?;
-        self.conn
-            .exec(format!("SET SESSION max_error_count = {WARNINGS_MAX}"))?;
         self.text.clear();
         self.text.extend_from_slice(&chunk.header.text);
         self.text.extend_from_slice(text);
@@ -122,9 +122,7 @@ impl Link {
         if kept.is_none() {
             self.conn.exec("ROLLBACK TO SAVEPOINT refloat_piece")?;
         }
-        self.conn.exec("SET SESSION max_error_count = DEFAULT")?;
         // The strictness of a writer again.
-        self.leave_session();
         self.enter(&chunk.session)?;
         Ok(kept)
     }

@@ -1,0 +1,14 @@
+SET NAMES utf8mb4;
+CREATE SEQUENCE s START WITH 10 INCREMENT BY 5;
+CREATE TABLE d (id BIGINT NOT NULL DEFAULT NEXTVAL(s) PRIMARY KEY, name VARCHAR(20), KEY (name));
+INSERT INTO d (name) VALUES ('a'), ('b'), ('c'), ('d'), ('e'), ('f'), ('g'), ('h');
+INSERT INTO d VALUES (1, 'one'), (DEFAULT, 'next'), (2, 'two'), (DEFAULT, 'after');
+CREATE TABLE plain (id INT PRIMARY KEY, n BIGINT);
+INSERT INTO plain VALUES (1, NEXTVAL(s)), (2, NEXT VALUE FOR s), (3, LASTVAL(s)), (4, NULL);
+INSERT INTO d (name) VALUES ('i');
+SELECT SETVAL(s, 500);
+INSERT INTO d (name) VALUES ('j'), ('k');
+CREATE TABLE late (id INT PRIMARY KEY, n BIGINT);
+INSERT INTO late VALUES (1, 1), (2, 2);
+ALTER TABLE late MODIFY n BIGINT DEFAULT NEXTVAL(s);
+INSERT INTO late (id) VALUES (3), (4), (5), (6), (7);

@@ -18,7 +18,7 @@ use crate::{RunDir, RunDirError, RunId};
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
-    /// The first event of every run.
+    /// The run is about to change something; what comes before it only looked.
     RunStarted {
         /// The run.
         run: RunId,

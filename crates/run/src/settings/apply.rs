@@ -15,7 +15,7 @@ const LOCK: &str = "refloat.settings";
 /// How long a run waits for another that is just changing settings, in seconds.
 const LOCK_WAIT: u32 = 10;
 /// Resized behind the statement's back.
-const POOL: &str = "innodb_buffer_pool_size";
+pub(super) const POOL: &str = "innodb_buffer_pool_size";
 /// How long a resize of the buffer pool may take before the run goes on without it, and how long one that is under way already
 /// is waited for.
 const RESIZE_WAIT: Duration = Duration::from_secs(5);
@@ -171,15 +171,15 @@ impl AppliedSettings {
             }
             let got = read_settled(conn, &entry.name, &entry.old, &entry.new)?;
             if value::same(&got, &entry.old) {
-                // A resize that is only late must not come about when nobody puts it back any more.
-                if entry.name == POOL {
-                    write(conn, POOL, &entry.old)?;
-                }
                 self.skip(
                     &entry.name,
                     "the server took the new value and kept the old one",
                     events,
                 );
+                // A resize that is only late must not come about when nobody puts it back any more.
+                if entry.name == POOL {
+                    entry.applied = Some(entry.new.clone());
+                }
                 continue;
             }
             if !value::accepted(&entry.name, &entry.new, &got) {
@@ -362,7 +362,7 @@ pub(super) fn read_settled(
 
 /// Waits for a resize of the buffer pool that is under way, above all the shrink at the end of an earlier run: MySQL takes a new
 /// size meanwhile and then drops it (9.7.4). MariaDB has no such code, and resizes before its statement returns or refuses.
-fn await_resize(conn: &mut Connection) -> Result<(), SettingsError> {
+pub(super) fn await_resize(conn: &mut Connection) -> Result<(), SettingsError> {
     let begun = std::time::Instant::now();
     while begun.elapsed() < RESIZE_WAIT {
         let code = conn

@@ -5,7 +5,7 @@ use std::path::Path;
 use refloat_wire::Connection;
 use serde::{Deserialize, Serialize};
 
-use super::apply::{read, read_settled, write};
+use super::apply::{POOL, await_resize, read, read_settled, write};
 use super::facts::REDO_LOG;
 use super::journal::{self, Journal, JournalEntry, ServerMark};
 use super::{SettingsError, value};
@@ -234,6 +234,10 @@ fn revert_one(
             setting(String::new(), RevertResult::Failed { reason }),
         ));
     }
+    if entry.name == POOL {
+        // What it reads before its resize has ended is not what it will be.
+        await_resize(conn)?;
+    }
     let Some(before) = read(conn, &entry.name)? else {
         let reason = "the server has no such setting any more".to_owned();
         return Ok((
@@ -245,7 +249,9 @@ fn revert_one(
         return Ok((before.clone(), setting(before, RevertResult::AlreadyBack)));
     }
     let ours = match &entry.applied {
-        Some(applied) => value::same(applied, &before),
+        Some(applied) => {
+            value::same(applied, &before) || value::accepted(&entry.name, applied, &before)
+        }
         // Killed between the change and its confirmation.
         None => value::accepted(&entry.name, &entry.new, &before),
     };

@@ -32,9 +32,6 @@ pub struct Entry {
     pub session: Option<Arc<Session>>,
     /// Whether its rows must be written in the order of the dump, by one worker at a time.
     pub ordered: bool,
-    /// Whether the server chooses numbers for its rows: statements are then not cut, because how many numbers a statement
-    /// reserves depends on its rows.
-    pub generates: bool,
     /// Whether it was decided if its indexes are put off.
     pub decided: bool,
     /// Whether its indexes are being built, or are built, after its rows.
@@ -236,7 +233,6 @@ impl Conductor<'_> {
             table: Arc::new(table),
             session: None,
             ordered: false,
-            generates: false,
             decided: !created,
             build_begun: false,
             text_bytes: 0,

@@ -11,8 +11,9 @@ use crate::load::error::LoadError;
 use crate::load::options::IndexMode;
 use crate::load::outcome::StatementFailure;
 use crate::load::outcome::head;
-use crate::load::rows::{leaves_to_server, row_bounds};
+use crate::load::rows::{leaves_to_server, may_leave_to_server, row_bounds};
 use crate::load::session::Session;
+use crate::load::table::Column;
 
 impl Conductor<'_> {
     pub(super) fn rows(
@@ -76,14 +77,14 @@ impl Conductor<'_> {
             .as_ref()
             .is_none_or(|last| last.text != header.text)
         {
-            self.begin_rows(index, &session, header, text)?;
+            self.begin_rows(index, header)?;
             self.last_header = Some(Arc::clone(header));
         }
         self.entries[index].session = Some(Arc::clone(&session));
         self.entries[index].text_bytes += text.len() as u64;
         self.touched = true;
         let triggered = self.triggered.contains(&key) || self.has_postponed_trigger(&key);
-        let numbered = self.entries[index].generates
+        let numbered = self.leaves_number(index, &session, header, text)
             || self.takes_from_sequence(index, &session, header, text);
         if rows.complex || self.control_only || triggered || numbered {
             // They may look at any other row, and other statements at the number that they take.
@@ -114,6 +115,33 @@ impl Conductor<'_> {
             Some(limit) => self.add_exactly(index, &head, &piece, text, limit),
             None => self.add(index, &head, piece),
         }
+    }
+
+    /// Whether a row of this piece leaves its `AUTO_INCREMENT` value to the server: the rows before it decide which one it gets, and
+    /// statements behind it may ask for it.
+    fn leaves_number(
+        &self,
+        index: usize,
+        session: &Session,
+        header: &InsertHeader,
+        text: &[u8],
+    ) -> bool {
+        let Some(layout) = self.entries[index].table.layout() else {
+            return false;
+        };
+        let auto = |column: &Column| column.auto_increment;
+        let Some(column) = layout.columns.iter().position(auto) else {
+            return false;
+        };
+        let Some(targets) = layout.targets(header.columns.as_deref()) else {
+            return false;
+        };
+        let Some(position) = targets.iter().position(|&target| target == column) else {
+            return true;
+        };
+        let zero_generates = !session.has_mode("NO_AUTO_VALUE_ON_ZERO");
+        may_leave_to_server(text, position, zero_generates)
+            && leaves_to_server(text, position, zero_generates, session.lex_mode())
     }
 
     /// Whether a row of this piece takes the next value of a sequence: other rows and other tables may take from it too, so the
@@ -153,44 +181,19 @@ impl Conductor<'_> {
         item.offset + rows.rows.start.saturating_sub(item.text.start) as u64
     }
 
-    /// Decides, by the first rows of a table, whether their order matters.
-    fn begin_rows(
-        &mut self,
-        index: usize,
-        session: &Session,
-        header: &InsertHeader,
-        text: &[u8],
-    ) -> Result<(), LoadError> {
+    /// Decides, by the verb of a table's rows, whether their order matters.
+    fn begin_rows(&mut self, index: usize, header: &InsertHeader) -> Result<(), LoadError> {
         let entry = &self.entries[index];
         if header.verb == InsertVerb::Replace {
             entry.table.note_replaced();
         }
-        let auto = entry.table.layout().and_then(|layout| {
-            let column = layout
-                .columns
-                .iter()
-                .position(|column| column.auto_increment)?;
-            let targets = layout.targets(header.columns.as_deref())?;
-            Some(targets.iter().position(|&target| target == column))
-        });
-        let generates = match auto {
-            None => false,
-            Some(None) => true,
-            Some(Some(position)) => {
-                let zero_generates = !session.has_mode("NO_AUTO_VALUE_ON_ZERO");
-                leaves_to_server(text, position, zero_generates, session.lex_mode())
-            }
-        };
-        let in_order = generates || header.verb != InsertVerb::Insert;
-        if in_order && !self.entries[index].ordered {
+        if header.verb != InsertVerb::Insert && !entry.ordered {
             // Rows before these may be written in any order, but not beside them.
             self.push_waiting(index)?;
             self.queue.flush(index, None)?;
             self.queue.wait_key(index)?;
             self.entries[index].ordered = true;
         }
-        // Rows that the server numbers run where the dump's other statements do: LAST_INSERT_ID() asks for these numbers.
-        self.entries[index].generates = generates;
         if header.verb != InsertVerb::Insert {
             // Which rows are duplicates is decided by every unique key, so none of them may be missing.
             self.build_now(index)?;

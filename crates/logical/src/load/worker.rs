@@ -104,6 +104,10 @@ impl Worker {
         let mut patience = Patience::default();
         let started = Instant::now();
         let path = self.link.ctx.path_for(chunk);
+        let transactional = chunk
+            .table
+            .layout()
+            .is_none_or(|layout| layout.transactional);
         // An error here says nothing about the rows, so it must not start a search for a refused one.
         if let Err(error) = self.link.enter(&chunk.session) {
             if self.link.ctx.cancel.is_cancelled() {
@@ -126,7 +130,8 @@ impl Worker {
                 Err(_) if self.link.ctx.cancel.is_cancelled() => {
                     return Err(self.link.ctx.interrupted());
                 }
-                Err(Attempt::Wire(error)) if patience.may_retry(&error) => {
+                // What an engine without transactions has written cannot be taken back, so it must not be written again.
+                Err(Attempt::Wire(error)) if transactional && patience.may_retry(&error) => {
                     self.link.rollback(chunk)?;
                     self.link.ctx.note_retry();
                     patience.wait(&self.link.ctx);

@@ -84,8 +84,7 @@ impl Conductor<'_> {
         self.entries[index].text_bytes += text.len() as u64;
         self.touched = true;
         let triggered = self.triggered.contains(&key) || self.has_postponed_trigger(&key);
-        let numbered = self.leaves_number(index, &session, header, text)
-            || self.takes_from_sequence(index, &session, header, text);
+        let numbered = self.leaves_number(index, &session, header, text);
         if rows.complex || self.control_only || triggered || numbered {
             // They may look at any other row, and other statements at the number that they take.
             self.finish_current()?;
@@ -117,8 +116,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// Whether a row of this piece leaves its `AUTO_INCREMENT` value to the server: the rows before it decide which one it gets, and
-    /// statements behind it may ask for it.
+    /// Whether a row of this piece leaves a number to the server, of `AUTO_INCREMENT` or of a sequence: the rows before it decide
+    /// which one it gets, other tables may take from the same sequence, and statements behind it may ask for it.
     fn leaves_number(
         &self,
         index: usize,
@@ -129,51 +128,23 @@ impl Conductor<'_> {
         let Some(layout) = self.entries[index].table.layout() else {
             return false;
         };
-        let auto = |column: &Column| column.auto_increment;
-        let Some(column) = layout.columns.iter().position(auto) else {
-            return false;
-        };
-        let Some(targets) = layout.targets(header.columns.as_deref()) else {
-            return false;
-        };
-        let Some(position) = targets.iter().position(|&target| target == column) else {
-            return true;
-        };
-        let zero_generates = !session.has_mode("NO_AUTO_VALUE_ON_ZERO");
-        may_leave_to_server(text, position, zero_generates)
-            && leaves_to_server(text, position, zero_generates, session.lex_mode())
-    }
-
-    /// Whether a row of this piece takes the next value of a sequence: other rows and other tables may take from it too, so the
-    /// order of the dump decides.
-    fn takes_from_sequence(
-        &self,
-        index: usize,
-        session: &Session,
-        header: &InsertHeader,
-        text: &[u8],
-    ) -> bool {
-        let Some(layout) = self.entries[index].table.layout() else {
-            return false;
-        };
-        let mut columns = layout
-            .columns
-            .iter()
-            .enumerate()
-            .filter(|(_, column)| column.from_sequence)
-            .peekable();
-        if columns.peek().is_none() {
+        let numbered = |column: &Column| column.auto_increment || column.from_sequence;
+        if !layout.columns.iter().any(numbered) {
             return false;
         }
         let Some(targets) = layout.targets(header.columns.as_deref()) else {
             return false;
         };
-        columns.any(
-            |(column, _)| match targets.iter().position(|&target| target == column) {
-                None => true,
-                Some(position) => leaves_to_server(text, position, false, session.lex_mode()),
-            },
-        )
+        let mut columns = (0..layout.columns.len()).filter(|&at| numbered(&layout.columns[at]));
+        columns.any(|column| {
+            let Some(position) = targets.iter().position(|&target| target == column) else {
+                return true;
+            };
+            let zero_generates =
+                layout.columns[column].auto_increment && !session.has_mode("NO_AUTO_VALUE_ON_ZERO");
+            may_leave_to_server(text, position, zero_generates)
+                && leaves_to_server(text, position, zero_generates, session.lex_mode())
+        })
     }
 
     /// Where the rows of this piece begin in the dump.

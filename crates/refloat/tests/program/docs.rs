@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::help::COMMANDS;
 use crate::support::{Run, refloat};
 
 /// Where nothing answers: commands that need a server get as far as that.
@@ -203,16 +204,7 @@ fn every_command_line_of_the_pages_is_understood() {
 #[test]
 fn every_example_of_the_help_is_understood() {
     let mut count = 0;
-    for command in [
-        &[][..],
-        &["load"],
-        &["settings"],
-        &["settings", "list"],
-        &["settings", "show"],
-        &["settings", "revert"],
-        &["sandbox"],
-        &["completions"],
-    ] {
+    for command in std::iter::once(&[][..]).chain(COMMANDS.iter().copied()) {
         let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
         let page = refloat(&args).exits(0).stdout.replace("\\\n", "  ");
         let examples = page

@@ -3,7 +3,7 @@
 use crate::support::refloat;
 
 /// Every visible command. The test below fails when one is missing here.
-const COMMANDS: &[&[&str]] = &[
+pub const COMMANDS: &[&[&str]] = &[
     &["load"],
     &["settings"],
     &["settings", "list"],

@@ -25,7 +25,7 @@ use crate::{RunDirError, RunId};
 
 pub use apply::AppliedSettings;
 pub use catalog::{Advice, PlannedChange, SessionChange, SettingsPlan, Skipped};
-pub use facts::Facts;
+pub use facts::{Facts, Grants};
 pub use journal::{
     JOURNAL_SCHEMA, JOURNAL_TABLE, Journal, JournalEntry, OpenRun, ServerMark, list, list_on_server,
 };

@@ -271,6 +271,7 @@ impl AppliedSettings {
         self.skipped.extend(plan.changes.iter().map(|c| Skipped {
             name: c.name.clone(),
             reason: why.to_owned(),
+            missing_privilege: None,
         }));
     }
 
@@ -280,6 +281,7 @@ impl AppliedSettings {
         self.skipped.push(Skipped {
             name: name.to_owned(),
             reason,
+            missing_privilege: None,
         });
     }
 

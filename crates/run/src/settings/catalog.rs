@@ -59,6 +59,9 @@ pub struct Skipped {
     pub name: String,
     /// Why not.
     pub reason: String,
+    /// The privilege that would allow it, when the lack of one is the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing_privilege: Option<String>,
 }
 
 /// What will be done about settings; [`super::AppliedSettings::apply`] does exactly this.
@@ -127,7 +130,7 @@ impl Planner<'_> {
                 self.skip(wish.name, reason);
             }
         } else if let Some(missing) = self.missing_privilege(wish.name) {
-            self.skip(wish.name, format!("the account lacks {missing}"));
+            self.skip_for_lack(wish.name, missing, format!("the account lacks {missing}"));
         } else {
             self.plan.changes.push(PlannedChange {
                 name: wish.name.to_owned(),
@@ -154,6 +157,16 @@ impl Planner<'_> {
         self.plan.skipped.push(Skipped {
             name: name.to_owned(),
             reason: reason.into(),
+            missing_privilege: None,
+        });
+    }
+
+    /// [`Planner::skip`] because the account may not.
+    fn skip_for_lack(&mut self, name: &str, privilege: &str, reason: impl Into<String>) {
+        self.plan.skipped.push(Skipped {
+            name: name.to_owned(),
+            reason: reason.into(),
+            missing_privilege: Some(privilege.to_owned()),
         });
     }
 
@@ -165,6 +178,10 @@ impl Planner<'_> {
             (MySql, super::facts::REDO_LOG) => {
                 (&["INNODB_REDO_LOG_ENABLE"], "INNODB_REDO_LOG_ENABLE")
             }
+            (MySql, "sql_log_bin") => (
+                &["SUPER", "SYSTEM_VARIABLES_ADMIN", "SESSION_VARIABLES_ADMIN"],
+                "SESSION_VARIABLES_ADMIN",
+            ),
             (MySql, _) => (
                 &["SUPER", "SYSTEM_VARIABLES_ADMIN"],
                 "SYSTEM_VARIABLES_ADMIN",

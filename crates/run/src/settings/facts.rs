@@ -1,10 +1,13 @@
 //! What the server says about itself.
 
+mod grants;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use refloat_wire::{Connection, Vendor};
 
 use super::SettingsError;
+pub use grants::Grants;
 
 /// The pseudo setting of MySQL's redo log: it is a state of the instance and not a variable.
 pub const REDO_LOG: &str = "redo_log";
@@ -20,8 +23,8 @@ pub struct Facts {
     pub variables: BTreeMap<String, String>,
     /// Variables that only a restart changes, where the server says so (MariaDB).
     pub startup_only: BTreeSet<String>,
-    /// Privileges of the account on everything, in upper case; `ALL PRIVILEGES` is one of them.
-    pub privileges: BTreeSet<String>,
+    /// What the account may do.
+    pub grants: Grants,
     /// State of MySQL's redo log: `ON`, `OFF`, or `None` where there is no such state.
     pub redo_enabled: Option<bool>,
     /// Replicas that read the binary log now; `None` when the account may not see that.
@@ -48,7 +51,14 @@ impl Facts {
                 .map(str::to_ascii_lowercase)
                 .collect();
         }
-        let privileges = global_privileges(conn.query("SHOW GRANTS")?.texts(0));
+        let named = |name: &str, values: &[&str]| {
+            let value = variables.get(name).map_or("", String::as_str);
+            values.iter().any(|one| one.eq_ignore_ascii_case(value))
+        };
+        let grants = Grants::read(conn)?.with_names(
+            named("partial_revokes", &["ON", "1"]),
+            named("lower_case_table_names", &["1", "2"]),
+        );
         let redo = conn.query("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'")?;
         let redo_enabled = redo.str(0, 1).map(|v| super::value::same(v, "ON"));
         let mut facts = Self {
@@ -56,7 +66,7 @@ impl Facts {
             version,
             variables,
             startup_only,
-            privileges,
+            grants,
             redo_enabled,
             replicas: None,
         };
@@ -84,57 +94,11 @@ impl Facts {
 
     /// Whether the account has one of these privileges on everything.
     pub fn may(&self, any: &[&str]) -> bool {
-        self.privileges.contains("ALL PRIVILEGES")
-            || any.iter().any(|p| self.privileges.contains(*p))
+        self.grants.may(any)
     }
 
     /// Whether it is a MySQL of at least this version.
     pub fn mysql_since(&self, version: (u16, u16, u16)) -> bool {
         self.vendor == Vendor::MySql && self.version >= version
-    }
-}
-
-/// The privileges of `GRANT … ON *.*` lines, those of active roles included (SHOW GRANTS lists both).
-fn global_privileges<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for line in lines {
-        let Some(list) = line
-            .strip_prefix("GRANT ")
-            .and_then(|rest| rest.split_once(" ON *.* TO "))
-            .map(|(list, _)| list)
-        else {
-            continue;
-        };
-        found.extend(list.split(',').map(|p| p.trim().to_ascii_uppercase()));
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn grants_of_both_vendors() {
-        let lines = [
-            "GRANT ALL PRIVILEGES ON `shop`.* TO `a`@`%`",
-            "GRANT SELECT, BINLOG ADMIN, PROCESS ON *.* TO `a`@`%` IDENTIFIED BY PASSWORD '*00'",
-            "GRANT SYSTEM_VARIABLES_ADMIN,INNODB_REDO_LOG_ENABLE ON *.* TO `a`@`%`",
-            "GRANT `role`@`%` TO `a`@`%`",
-        ];
-        let found = global_privileges(lines.into_iter());
-        for p in [
-            "SELECT",
-            "BINLOG ADMIN",
-            "PROCESS",
-            "SYSTEM_VARIABLES_ADMIN",
-            "INNODB_REDO_LOG_ENABLE",
-        ] {
-            assert!(found.contains(p), "{p}");
-        }
-        assert!(
-            !found.contains("ALL PRIVILEGES"),
-            "all on one database is not all"
-        );
     }
 }

@@ -363,7 +363,9 @@ impl Planner<'_> {
             Durability::Keep => {}
             Relaxed => self.skip(REDO_LOG, "needs --durability disposable"),
             Disposable => match self.missing_privilege(REDO_LOG) {
-                Some(missing) => self.skip(REDO_LOG, format!("the account lacks {missing}")),
+                Some(missing) => {
+                    self.skip_for_lack(REDO_LOG, missing, format!("the account lacks {missing}"));
+                }
                 None => self.plan.changes.push(super::PlannedChange {
                     name: REDO_LOG.into(),
                     old: "ON".into(),
@@ -384,29 +386,35 @@ impl Planner<'_> {
             return;
         }
         match self.facts.replicas {
-            None => self.skip(
+            None => self.skip_for_lack(
                 NAME,
+                "PROCESS",
                 "whether replicas are connected cannot be seen without PROCESS",
             ),
-            Some(n) if n > 0 => self.skip(NAME, format!("{n} replicas read the binary log")),
+            Some(n) if n > 0 => self.skip(
+                NAME,
+                format!(
+                    "{n} {} the binary log",
+                    if n == 1 {
+                        "replica reads"
+                    } else {
+                        "replicas read"
+                    }
+                ),
+            ),
             Some(_) => {
-                let any: &[&str] = &[
-                    "SUPER",
-                    "BINLOG ADMIN",
-                    "SYSTEM_VARIABLES_ADMIN",
-                    "SESSION_VARIABLES_ADMIN",
-                ];
-                if self.facts.may(any) {
+                if let Some(missing) = self.missing_privilege(NAME) {
+                    self.skip_for_lack(
+                        NAME,
+                        missing,
+                        format!("the account may not switch its sessions' binary log off: it lacks {missing}"),
+                    );
+                } else {
                     self.plan.session.push(SessionChange {
                         name: NAME.into(),
                         value: "0".into(),
                         reason: "rows need not be written once more into the binary log".into(),
                     });
-                } else {
-                    self.skip(
-                        NAME,
-                        "the account may not switch its sessions' binary log off",
-                    );
                 }
             }
         }

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::settings::{Facts, Hints, SettingsPlan, catalog};
+use crate::settings::{Facts, Grants, Hints, SettingsPlan, catalog};
 
 fn facts(vendor: Vendor, version: (u16, u16, u16), variables: &[(&str, &str)]) -> Facts {
     let variables: BTreeMap<_, _> = variables
@@ -13,7 +13,7 @@ fn facts(vendor: Vendor, version: (u16, u16, u16), variables: &[(&str, &str)]) -
         version,
         variables,
         startup_only: BTreeSet::new(),
-        privileges: BTreeSet::from(["ALL PRIVILEGES".into()]),
+        grants: Grants::on_everything(["ALL PRIVILEGES"]),
         redo_enabled: (vendor == Vendor::MySql).then_some(true),
         replicas: Some(0),
     }
@@ -204,7 +204,7 @@ fn startup_only_becomes_advice_and_missing_privileges_a_reason() {
             "innodb_autoinc_lock_mode"
         ]
     );
-    maria.privileges = ["SELECT".into()].into();
+    maria.grants = Grants::on_everything(["SELECT"]);
     let plan = catalog::plan(&maria, Disposable, &hints());
     assert!(plan.changes.is_empty());
     assert!(

@@ -11,7 +11,7 @@ mod files;
 mod url;
 
 pub use files::{FileOption, OptionFiles, OptionFilesError, load_option_files, read_groups};
-pub use url::{ParsedUrl, UrlError};
+pub use url::{ParsedUrl, UrlError, user_info};
 
 /// The port of both vendors.
 pub const DEFAULT_PORT: u16 = 3306;

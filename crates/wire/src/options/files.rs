@@ -333,7 +333,10 @@ impl OptionFiles {
             };
             match option.key.as_str() {
                 "user" => text.unwrap_or_default().clone_into(&mut options.user),
+                // Without a value the stock clients ask for it; here that is the program's own option.
+                "password" if option.value.is_none() => {}
                 "password" => options.password.clone_from(&option.value),
+                "skip-password" => options.password = Some(Secret::from("")),
                 "host" => options.host = text.map(str::to_owned),
                 "port" => {
                     let port = text.unwrap_or_default().parse().ok().filter(|p| *p != 0);

@@ -1,5 +1,6 @@
 //! `mysql://user@host:port/database?key=value`.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,6 +36,11 @@ pub enum UrlError {
         /// What it takes.
         reason: String,
     },
+    /// A raw delimiter before the last `@`, so that nobody can tell where the address of the server begins.
+    #[error(
+        "the URL has a raw / or ? before an @, so that it cannot be told where the server's address begins"
+    )]
+    Delimiter,
     /// Both a host and a socket.
     #[error("the URL names both a host and a socket: which of the two servers is meant?")]
     HostAndSocket,
@@ -43,6 +49,35 @@ pub enum UrlError {
         "the URL holds a password, which others on this machine can read; give it in an option file, in MYSQL_PWD or with --ask-password"
     )]
     Password,
+}
+
+/// Keys whose values are paths, in which an `@` says nothing about an account.
+const PATH_KEYS: &[&str] = &["socket", "ssl-ca", "ssl-cert", "ssl-key"];
+
+/// Where user name and password stand in a URL: up to the last `@`, raw delimiters included. A person who writes
+/// `root:a/b?c@db1` means a password, even though the URL is then none.
+///
+/// An `@` in the path of a key such as `socket` does not count. The text may lack its scheme.
+pub fn user_info(url: &str) -> Option<Range<usize>> {
+    let start = match url.split_once("://") {
+        Some((scheme, _)) if scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => scheme.len() + 3,
+        _ => 0,
+    };
+    url[start..]
+        .rmatch_indices('@')
+        .map(|(at, _)| start + at)
+        .find(|end| !in_path_value(&url[start..*end]))
+        .map(|end| start..end)
+}
+
+/// Whether `before` ends within the value of a key that takes a path.
+fn in_path_value(before: &str) -> bool {
+    let Some((_, query)) = before.split_once('?') else {
+        return false;
+    };
+    let pair = query.rsplit('&').next().unwrap_or(query);
+    let key = pair.split_once('=').map(|(key, _)| key.replace('_', "-"));
+    key.is_some_and(|key| PATH_KEYS.contains(&key.as_str()))
 }
 
 /// A URL, read. The program decides what to do about a password.
@@ -65,6 +100,9 @@ impl ParsedUrl {
             .any(|s| scheme.eq_ignore_ascii_case(s))
         {
             return Err(UrlError::Scheme);
+        }
+        if user_info(url).is_some_and(|info| url[info].contains(['/', '?'])) {
+            return Err(UrlError::Delimiter);
         }
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));

@@ -108,6 +108,27 @@ fn options_reach_the_connection_and_the_last_wins() {
 }
 
 #[test]
+fn an_empty_password_is_one_and_a_missing_one_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("my.cnf");
+    let password = |text: &str| {
+        fs::write(&file, format!("[client]\n{text}\n")).unwrap();
+        let mut o = ConnectOptions {
+            password: Some(Secret::from("before")),
+            ..ConnectOptions::default()
+        };
+        let found = load_option_files(Some(&file), None, None, None).unwrap();
+        found.apply(&mut o).unwrap();
+        o.password
+    };
+    assert_eq!(password("user=u"), Some(Secret::from("before")));
+    assert_eq!(password("password"), Some(Secret::from("before")));
+    assert_eq!(password("password="), Some(Secret::from("")));
+    assert_eq!(password("skip-password"), Some(Secret::from("")));
+    assert_eq!(password("password=x"), Some(Secret::from("x")));
+}
+
+#[test]
 fn a_ca_turns_checking_on_unless_a_mode_is_given() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("my.cnf");

@@ -63,6 +63,49 @@ fn a_password_is_refused_and_not_repeated() {
 }
 
 #[test]
+fn a_raw_delimiter_in_user_or_password_never_becomes_a_host() {
+    for url in [
+        "mysql://root:12/cr3t@127.0.0.1/",
+        "mysql://root:12?cr3t@127.0.0.1/",
+        "mysql://root:12?socket=x&cr3t@127.0.0.1/",
+        "mysql://root:a@b/cr3t@h/",
+        "mysql://us/er@h/",
+        "mysql://us?er@h/",
+        "mysql://h/a@b",
+    ] {
+        assert_eq!(ParsedUrl::parse(url), Err(UrlError::Delimiter), "{url}");
+    }
+    let percent = ConnectOptions::from_url("mysql://us%2Fer@h/a%40b").unwrap();
+    assert_eq!(
+        (percent.user.as_str(), percent.host.as_deref()),
+        ("us/er", Some("h"))
+    );
+    assert_eq!(percent.database.as_deref(), Some("a@b"));
+    let socket =
+        ConnectOptions::from_url("mysql://u@/?ssl_ca=/a@b&socket=/run/a:b@c.sock").unwrap();
+    assert_eq!(socket.socket, Some(PathBuf::from("/run/a:b@c.sock")));
+}
+
+#[test]
+fn user_and_password_end_at_the_last_at_sign() {
+    for (url, info) in [
+        ("mysql://u@h/", Some("u")),
+        ("mysql://u:a@b/c@h/", Some("u:a@b/c")),
+        ("root:a://b@h", Some("root:a://b")),
+        ("mysql://h/?socket=/x:y@z", None),
+        ("mysql://u@h/?socket=/x:y@z", Some("u")),
+        // Where it cannot be told, more is held to be secret rather than less.
+        (
+            "mysql://u:p?q=1@h/?ssl_key=/x@z",
+            Some("u:p?q=1@h/?ssl_key=/x"),
+        ),
+        ("mysql://h:3306/", None),
+    ] {
+        assert_eq!(user_info(url).map(|range| &url[range]), info, "{url}");
+    }
+}
+
+#[test]
 fn unknown_or_wrong_options_are_refused() {
     let error =
         |query: &str| ConnectOptions::from_url(&format!("mysql://u@h/db?{query}")).unwrap_err();

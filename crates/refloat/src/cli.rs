@@ -33,7 +33,7 @@ EXIT CODES:
   2  usage: the command line was not understood
   3  refused by preflight: nothing was touched
   4  proof failed: the work was done but does not check out
-  5  interrupted: can be resumed
+  5  interrupted: no half chunk is left; start again
   6  settings still to be put back: see `refloat settings list`
 
 Passwords never go on the command line: use ~/.my.cnf, MYSQL_PWD or --ask-password.";

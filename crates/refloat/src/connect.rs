@@ -1,7 +1,7 @@
 //! How every command is told which server to talk to: a URL, and the options and files that people know from the
 //! stock clients.
 //!
-//! What is said more closely wins: URL, then options, then environment, then option files. A URL that names a host is
+//! What is said more closely wins: URL, then options, then option files, then environment. A URL that names a host is
 //! never led elsewhere by a `socket` or `port` in an option file.
 
 mod ask;
@@ -10,13 +10,19 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use refloat_wire::options::{ParsedUrl, load_option_files};
+use refloat_wire::options::{ParsedUrl, UrlError, load_option_files, user_info};
 use refloat_wire::{ConnectOptions, Secret};
 
 use clap::{Args, ValueEnum};
 
 use crate::context::Context;
 use crate::exit::ProgramError;
+
+/// Keys of a URL that other programs take a password from, in lower case.
+pub const PASSWORD_KEYS: &[&str] = &["password", "passwd", "pwd", "pass"];
+/// What to do about a delimiter that stands where it is none.
+const PERCENT_HINT: &str =
+    "In names of users and databases write / as %2F, ? as %3F, @ as %40 and : as %3A.";
 
 /// `--to URL` and everything about the connection.
 #[derive(Debug, Clone, Args)]
@@ -82,17 +88,25 @@ impl TargetArgs {
 }
 
 impl ConnectArgs {
-    /// What `url` and these options mean together: URL, then options, then environment, then option files.
+    /// What `url` and these options mean together: URL, then options, then option files, then environment.
     ///
     /// # Errors
     /// As [`TargetArgs::resolve`].
     pub fn resolve(&self, url: &str, context: &Context) -> anyhow::Result<ConnectOptions> {
         refuse_password_in_url(url)?;
         let parsed = ParsedUrl::parse(url).map_err(|error| {
-            ProgramError::usage(format!("--to: {error}"))
-                .hint("Write it as mysql://USER@HOST:PORT/ or, for a unix socket, mysql://USER@localhost/?socket=PATH")
+            let form = "Write it as mysql://USER@HOST:PORT/ or, for a unix socket, mysql://USER@localhost/?socket=PATH";
+            ProgramError::usage(format!("--to: {error}")).hint(match error {
+                UrlError::Delimiter => PERCENT_HINT,
+                _ => form,
+            })
         })?;
-        let mut options = ConnectOptions::default();
+        // As in the stock clients of both vendors, where the library looks at MYSQL_PWD only when nothing gave a password:
+        // a password in an option file wins.
+        let mut options = ConnectOptions {
+            password: context.mysql_pwd().map(|text| Secret::new(text.as_bytes())),
+            ..ConnectOptions::default()
+        };
         if !self.no_defaults {
             load_option_files(
                 self.defaults_file.as_deref(),
@@ -102,9 +116,6 @@ impl ConnectArgs {
             )
             .and_then(|files| files.apply(&mut options))
             .context("cannot use the option files")?;
-        }
-        if let Some(password) = context.mysql_pwd() {
-            options.password = Some(Secret::new(password.as_bytes()));
         }
         self.set_flags(&mut options);
         set_url(url, &parsed.options, &mut options);
@@ -215,21 +226,26 @@ pub enum SslMode {
 /// # Errors
 /// [`ProgramError`] with the exit code for usage errors.
 pub fn refuse_password_in_url(url: &str) -> Result<(), ProgramError> {
-    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = &authority[..authority.find(['/', '?']).unwrap_or(authority.len())];
-    let in_user_part = authority
-        .rsplit_once('@')
-        .is_some_and(|(user, _)| user.contains(':'));
+    let in_user_part = user_info(url)
+        .map(|info| &url[info])
+        .filter(|info| info.contains(':'));
     let query = url.split_once('?').map_or("", |(_, query)| query);
     let in_query = query.split(['&', ';']).any(|pair| {
-        let name = pair.split('=').next().unwrap_or("").to_ascii_lowercase();
-        matches!(name.as_str(), "password" | "passwd" | "pwd" | "pass")
+        let name = pair.split('=').next().unwrap_or("");
+        PASSWORD_KEYS
+            .iter()
+            .any(|key| name.eq_ignore_ascii_case(key))
     });
-    if !in_user_part && !in_query {
+    if in_user_part.is_none() && !in_query {
         return Ok(());
     }
-    Err(ProgramError::usage("a password in a URL on the command line is refused: everybody on this machine could read it")
-        .hint("Leave it out of the URL and put it in ~/.my.cnf (`[client]`, `password=…`, mode 600), in the environment variable MYSQL_PWD, or give --ask-password."))
+    let error = ProgramError::usage("a password in a URL on the command line is refused: everybody on this machine could read it")
+        .hint("Leave it out of the URL and put it in ~/.my.cnf (`[client]`, `password=…`, mode 600), in the environment variable MYSQL_PWD, or give --ask-password.");
+    // `h:3306/a@b` is most likely an address and a database, and as good a password: it is refused, and the way out is named.
+    Err(match in_user_part {
+        Some(info) if info.contains(['/', '?']) => error.hint(PERCENT_HINT),
+        _ => error,
+    })
 }
 
 #[cfg(test)]
@@ -242,6 +258,11 @@ mod tests {
             "mysql://u:p@h/",
             "mysql://u:@h",
             "mysql://u:a@b@h/",
+            "mysql://u:a/b@h/",
+            "mysql://u:12/b@127.0.0.1/",
+            "mysql://u:a?b@h/",
+            "mysql://u:a/b@c?d@h/",
+            "u:a/b@h",
             "mariadb://h/?password=x",
             "mysql://u@h/?a=b&PWD=x",
             "u:p@h",

@@ -10,7 +10,9 @@ use refloat_logical::load::{LoadError, StatementFailure};
 use refloat_run::events::RunResult;
 use refloat_sqltext::ScanError;
 use refloat_store::InputError;
+use refloat_wire::options::user_info;
 
+use crate::connect::PASSWORD_KEYS;
 use crate::context::Context;
 
 /// `ER_DUP_ENTRY`.
@@ -38,7 +40,7 @@ pub enum Exit {
     Refused = 3,
     /// The work was done, but the result does not check out.
     ProofFailed = 4,
-    /// Stopped on request; the same command with `--resume` or a new run can go on.
+    /// Stopped on request: no half chunk is left, and a new run begins afresh.
     Interrupted = 5,
     /// A server setting that was changed could not be put back yet.
     SettingsPending = 6,
@@ -279,13 +281,16 @@ pub fn report(error: &anyhow::Error, context: &Context) -> Exit {
 }
 
 /// The messages of an error and its causes, outermost first. A cause that the message before already ends with is
-/// left out: some libraries print their source themselves.
+/// left out: some libraries print their source themselves. A server that was named is not named again.
 pub fn chain_text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     let mut last = String::new();
     for cause in error.chain() {
-        let message = cause.to_string();
-        if last.ends_with(&message) {
+        let message = match cause.downcast_ref() {
+            Some(wire) => without_peer(wire, &text),
+            None => cause.to_string(),
+        };
+        if message.is_empty() || last.ends_with(&message) {
             continue;
         }
         if !text.is_empty() {
@@ -293,6 +298,34 @@ pub fn chain_text(error: &anyhow::Error) -> String {
         }
         let _ = write!(text, "{message}");
         last = message;
+    }
+    text
+}
+
+/// The words of `error`, without the server's name if `before` ends with it; none where the cause behind says it all.
+fn without_peer(error: &refloat_wire::Error, before: &str) -> String {
+    let (refloat_wire::Error::Io { peer, .. }
+    | refloat_wire::Error::Timeout { peer, .. }
+    | refloat_wire::Error::Tls { peer, .. }
+    | refloat_wire::Error::Protocol { peer, .. }
+    | refloat_wire::Error::Closed { peer }) = error
+    else {
+        return error.to_string();
+    };
+    let mut text = error.to_string();
+    if !peer.is_empty() && before.ends_with(peer.as_str()) {
+        if matches!(
+            error,
+            refloat_wire::Error::Io {
+                phase: refloat_wire::Phase::Connect,
+                ..
+            }
+        ) {
+            return String::new();
+        }
+        for joined in [", ", " with ", " from ", " to "] {
+            text = text.replacen(&format!("{joined}{peer}"), "", 1);
+        }
     }
     text
 }
@@ -313,28 +346,68 @@ pub fn print_line(kind: &str, text: &str, colour: bool) {
 }
 
 /// Replaces the password of every URL in `text` by `***`: what a person typed may come back in a message.
+///
+/// The words of the command line are looked for as a whole, because a password may hold anything, also spaces and quotes; other
+/// URLs end at white space.
 pub fn redact(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (head, tail) = rest.split_at(at + 3);
-        out.push_str(head);
-        let end = tail
-            .find(|c: char| c.is_whitespace() || c == '/' || c == '\'')
-            .unwrap_or(tail.len());
-        let authority = &tail[..end];
-        match (authority.rfind('@'), authority.find(':')) {
-            (Some(host), Some(colon)) if colon < host => {
-                out.push_str(&authority[..=colon]);
-                out.push_str("***");
-                out.push_str(&authority[host..]);
+    let words = std::env::args_os().skip(1);
+    redact_words(text, words.map(|word| word.to_string_lossy().into_owned()))
+}
+
+fn redact_words(text: &str, typed: impl Iterator<Item = String>) -> String {
+    let mut text = text.to_owned();
+    for word in typed {
+        // `--to=URL` comes back as a whole or without its flag.
+        let value = word.split_once('=').map_or("", |(_, value)| value);
+        for secret in [word.as_str(), value, &word[url_start(&word)..]] {
+            let open = without_password(secret);
+            if open != secret {
+                text = text.replace(secret, &open);
             }
-            _ => out.push_str(authority),
         }
-        rest = &tail[end..];
     }
-    out.push_str(rest);
-    out
+    let hide = |word: &str| {
+        let start = url_start(word);
+        if word[start..].contains("://") {
+            format!("{}{}", &word[..start], without_password(&word[start..]))
+        } else {
+            word.to_owned()
+        }
+    };
+    text.split_inclusive(char::is_whitespace)
+        .map(hide)
+        .collect()
+}
+
+/// Where the scheme of the first URL in `text` begins; 0 without one.
+fn url_start(text: &str) -> usize {
+    let head = text.split_once("://").map_or("", |(head, _)| head);
+    head.trim_end_matches(|c: char| c.is_ascii_alphanumeric())
+        .len()
+}
+
+/// The URL with `***` for each password: after the first colon of its user part, and in a key of that name.
+fn without_password(url: &str) -> String {
+    let mut open = url.to_owned();
+    if let Some(info) = user_info(url)
+        && let Some(colon) = url[info.clone()].find(':')
+    {
+        open.replace_range(info.start + colon + 1..info.end, "***");
+    }
+    let separator = |c: char| matches!(c, '?' | '&' | ';');
+    let hide = |part: &str| match part.split_once('=') {
+        Some((key, value))
+            if PASSWORD_KEYS
+                .iter()
+                .any(|one| key.eq_ignore_ascii_case(one)) =>
+        {
+            let ends = |c: char| separator(c) || matches!(c, '\'' | '"') || c.is_whitespace();
+            let end = value.find(ends).unwrap_or(value.len());
+            format!("{key}=***{}", &value[end..])
+        }
+        _ => part.to_owned(),
+    };
+    open.split_inclusive(separator).map(hide).collect()
 }
 
 #[cfg(test)]
@@ -348,8 +421,40 @@ mod tests {
             "bad 'mysql://u:***@h:3306/db' here"
         );
         assert_eq!(redact("mysql://u:a@b@h"), "mysql://u:***@h");
-        assert_eq!(redact("mysql://h:3306/x@y"), "mysql://h:3306/x@y");
+        assert_eq!(
+            redact("bad 'mysql://u:se/c'r?3t@h:3306/db' here"),
+            "bad 'mysql://u:***@h:3306/db' here"
+        );
+        // As good a password as a database.
+        assert_eq!(redact("mysql://h:3306/x@y"), "mysql://h:***@y");
+        assert_eq!(
+            redact("mysql://u@h:1/ and root@h:1, no password"),
+            "mysql://u@h:1/ and root@h:1, no password"
+        );
+        assert_eq!(
+            redact("'mysql://h/?pass=x&PWD=s3cret&c=d' here"),
+            "'mysql://h/?pass=***&PWD=***&c=d' here"
+        );
         assert_eq!(redact("no url"), "no url");
+    }
+
+    #[test]
+    fn a_password_of_the_command_line_may_hold_anything() {
+        let words = |word: &str| std::iter::once(word.to_owned());
+        for (word, shown) in [
+            ("mysql://u:se cr'3t@h/", "'mysql://u:***@h/'"),
+            ("u:se cr3t@h", "'u:***@h'"),
+            ("--threads=mysql://u:se cr=3t@h", "'mysql://u:***@h'"),
+            ("mysql://u:a://b c@h", "'mysql://u:***@h'"),
+            ("u:a://b c@h", "'u:***@h'"),
+        ] {
+            let typed = word.trim_start_matches("--threads=");
+            let text = format!("bad '{typed}' here");
+            assert_eq!(
+                redact_words(&text, words(word)),
+                format!("bad {shown} here")
+            );
+        }
     }
 
     #[test]
@@ -359,6 +464,36 @@ mod tests {
         assert_eq!(
             chain_text(&outer),
             "cannot reach db1:3306: connection refused"
+        );
+    }
+
+    #[test]
+    fn a_server_is_named_once() {
+        let refused = |phase| refloat_wire::Error::Io {
+            phase,
+            peer: "root@db1:3306".to_owned(),
+            source: std::io::Error::other("connection refused"),
+        };
+        let named = LoadError::server(
+            "connecting to root@db1:3306",
+            refused(refloat_wire::Phase::Connect),
+        );
+        assert_eq!(
+            chain_text(&anyhow::Error::new(named)),
+            "connecting to root@db1:3306: connection refused"
+        );
+        let unnamed = LoadError::server("reading", refused(refloat_wire::Phase::Receive));
+        assert_eq!(
+            chain_text(&anyhow::Error::new(unnamed)),
+            "reading: receiving failed, root@db1:3306: connection refused"
+        );
+        let tls = refloat_wire::Error::Tls {
+            peer: "root@db1:3306".to_owned(),
+            reason: "the server offers none".to_owned(),
+        };
+        assert_eq!(
+            chain_text(&anyhow::Error::new(tls).context("cannot connect to root@db1:3306")),
+            "cannot connect to root@db1:3306: TLS: the server offers none"
         );
     }
 

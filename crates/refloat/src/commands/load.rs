@@ -14,11 +14,17 @@ use refloat_report::summary;
 use refloat_run::events::{JsonLines, Outcome, RunResult};
 use refloat_run::{Event, RunDir};
 
+use crate::connect::refuse_password_in_url;
 use crate::context::Context;
 use crate::exit::{self, Exit};
 use crate::watch::{Show, Watch};
 
 pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
+    // A URL in the place of the dump is no file, and would go into the record of the run as it is.
+    let source = args.source.to_string_lossy();
+    if source.contains("://") {
+        refuse_password_in_url(&source)?;
+    }
     let target = args.target.resolve(context)?;
     let options = options::from_args(args, target);
     if args.what.plan {

@@ -113,6 +113,15 @@ fn a_password_in_the_url_is_refused_and_never_repeated() {
         "mariadb://root:s3cr3t-pw@db1/shop?socket=/run/x.sock",
         "mysql://root@db1/?password=s3cr3t-pw",
         "root:s3cr3t-pw@db1",
+        "mysql://root:12/s3cr3t-pw@127.0.0.1/",
+        "mysql://root:a/s3cr3t-pw@db1/",
+        "mysql://root:a?s3cr3t-pw@db1/",
+        "mysql://root:12?socket=x&s3cr3t-pw@db1/",
+        "mysql://root:a#s3cr3t-pw@db1/",
+        "mysql://root:a/s3cr3t-pw@b@db1/",
+        "mysql://root:'s3cr3t-pw \"x@db1/",
+        "root:a/s3cr3t-pw@db1",
+        "root:a://s3cr3t-pw@db1",
     ] {
         let run = refloat(&["load", "x.sql", "--to", url]).exits(2);
         assert!(
@@ -137,9 +146,86 @@ fn a_password_in_the_url_is_refused_and_never_repeated() {
 }
 
 #[test]
+fn a_slash_in_a_password_is_refused_with_the_way_to_write_it() {
+    for url in ["mysql://root:12/x@127.0.0.1/", "mysql://us/er@127.0.0.1/"] {
+        let run = refloat(&["load", "x.sql", "--to", url]).exits(2);
+        let hint = run.stderr.lines().find(|line| line.contains("%2F"));
+        assert!(
+            hint.is_some_and(|hint| hint.starts_with("hint: ")),
+            "{}",
+            run.stderr
+        );
+        assert!(
+            !run.stderr.contains("root:12") && !run.stderr.contains("us/er"),
+            "{}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
 fn a_password_in_a_misplaced_argument_is_never_repeated() {
-    let run = refloat(&["load", "x.sql", "y.sql", "mysql://root:s3cr3t-pw@db1/"]).exits(2);
-    assert!(!run.stderr.contains("s3cr3t-pw"), "{}", run.stderr);
-    let run = refloat(&["mysql://root:s3cr3t-pw@db1/"]).exits(2);
-    assert!(!run.stderr.contains("s3cr3t-pw"), "{}", run.stderr);
+    for url in [
+        "mysql://root:s3cr3t-pw@db1/",
+        "mysql://root:se/s3cr3t-pw@db1/",
+        "mysql://root:se?s3cr3t-pw@db1/",
+        "mysql://root:it's s3cr3t-pw@db1/",
+        "mysql://root:a@s3cr3t-pw/b@db1/",
+        "mysql://db1/?password=s3cr3t-pw",
+        "root:s3cr3t-pw@db1",
+        "root:a b/s3cr3t-pw@db1",
+    ] {
+        let with_equals = format!("--threads={url}");
+        let on_off = format!("--plan={url}");
+        let to = ["--to", "mysql://127.0.0.1:1/"];
+        let lines: &[&[&str]] = &[
+            &["load", "x.sql", "y.sql", url],
+            &["load", "x.sql", to[0], to[1], url],
+            &["load", "x.sql", to[0], to[1], "--threads", url],
+            &["load", "x.sql", to[0], to[1], &with_equals],
+            &["load", "x.sql", to[0], to[1], &on_off],
+            &["load", "x.sql", to[0], to[1], "--ssl-mode", url],
+            &["settings", url],
+            &[url],
+        ];
+        for line in lines {
+            let run = refloat(line).exits(2);
+            assert!(
+                !run.stderr.contains("s3cr3t-pw"),
+                "{line:?}: {}",
+                run.stderr
+            );
+            assert!(run.stdout.is_empty(), "{line:?}: {}", run.stdout);
+        }
+        if url.contains("://") {
+            let run = refloat(&["load", url, to[0], to[1]]).exits(2);
+            assert!(!run.stderr.contains("s3cr3t-pw"), "{}", run.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_named_once() {
+    let dump = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+    let text = "-- MariaDB dump 10.19\nCREATE TABLE t (a INT);\n-- Dump completed\n";
+    std::fs::write(dump.path(), text).expect("the file can be written");
+    let path = dump.path().to_str().expect("the path is UTF-8");
+    let url = "mysql://root@127.0.0.1:1/shop";
+    for line in [
+        &["load", path, "--to", url][..],
+        &["settings", "show", "--to", url],
+    ] {
+        let run = refloat(line).exits(1);
+        assert_eq!(
+            run.stderr.matches("127.0.0.1:1").count(),
+            1,
+            "{}",
+            run.stderr
+        );
+        assert!(
+            run.stderr.to_lowercase().contains("connection refused"),
+            "{}",
+            run.stderr
+        );
+    }
 }

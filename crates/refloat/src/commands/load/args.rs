@@ -95,7 +95,8 @@ pub struct WhatArgs {
 
     /// Drop tables of the same name that are on the server already
     ///
-    /// Without --replace or --append a target that holds one of the dump's tables is refused.
+    /// Without --replace or --append a database that the dump loads into must hold no table and no view, of whatever name;
+    /// otherwise the load is refused.
     #[arg(long, conflicts_with = "append")]
     pub replace: bool,
 
@@ -114,13 +115,15 @@ pub struct WhatArgs {
 pub struct HowArgs {
     /// Connections that write rows
     ///
-    /// Without it: as many as this machine and the server have use for.
+    /// Without it: one for each processor of this machine, 2 at least and 32 at most. The server's max_connections is not
+    /// looked at, and the load takes a few connections more for everything that is not rows.
     #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub threads: Option<u16>,
 
     /// How much the server may risk while the load runs
     ///
-    /// Without it: `relaxed` on a server that holds nothing else, `keep` on every other.
+    /// Without it: `relaxed` on a server that holds nothing else, `keep` on every other. What `relaxed` and `disposable`
+    /// change holds for everybody on the server until the load ends; `refloat settings show` lists it for one server.
     #[arg(long, value_name = "LEVEL", value_enum)]
     pub durability: Option<Durability>,
 
@@ -144,8 +147,9 @@ pub struct HowArgs {
 
     /// Writers into one table at the same time
     ///
-    /// Without it MySQL gets as many as there are threads; MariaDB gets one for every four processors, because its writers into
-    /// the same table cost each other nearly as much as they bring.
+    /// Without it as many as there are threads; but where rows are wider than 96 bytes of dump text, MariaDB gets one for
+    /// every four processors of this machine, because its writers of wide rows into the same table cost each other nearly as
+    /// much as they bring.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub table_threads: Option<u16>,
 
@@ -217,9 +221,11 @@ pub struct OutputArgs {
 pub enum Durability {
     /// Change nothing but the session's own settings
     Keep,
-    /// Flush the log less often while the load runs: a power cut costs the last seconds, of everybody's data
+    /// Change global settings while the load runs: logs are flushed less often (a power cut costs the last seconds, of
+    /// everybody's data), the server may take more memory, redo log and disk, and LOAD DATA LOCAL is allowed
     Relaxed,
-    /// The server can be thrown away: after a crash it has to be built again from nothing
+    /// The same, and redo log, binary log and doublewrite off where the server can: after a crash it has to be built again
+    /// from nothing
     Disposable,
 }
 

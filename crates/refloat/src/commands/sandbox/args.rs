@@ -28,7 +28,8 @@ EXAMPLES:
       refloat sandbox start
 
   By name, with settings of the server's own command line:
-      refloat sandbox start --server mysql-9.7 --name target -o local_infile=ON -o max_connections=50
+      refloat sandbox start --server mysql-9.7 --name target \\
+          -o local_infile=ON -o max_connections=50
 
   With a certificate that can be verified, for tests of --ssl-mode=verify-identity:
       refloat sandbox start --server mariadb-11.8 --tls generated";

@@ -11,3 +11,7 @@ mod errors;
 mod generated;
 #[path = "program/help.rs"]
 mod help;
+#[path = "program/sandbox.rs"]
+mod sandbox;
+#[path = "program/servers.rs"]
+mod servers;

@@ -1,5 +1,7 @@
 //! Help is the manual: every command that can be seen has a long page with examples, and the pages fit 100 columns.
 
+use std::collections::BTreeSet;
+
 use crate::support::refloat;
 
 /// Every visible command. The test below fails when one is missing here.
@@ -10,6 +12,13 @@ pub const COMMANDS: &[&[&str]] = &[
     &["settings", "show"],
     &["settings", "revert"],
     &["sandbox"],
+    &["sandbox", "start"],
+    &["sandbox", "list"],
+    &["sandbox", "stop"],
+    &["sandbox", "restart"],
+    &["sandbox", "remove"],
+    &["sandbox", "shell"],
+    &["sandbox", "env"],
     &["completions"],
 ];
 
@@ -41,7 +50,7 @@ fn every_page_has_examples_and_fits() {
 
 #[test]
 fn the_list_of_commands_above_is_complete() {
-    for command in [&[][..], &["settings"][..]] {
+    for command in [&[][..], &["settings"], &["sandbox"]] {
         let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
         let page = refloat(&args).exits(0).stdout;
         let listed = page
@@ -109,6 +118,68 @@ fn exit_codes_of_the_help_are_those_of_the_page() {
             "the page does not name {code}"
         );
     }
+}
+
+/// Every option that a page of help, or of the documentation, names in passing is an option of some command.
+#[test]
+fn options_that_are_named_exist() {
+    let mut help = String::new();
+    for command in std::iter::once(&[][..]).chain(COMMANDS.iter().copied()) {
+        let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
+        help.push_str(&refloat(&args).exits(0).stdout);
+    }
+    let known: BTreeSet<&str> = help
+        .lines()
+        .map(str::trim_start)
+        .filter(|line| line.starts_with('-'))
+        .flat_map(options_in)
+        .chain(FOREIGN.iter().copied())
+        .collect();
+    assert!(known.len() > 30, "{known:?}");
+    assert!(!help.contains("resum"), "nothing can be resumed");
+    let pages = [
+        ("the help", help.as_str()),
+        ("exit.rs", include_str!("../../src/exit.rs")),
+        ("load.md", include_str!("../../../../docs/load.md")),
+        ("connect.md", include_str!("../../../../docs/connect.md")),
+        ("settings.md", include_str!("../../../../docs/settings.md")),
+        (
+            "exit-codes.md",
+            include_str!("../../../../docs/exit-codes.md"),
+        ),
+        ("README.md", include_str!("../../../../README.md")),
+    ];
+    for (name, page) in pages {
+        for option in options_in(page) {
+            assert!(
+                known.contains(option),
+                "{name} names {option}, which no command has"
+            );
+        }
+    }
+}
+
+/// Options of other programs that the pages speak of.
+const FOREIGN: &[&str] = &[
+    "--databases",
+    "--all-databases",
+    "--single-transaction",
+    "--skip-comments",
+    "--compact",
+];
+
+/// The long options that a text names.
+fn options_in(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("--")
+        .filter(|(at, _)| !text[..*at].ends_with(|c: char| c == '-' || c.is_ascii_alphanumeric()))
+        .map(|(at, _)| {
+            let name = &text[at + 2..];
+            let end = name
+                .find(|c: char| c != '-' && !c.is_ascii_lowercase())
+                .unwrap_or(name.len());
+            text[at..at + 2 + end].trim_end_matches('-')
+        })
+        .filter(|name| name.len() > 2)
 }
 
 #[test]

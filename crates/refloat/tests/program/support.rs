@@ -1,21 +1,28 @@
 //! Runs the program in surroundings that are the same on every machine.
 
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// The program, with an empty environment, a state directory of its own and no terminal.
 pub fn refloat(args: &[&str]) -> Run {
     let state = tempfile::tempdir().expect("a temporary folder can be made");
-    let output = Command::new(env!("CARGO_BIN_EXE_refloat"))
-        .args(args)
+    let output = command(state.path()).args(args).output();
+    Run::new(output.expect("the program can be started"))
+}
+
+/// The same without arguments, with this state directory, to be started by the caller.
+pub fn command(state: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_refloat"));
+    command
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
-        .env("HOME", state.path())
-        .env("REFLOAT_STATE_DIR", state.path())
+        .env("HOME", state)
+        .env("REFLOAT_STATE_DIR", state)
         .env("COLUMNS", "100")
-        .stdin(Stdio::null())
-        .output()
-        .expect("the program can be started");
-    Run::new(output)
+        .stdin(Stdio::null());
+    // Where the servers are is a matter of the machine.
+    command.envs(std::env::var_os("REFLOAT_SERVERS").map(|folder| ("REFLOAT_SERVERS", folder)));
+    command
 }
 
 /// What a run of the program left behind.
@@ -29,7 +36,8 @@ pub struct Run {
 }
 
 impl Run {
-    fn new(output: Output) -> Self {
+    /// What this output says.
+    pub fn new(output: Output) -> Self {
         Self {
             code: output
                 .status

@@ -1,0 +1,262 @@
+//! `refloat sandbox` from start to remove, on a real server, as a person or a script uses it.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{Run, command};
+
+/// A state directory whose servers go away with it, also when a test fails.
+struct State(TempDir);
+
+impl State {
+    fn new() -> Self {
+        let folder = tempfile::Builder::new()
+            .prefix("refloat-")
+            // Servers that root starts run as another user.
+            .permissions(std::fs::Permissions::from_mode(0o755))
+            .tempdir()
+            .expect("a temporary folder can be made");
+        Self(folder)
+    }
+
+    fn sandbox(&self, args: &[&str]) -> Run {
+        self.sandbox_with_input(args, "")
+    }
+
+    fn sandbox_with_input(&self, args: &[&str], input: &str) -> Run {
+        let mut child = command(self.0.path())
+            .arg("sandbox")
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program can be started");
+        let mut stdin = child.stdin.take().expect("stdin is piped");
+        // A command that reads nothing may be gone already.
+        let _ = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        Run::new(child.wait_with_output().expect("the program ends"))
+    }
+
+    /// What a command prints with `--json`.
+    fn json(&self, args: &[&str]) -> Value {
+        let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
+        let run = self.sandbox(&args).exits(0);
+        assert!(run.stderr.is_empty(), "{args:?}: {}", run.stderr);
+        serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
+    }
+
+    /// What the server's own client answers to statements on its standard input.
+    fn answer(&self, name: &str, sql: &str) -> String {
+        let args = ["shell", name, "--", "--batch", "--skip-column-names"];
+        let run = self.sandbox_with_input(&args, sql).exits(0);
+        run.stdout.trim_end().to_owned()
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.sandbox(&["remove", "--all"]);
+    }
+}
+
+/// Processes with this folder in their command line.
+fn processes_in(folder: &Path) -> Vec<String> {
+    let mark = folder.to_str().expect("the path is UTF-8");
+    std::fs::read_dir("/proc")
+        .expect("/proc is there")
+        .filter_map(|entry| std::fs::read(entry.ok()?.path().join("cmdline")).ok())
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| line.contains(mark))
+        .collect()
+}
+
+#[test]
+fn a_server_lives_from_start_to_remove() {
+    let state = State::new();
+    let none = state.sandbox(&["list"]).exits(0);
+    assert!(none.stdout.is_empty() && none.stderr.contains("sandbox start"));
+
+    let start = ["start", "--server", "mariadb-10.11", "--name", "one"];
+    let started = state
+        .sandbox(&[&start[..], &["-o", "max_connections=33"]].concat())
+        .exits(0);
+    assert!(
+        started.stdout.starts_with("one: 10.11."),
+        "{}",
+        started.stdout
+    );
+    assert!(started.stdout.contains(" is ready\n"), "{}", started.stdout);
+    let again = state.sandbox(&start).exits(3);
+    assert!(
+        again.stderr.contains("refloat sandbox remove one"),
+        "{}",
+        again.stderr
+    );
+
+    let listed = state.json(&["list"]);
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    let one = &listed[0];
+    assert_eq!(
+        (&one["name"], &one["status"]),
+        (&"one".into(), &"running".into())
+    );
+    assert_eq!(one["options"]["max_connections"], "33");
+    let port = one["port"].as_u64().expect("a port");
+    let pid = one["pid"].as_u64().expect("a process");
+    let url = one["url"].as_str().expect("a URL");
+    assert!(started.stdout.contains(url), "{}", started.stdout);
+    let table = state.sandbox(&["list"]).exits(0).stdout;
+    let row: Vec<&str> = table
+        .lines()
+        .nth(1)
+        .expect("a row")
+        .split_whitespace()
+        .collect();
+    assert_eq!(
+        row,
+        ["one", "mariadb-10.11", "running", &pid.to_string(), url]
+    );
+
+    // A name may be left out while there is one server.
+    assert_eq!(
+        state.sandbox(&["env", "--url"]).exits(0).stdout.trim_end(),
+        url
+    );
+    let socket_url = state
+        .sandbox(&["env", "one", "--socket-url"])
+        .exits(0)
+        .stdout;
+    assert_eq!(socket_url.trim_end(), one["socket_url"]);
+    assert_eq!(&state.json(&["env", "--name", "one"]), one);
+    let exports = state.sandbox(&["env", "one"]).exits(0).stdout;
+    let script = format!(
+        "{exports}printf '%s %s %s' \"$REFLOAT_URL\" \"$REFLOAT_PORT\" \"$REFLOAT_SOCKET\""
+    );
+    let shell = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .output();
+    let shell = String::from_utf8(shell.expect("sh is there").stdout).expect("UTF-8");
+    assert_eq!(
+        shell,
+        format!("{url} {port} {}", one["socket"].as_str().expect("a socket"))
+    );
+
+    let settings = format!("SELECT @@port, @@max_connections;\n{FILL}");
+    assert_eq!(state.answer("one", &settings), format!("{port}\t33"));
+    let refused = state
+        .sandbox_with_input(&["shell", "one"], "SELECT FROM;\n")
+        .exits(1);
+    assert!(refused.stderr.contains("ERROR 1064"), "{}", refused.stderr);
+
+    assert_eq!(
+        state.json(&["stop", "one"]),
+        serde_json::json!({ "stopped": ["one"] })
+    );
+    assert!(processes_in(state.0.path()).is_empty());
+    for args in [&["env", "one"][..], &["shell", "one"]] {
+        let run = state.sandbox(args).exits(3);
+        assert!(
+            run.stderr.contains("refloat sandbox restart one"),
+            "{}",
+            run.stderr
+        );
+    }
+    let listed = state.json(&["list"]);
+    assert_eq!(
+        (&listed[0]["status"], &listed[0]["pid"]),
+        (&"stopped".into(), &Value::Null)
+    );
+
+    for kill in [false, true] {
+        let again = state.json(&["restart", "one"]);
+        assert_eq!((&again["port"], &again["url"]), (&port.into(), &url.into()));
+        assert_ne!(again["pid"], pid);
+        assert_eq!(state.answer("one", "SELECT SUM(a) FROM kept.t;"), "3");
+        if !kill {
+            let killed = state.sandbox(&["stop", "one", "--kill"]).exits(0);
+            assert_eq!(killed.stdout, "one: stopped\n");
+        }
+    }
+
+    let removed = state.sandbox(&["remove", "one"]).exits(0);
+    assert_eq!(removed.stdout, "one: removed\n");
+    assert!(TcpStream::connect(("127.0.0.1", port as u16)).is_err());
+    assert_nothing_left(&state);
+    let gone = state.sandbox(&["remove", "one"]).exits(3);
+    assert!(
+        gone.stderr.contains("refloat sandbox list"),
+        "{}",
+        gone.stderr
+    );
+}
+
+/// What stays of a server that was stopped or killed.
+const FILL: &str = "CREATE DATABASE kept;
+CREATE TABLE kept.t (a INT PRIMARY KEY) ENGINE=InnoDB;
+INSERT INTO kept.t VALUES (1), (2);
+";
+
+#[test]
+fn commands_for_all_servers_and_for_one_of_two() {
+    let state = State::new();
+    for name in ["mariadb-10.11", "mariadb-10.11-2"] {
+        assert_eq!(state.json(&["start"])["name"], name);
+    }
+    for command in ["stop", "restart", "remove", "env", "shell"] {
+        let which = state.sandbox(&[command]).exits(2);
+        assert!(
+            which.stderr.contains("mariadb-10.11, mariadb-10.11-2"),
+            "{}",
+            which.stderr
+        );
+    }
+    assert_eq!(state.json(&["list"]).as_array().map(Vec::len), Some(2));
+    let stopped = state.json(&["stop", "--all", "--kill"]);
+    assert_eq!(stopped["stopped"].as_array().map(Vec::len), Some(2));
+    let removed = state.json(&["remove", "--all"]);
+    assert_eq!(removed["removed"].as_array().map(Vec::len), Some(2));
+    assert_nothing_left(&state);
+}
+
+#[test]
+fn what_cannot_be_started_is_refused_and_leaves_nothing() {
+    let state = State::new();
+    for (args, code) in [
+        (&["start", "--server", "mysql-1.0"][..], 2),
+        (&["start", "--name", "../x"], 2),
+        (&["start", "-o", "datadir=/var/lib/mysql"], 2),
+        (&["start", "-o", "no_such_option=1"], 1),
+        (&["stop", "x"], 3),
+        (&["stop"], 3),
+    ] {
+        let run = state.sandbox(args).exits(code);
+        assert!(
+            run.stderr.starts_with("refloat: error: "),
+            "{args:?}: {}",
+            run.stderr
+        );
+        assert!(run.stdout.is_empty(), "{args:?}: {}", run.stdout);
+    }
+    assert_nothing_left(&state);
+}
+
+/// No process, no instance, and nothing in the state directory but what later starts use again.
+fn assert_nothing_left(state: &State) {
+    assert_eq!(processes_in(state.0.path()), [""; 0]);
+    assert_eq!(state.json(&["list"]), serde_json::json!([]));
+    let instances = state.0.path().join("sandbox/instances");
+    if let Ok(entries) = std::fs::read_dir(instances) {
+        let left: Vec<_> = entries
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect();
+        assert!(left.is_empty(), "left behind: {left:?}");
+    }
+}

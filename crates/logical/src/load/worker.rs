@@ -144,22 +144,14 @@ impl Worker {
                         error,
                     ));
                 }
-                Err(Attempt::RowTooLarge { offset, line, size }) => {
-                    self.link.rollback(chunk)?;
-                    return Err(LoadError::RowTooLarge {
-                        file: self.link.ctx.source.clone(),
-                        line,
-                        offset,
-                        table: chunk.table.label(),
-                        size,
-                        limit: self.link.conn.max_allowed_packet(),
-                    });
-                }
                 // A statement may be in the middle of its data: the connection ends with this worker, and with it the rows.
                 Err(Attempt::Source { offset, source }) => {
                     return Err(self.source_error(offset, source));
                 }
-                Err(failed @ (Attempt::Wire(_) | Attempt::NotExact(_))) => {
+                Err(
+                    failed
+                    @ (Attempt::Wire(_) | Attempt::NotExact(_) | Attempt::RowTooLarge { .. }),
+                ) => {
                     self.link.rollback(chunk)?;
                     return self.diagnose(chunk, &failed, started);
                 }

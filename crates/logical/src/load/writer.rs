@@ -80,10 +80,6 @@ pub enum Attempt {
     },
     /// A row is larger than a packet may be.
     RowTooLarge {
-        /// Byte of the dump where its piece begins.
-        offset: u64,
-        /// Line of the dump.
-        line: u64,
         /// Bytes needed.
         size: usize,
     },

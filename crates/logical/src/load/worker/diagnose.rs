@@ -3,6 +3,7 @@
 //! A refused chunk is rolled back and written once more as the dump's own text, piece by piece; a refused piece is halved
 //! until the row is found. So a failure names the row's line and byte and carries the words the server has for that row.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -62,10 +63,15 @@ impl Worker {
                 .text(&mut self.link.buffer)
                 .map(<[u8]>::to_vec)
                 .unwrap_or_default();
-            return Err(LoadError::Statement {
-                file: self.link.ctx.source.clone(),
-                failure: Box::new(failure(chunk, piece.offset, piece.line, &text, failed)),
-            });
+            let mut error = self.refused(chunk, piece.offset, piece.line, &text, failed);
+            if let LoadError::Statement { failure, .. } = &mut error {
+                let _ = write!(
+                    failure.message,
+                    "; it is one of the {} rows from here on, and some of them may be stored: its engine has no transactions",
+                    chunk.rows
+                );
+            }
+            return Err(error);
         }
         let mut patience = Patience::default();
         let findings = loop {
@@ -150,7 +156,7 @@ impl Worker {
             return Err(self.link.ctx.interrupted().into());
         }
         let text = &whole[range.clone()];
-        let failed = match self.link.insert_text(chunk, piece, text, rows) {
+        let failed = match self.link.insert_whole(chunk, text, rows) {
             Ok(written) => {
                 findings.written.add(written);
                 return Ok(());
@@ -182,25 +188,42 @@ impl Worker {
         }
         let before = &whole[..range.start];
         let line = piece.line + memchr::memchr_iter(b'\n', before).count() as u64;
-        let found = failure(
-            chunk,
-            piece.offset + range.start as u64,
-            line,
-            text,
-            &failed,
-        );
+        let offset = piece.offset + range.start as u64;
         let known = self.link.ctx.failures() + findings.failures.len() as u64;
         if self.goes_on() && known + 1 < FAILURES_MAX {
+            let found = failure(chunk, offset, line, text, &failed);
             findings.failures.push(found);
             findings.refused += rows;
             return Ok(());
         }
         self.link.rollback(chunk)?;
-        Err(LoadError::Statement {
-            file: self.link.ctx.source.clone(),
-            failure: Box::new(found),
+        Err(self.refused(chunk, offset, line, text, &failed).into())
+    }
+
+    /// The error that ends the load at a refused row.
+    fn refused(
+        &self,
+        chunk: &Chunk,
+        offset: u64,
+        line: u64,
+        text: &[u8],
+        failed: &Attempt,
+    ) -> LoadError {
+        let file = self.link.ctx.source.clone();
+        match failed {
+            Attempt::RowTooLarge { size } => LoadError::RowTooLarge {
+                file,
+                line,
+                offset,
+                table: chunk.table.label(),
+                size: *size,
+                limit: self.link.conn.max_allowed_packet(),
+            },
+            _ => LoadError::Statement {
+                file,
+                failure: Box::new(failure(chunk, offset, line, text, failed)),
+            },
         }
-        .into())
     }
 }
 
@@ -216,7 +239,7 @@ fn failure(
         Attempt::Wire(error) => (error.server_code().unwrap_or(0), error.to_string()),
         Attempt::NotExact(message) => (0, message.clone()),
         Attempt::Source { source, .. } => (0, source.to_string()),
-        Attempt::RowTooLarge { size, .. } => (
+        Attempt::RowTooLarge { size } => (
             0,
             format!("the row needs a packet of {size} bytes, more than the server takes"),
         ),

@@ -323,11 +323,7 @@ impl BulkWriter {
                     ..
                 }) => {
                     sender.settle()?;
-                    return Err(Attempt::RowTooLarge {
-                        offset: piece.offset,
-                        line: piece.line,
-                        size,
-                    });
+                    return Err(Attempt::RowTooLarge { size });
                 }
                 // Not what the walker knows as tuples: the server's parser has the last word on the whole piece.
                 Err(VisitError::Syntax { .. }) => {

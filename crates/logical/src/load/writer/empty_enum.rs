@@ -85,7 +85,7 @@ impl Link {
         if empties == 0
             || empties >= WARNINGS_MAX
             || chunk.header.verb != InsertVerb::Insert
-            || size > self.conn.max_allowed_packet()
+            || size >= self.conn.max_allowed_packet()
         {
             return Ok(None);
         }

@@ -134,11 +134,7 @@ impl ChunkWriter for LoadDataWriter {
                     error: Stop::Flush(FlushError::RowTooLarge { size }),
                     ..
                 }) => {
-                    return Err(Attempt::RowTooLarge {
-                        offset: piece.offset,
-                        line: piece.line,
-                        size,
-                    });
+                    return Err(Attempt::RowTooLarge { size });
                 }
                 // The rows are counted again below: what the walker misread makes the counts differ.
                 Err(VisitError::Syntax { .. }) => {

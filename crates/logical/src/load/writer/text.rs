@@ -12,6 +12,9 @@ use crate::load::outcome::LoadWarning;
 /// `ER_WARNING_NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN`: the server computes the column and leaves the dump's value out.
 const GENERATED_VALUE_IGNORED: u16 = 1906;
 
+/// Bytes of a command before its text.
+const COMMAND: usize = 1;
+
 /// Sends every piece as a statement.
 #[derive(Default)]
 pub struct TextWriter;
@@ -37,50 +40,70 @@ impl Link {
     ) -> Result<Written, Attempt> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let written = Self::read_piece(piece, &mut buffer)
-            .and_then(|text| self.insert_text(chunk, piece, &text[at..], rows));
+            .and_then(|text| self.insert_text(chunk, &text[at..], rows));
         self.buffer = buffer;
         written
     }
 
-    /// Sends `rows` (tuples of `piece`) as one statement.
-    pub fn insert_text(
+    /// Sends `rows`, in as many statements as the server's limits need.
+    fn insert_text(
         &mut self,
         chunk: &Chunk,
-        piece: &Piece,
         rows: &[u8],
         row_count: u64,
     ) -> Result<Written, Attempt> {
-        let head = &chunk.header.text;
-        let size = head.len() + rows.len() + 1;
-        if size > self.conn.max_allowed_packet() {
-            if row_count > 1 {
-                return self.insert_halves(chunk, piece, rows);
-            }
-            return Err(Attempt::RowTooLarge {
-                offset: piece.offset,
-                line: piece.line,
-                size,
-            });
+        let size = match self.insert_whole(chunk, rows, row_count) {
+            Err(Attempt::RowTooLarge { size }) if row_count > 1 => size,
+            done => return done,
+        };
+        let halves = crate::load::rows::halves(rows, chunk.session.lex_mode());
+        if halves.len() < 2 {
+            return Err(Attempt::RowTooLarge { size });
         }
+        let mut total = Written::default();
+        for (range, count) in halves {
+            total.add(self.insert_text(chunk, &rows[range], count)?);
+        }
+        Ok(total)
+    }
+
+    /// Sends `rows` as one statement: either all of them are written or none. Where they are too much for one it says
+    /// [`Attempt::RowTooLarge`], whether they are one row or more.
+    pub fn insert_whole(
+        &mut self,
+        chunk: &Chunk,
+        rows: &[u8],
+        row_count: u64,
+    ) -> Result<Written, Attempt> {
         let computed = self.computed_columns(chunk);
-        if row_count > 1 && computed * row_count > WARNINGS_MAX / 2 {
-            return self.insert_halves(chunk, piece, rows);
+        let prefix = if computed > 0 {
+            let mode = chunk.session.lenient_mode().replace('\'', "''");
+            format!("SET STATEMENT sql_mode = '{mode}', max_error_count = {WARNINGS_MAX} FOR ")
+        } else {
+            String::new()
+        };
+        let head = &chunk.header.text;
+        let size = COMMAND + prefix.len() + head.len() + rows.len();
+        let many_warnings = row_count > 1 && computed * row_count > WARNINGS_MAX / 2;
+        if many_warnings || size >= self.conn.max_allowed_packet() {
+            return Err(Attempt::RowTooLarge { size });
         }
         self.text.clear();
-        if computed > 0 {
-            let mode = chunk.session.lenient_mode().replace('\'', "''");
-            self.text.extend_from_slice(
-                format!("SET STATEMENT sql_mode = '{mode}', max_error_count = {WARNINGS_MAX} FOR ")
-                    .as_bytes(),
-            );
-        }
+        self.text.extend_from_slice(prefix.as_bytes());
         self.text.extend_from_slice(head);
         self.text.extend_from_slice(rows);
+        if computed > 0 {
+            self.conn.exec("SAVEPOINT refloat_rows")?;
+        }
         let waiting = Instant::now();
         let ok = self.conn.exec(&self.text)?;
         self.ctx.note_server_wait(waiting);
         if computed > 0 {
-            self.judge_computed(chunk, &ok)?;
+            if let Err(failed) = self.judge_computed(chunk, &ok) {
+                // They are stored, but not as they were.
+                self.conn.exec("ROLLBACK TO SAVEPOINT refloat_rows")?;
+                return Err(failed);
+            }
         } else {
             self.ctx
                 .judge(&mut self.conn, &chunk.table, chunk.header.verb, &ok)?;
@@ -149,27 +172,5 @@ impl Link {
             }
         }
         Ok(())
-    }
-
-    fn insert_halves(
-        &mut self,
-        chunk: &Chunk,
-        piece: &Piece,
-        rows: &[u8],
-    ) -> Result<Written, Attempt> {
-        let mut total = Written::default();
-        let halves = crate::load::rows::halves(rows, chunk.session.lex_mode());
-        if halves.len() < 2 {
-            return Err(Attempt::RowTooLarge {
-                offset: piece.offset,
-                line: piece.line,
-                size: chunk.header.text.len() + rows.len() + 1,
-            });
-        }
-        for (range, count) in halves {
-            let written = self.insert_text(chunk, piece, &rows[range], count)?;
-            total.add(written);
-        }
-        Ok(total)
     }
 }

@@ -12,16 +12,30 @@ mod checked;
 mod disk;
 #[path = "faults/early.rs"]
 mod early;
+#[path = "faults/engines.rs"]
+mod engines;
 #[path = "faults/everything.rs"]
 mod everything;
+#[path = "faults/flags.rs"]
+mod flags;
+#[path = "faults/held.rs"]
+mod held;
 #[path = "faults/input.rs"]
 mod input;
 #[path = "faults/json.rs"]
 mod json;
 #[path = "faults/large.rs"]
 mod large;
+#[path = "faults/local_infile.rs"]
+mod local_infile;
+#[path = "faults/memory.rs"]
+mod memory;
 #[path = "faults/midway.rs"]
 mod midway;
+#[path = "faults/packets.rs"]
+mod packets;
+#[path = "faults/proof.rs"]
+mod proof;
 #[path = "faults/secrets.rs"]
 mod secrets;
 #[path = "faults/statements.rs"]

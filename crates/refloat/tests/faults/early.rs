@@ -11,12 +11,9 @@ use refloat_sandbox::Instance;
 use refloat_testkit::servers;
 
 use crate::support::{
-    BOTH, Desk, Running, ask, assert_same_settings, dump, finish, settings, shared, table,
+    BOTH, Desk, Running, STOP, ask, assert_same_settings, dump, finish, settings, shared, table,
     wait_until,
 };
-
-/// What is promised is two seconds, on a machine that does nothing else. What is waited for here would take ten and more.
-const STOP: Duration = Duration::from_secs(5);
 
 /// How many sessions run a statement that begins so.
 fn running(server: &Instance, head: &str) -> u64 {

@@ -5,12 +5,17 @@ use std::path::Path;
 use refloat_sandbox::ServerKind;
 
 use crate::support::{
-    BOTH, Desk, Running, assert_same_settings, dump, finish, finish_with_input, place, settings,
-    shared, table,
+    BOTH, Desk, Running, STOP, assert_same_settings, dump, finish, finish_with_input, place,
+    settings, shared, table,
 };
 
 /// Rows of the dump that is cut: three statements.
 const ROWS: u64 = 1200;
+
+/// The servers in turn: what is found in the text is found whatever the server, and what is left behind depends on it.
+fn in_turn(index: usize) -> ServerKind {
+    ServerKind::ALL[index % ServerKind::ALL.len()]
+}
 
 /// Every table that is there holds whole statements of the dump or nothing of it.
 #[track_caller]
@@ -65,12 +70,12 @@ fn a_plain_dump_cut_anywhere_is_never_taken_for_whole() {
         let at = text
             .find(needle)
             .unwrap_or_else(|| panic!("{needle} is in the dump"));
+        let kind = in_turn(index);
         // On a pipe nothing can be looked at in advance, so reading itself must find the end.
-        let run = if index % 3 == 0 {
-            desk.load_text(&text[..at], shared(ServerKind::MariaDb1011), &[])
+        let run = if index % 4 == 0 {
+            desk.load_text(&text[..at], shared(kind), &[])
         } else {
-            let command =
-                desk.load_command(Path::new("-"), &shared(ServerKind::MariaDb1011).url(), &[]);
+            let command = desk.load_command(Path::new("-"), &shared(kind).url(), &[]);
             finish_with_input(command, |stdin| {
                 stdin.write_all(&text.as_bytes()[..at]).unwrap_or_default();
             })
@@ -84,7 +89,7 @@ fn a_plain_dump_cut_anywhere_is_never_taken_for_whole() {
             "cut at {needle}: {}",
             run.stderr
         );
-        no_half_chunk(&desk, ServerKind::MariaDb1011, needle);
+        no_half_chunk(&desk, kind, needle);
         desk.next();
     }
 }
@@ -94,45 +99,46 @@ fn cut_or_flipped_bytes_in_compressed_dumps_are_found() {
     let text = dump(&table("items", ROWS));
     let mut desk = Desk::new();
     let plain = desk.file("whole.sql", &text);
-    for (program, suffix) in [
+    let formats = [
         ("gzip", "gz"),
         ("zstd", "zst"),
         ("xz", "xz"),
         ("bzip2", "bz2"),
-    ] {
+    ];
+    for (index, (program, suffix)) in formats.into_iter().enumerate() {
+        let kind = in_turn(index);
         let whole = Desk::compressed(program, &plain);
         let file = desk.file(&format!("whole.sql.{suffix}"), &whole);
-        desk.load(&file, shared(ServerKind::MariaDb1011), &[])
-            .exits(0);
+        desk.load(&file, shared(kind), &[]).exits(0);
         for part in [whole.len() / 3, whole.len() * 2 / 3, whole.len() - 3] {
             desk.next();
             let file = desk.file(&format!("cut.sql.{suffix}"), &whole[..part]);
-            desk.load(&file, shared(ServerKind::MariaDb1011), &[])
+            desk.load(&file, shared(kind), &[])
                 .exits(1)
                 .says(&format!("cut.sql.{suffix}"))
                 .says("byte")
                 .says("hint: ");
-            no_half_chunk(&desk, ServerKind::MariaDb1011, suffix);
+            no_half_chunk(&desk, kind, suffix);
         }
         for part in [whole.len() / 2, whole.len() - 6] {
             desk.next();
             let mut flipped = whole.clone();
             flipped[part] ^= 0x10;
             let file = desk.file(&format!("flipped.sql.{suffix}"), &flipped);
-            desk.load(&file, shared(ServerKind::MariaDb1011), &[])
+            desk.load(&file, shared(kind), &[])
                 .exits(1)
                 .says(&format!("flipped.sql.{suffix}"));
-            no_half_chunk(&desk, ServerKind::MariaDb1011, suffix);
+            no_half_chunk(&desk, kind, suffix);
         }
         desk.next();
         let mut garbage = whole.clone();
         garbage.extend_from_slice(b"and something else");
         let file = desk.file(&format!("garbage.sql.{suffix}"), &garbage);
-        desk.load(&file, shared(ServerKind::MariaDb1011), &[])
+        desk.load(&file, shared(kind), &[])
             .exits(1)
             .says("garbage.sql")
             .says("compare checksums");
-        no_half_chunk(&desk, ServerKind::MariaDb1011, suffix);
+        no_half_chunk(&desk, kind, suffix);
         desk.next();
         // A whole stream around a dump that was cut before it was compressed.
         let cut = desk.file("cut-before.sql", &text[..text.len() / 2]);
@@ -140,7 +146,7 @@ fn cut_or_flipped_bytes_in_compressed_dumps_are_found() {
             &format!("cut-before.sql.{suffix}"),
             Desk::compressed(program, &cut),
         );
-        desk.load(&file, shared(ServerKind::MariaDb1011), &[])
+        desk.load(&file, shared(kind), &[])
             .exits(1)
             .says("The dump is cut");
         desk.next();
@@ -150,8 +156,7 @@ fn cut_or_flipped_bytes_in_compressed_dumps_are_found() {
 #[test]
 fn what_is_no_dump_is_refused_before_the_server_is_touched() {
     let desk = Desk::new();
-    let server = shared(ServerKind::MariaDb1011);
-    let before = settings(server);
+    let before = ServerKind::ALL.map(|kind| settings(shared(kind)));
     let mut tar = vec![0; 1024];
     tar[..5].copy_from_slice(b"a.sql");
     tar[257..262].copy_from_slice(b"ustar");
@@ -194,7 +199,8 @@ fn what_is_no_dump_is_refused_before_the_server_is_touched() {
             "a web page",
         ),
     ];
-    for (name, content, what) in cases {
+    for (index, (name, content, what)) in cases.into_iter().enumerate() {
+        let server = shared(in_turn(index));
         let file = desk.file(name, &content);
         desk.load(&file, server, &[])
             .exits(3)
@@ -205,6 +211,7 @@ fn what_is_no_dump_is_refused_before_the_server_is_touched() {
         let gz = desk.file(&format!("{name}.gz"), Desk::compressed("gzip", &file));
         desk.load(&gz, server, &[]).exits(3).says(what);
     }
+    let server = shared(ServerKind::MariaDb1011);
     desk.load(&desk.file("empty.sql", ""), server, &[])
         .exits(1)
         .says("empty.sql: is empty");
@@ -216,12 +223,14 @@ fn what_is_no_dump_is_refused_before_the_server_is_touched() {
     desk.load(&folder, server, &[])
         .exits(1)
         .says("folder: is a directory");
-    assert_same_settings(&before, server);
-    let there = desk.ask(
-        server,
-        "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = '@db'",
-    );
-    assert_eq!(there, "0", "the database was made for nothing");
+    for (kind, before) in ServerKind::ALL.into_iter().zip(&before) {
+        assert_same_settings(before, shared(kind));
+        let there = desk.ask(
+            shared(kind),
+            "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = '@db'",
+        );
+        assert_eq!(there, "0", "{kind}: the database was made for nothing");
+    }
 }
 
 #[test]
@@ -255,17 +264,20 @@ fn binary_junk_within_a_dump_stops_it_where_it_stands() {
 
 #[test]
 fn a_producer_that_fails_does_not_look_like_a_dump() {
-    let desk = Desk::new();
-    let url = shared(ServerKind::MariaDb1011).url();
-    let run = finish(desk.load_command(Path::new("-"), &url, &[]));
-    run.exits(1).says("standard input: is empty").says("hint: ");
-    let text = dump(&table("items", ROWS));
-    let half = &text.as_bytes()[..text.len() / 2];
-    let run = finish_with_input(desk.load_command(Path::new("-"), &url, &[]), |stdin| {
-        stdin.write_all(half).unwrap_or_default();
-    });
-    run.exits(1).says("standard input").says("The dump is cut");
-    no_half_chunk(&desk, ServerKind::MariaDb1011, "half a pipe");
+    let mut desk = Desk::new();
+    for kind in ServerKind::ALL {
+        let url = shared(kind).url();
+        let run = finish(desk.load_command(Path::new("-"), &url, &[]));
+        run.exits(1).says("standard input: is empty").says("hint: ");
+        let text = dump(&table("items", ROWS));
+        let half = &text.as_bytes()[..text.len() / 2];
+        let run = finish_with_input(desk.load_command(Path::new("-"), &url, &[]), |stdin| {
+            stdin.write_all(half).unwrap_or_default();
+        });
+        run.exits(1).says("standard input").says("The dump is cut");
+        no_half_chunk(&desk, kind, "half a pipe");
+        desk.next();
+    }
 }
 
 #[test]
@@ -278,7 +290,5 @@ fn a_pipe_that_says_nothing_can_be_interrupted() {
     std::thread::sleep(std::time::Duration::from_millis(700));
     assert!(!running.has_ended(), "it must wait for its input");
     running.signal("INT");
-    running
-        .ends_within(std::time::Duration::from_secs(5))
-        .exits(5);
+    running.ends_within(STOP).exits(5);
 }

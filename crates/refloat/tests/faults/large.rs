@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use refloat_sandbox::ServerKind;
+use refloat_sandbox::{Instance, ServerKind};
 
 use crate::support::{Desk, Running, dump, shared};
 
@@ -15,20 +15,21 @@ const CEILING_KIB: u64 = 256 << 10;
 const WIDE: usize = 4000;
 
 /// Most resident memory that a process has had so far, in KiB; `None` when it has ended.
-fn peak_kib(pid: u32) -> Option<u64> {
+pub fn peak_kib(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Loads what `write` produces, and returns the most memory that it took, in KiB.
-fn load_measured(
+pub fn load_measured(
     desk: &Desk,
+    server: &Instance,
     more: &[&str],
     limit: Duration,
     write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()> + Send,
 ) -> u64 {
-    let command = desk.load_command(Path::new("-"), &shared(ServerKind::MariaDb1011).url(), more);
+    let command = desk.load_command(Path::new("-"), &server.url(), more);
     let (running, stdin) = Running::start_with_stdin(command);
     let pid = running.pid();
     let mut running = running;
@@ -53,11 +54,12 @@ fn load_measured(
     })
 }
 
-fn one_statement(megabytes: u64, limit: Duration) {
+fn one_statement(kind: ServerKind, megabytes: u64, limit: Duration) {
     let desk = Desk::new();
+    let server = shared(kind);
     let rows = (megabytes << 20) / (WIDE as u64 + 20);
     let wide = "x".repeat(WIDE);
-    let peak = load_measured(&desk, &[], limit, move |out| {
+    let peak = load_measured(&desk, server, &[], limit, move |out| {
         let whole = dump(
             "CREATE TABLE wide (id int NOT NULL PRIMARY KEY, s text) ENGINE=InnoDB;\n-- HERE\n",
         );
@@ -69,31 +71,41 @@ fn one_statement(megabytes: u64, limit: Duration) {
         }
         out.write_all(tail.as_bytes())
     });
-    let server = shared(ServerKind::MariaDb1011);
     assert_eq!(desk.rows(server, "wide"), Some(rows));
     assert!(
         peak > 10 << 10 && peak <= CEILING_KIB,
-        "{} MiB for {megabytes} MiB in one statement",
+        "{kind}: {} MiB for {megabytes} MiB in one statement",
         peak >> 10
     );
-    println!("{megabytes} MiB in one statement: {} MiB", peak >> 10);
+    println!(
+        "{kind}: {megabytes} MiB in one statement: {} MiB",
+        peak >> 10
+    );
     desk.ask(server, "DROP DATABASE @db");
 }
 
 #[test]
 fn a_statement_larger_than_memory_is_loaded_in_little() {
-    one_statement(320, Duration::from_secs(120));
+    one_statement(ServerKind::MariaDb1011, 320, Duration::from_secs(120));
+}
+
+#[test]
+fn a_large_statement_is_loaded_in_little_memory_elsewhere() {
+    for kind in [ServerKind::MariaDb118, ServerKind::MySql97] {
+        one_statement(kind, 64, Duration::from_secs(60));
+    }
 }
 
 #[test]
 #[ignore = "a minute of writing; the short form runs always"]
 fn one_gigabyte_in_one_statement() {
-    one_statement(1024, Duration::from_secs(600));
+    one_statement(ServerKind::MariaDb1011, 1024, Duration::from_secs(600));
 }
 
-fn many_tables(count: u32, limit: Duration) {
+fn many_tables(kind: ServerKind, count: u32, limit: Duration) {
     let desk = Desk::new();
-    let peak = load_measured(&desk, &[], limit, move |out| {
+    let server = shared(kind);
+    let peak = load_measured(&desk, server, &[], limit, move |out| {
         let whole = dump("-- HERE\n");
         let (head, tail) = whole.split_once("-- HERE").expect("the mark is there");
         out.write_all(head.as_bytes())?;
@@ -109,21 +121,31 @@ fn many_tables(count: u32, limit: Duration) {
         }
         out.write_all(tail.as_bytes())
     });
-    let server = shared(ServerKind::MariaDb1011);
-    assert_eq!(desk.tables(server), u64::from(count));
+    assert_eq!(desk.tables(server), u64::from(count), "{kind}");
     assert_eq!(desk.rows(server, &format!("t{count}")), Some(2));
-    assert!(peak <= CEILING_KIB, "{} MiB for {count} tables", peak >> 10);
-    println!("{count} tables: {} MiB", peak >> 10);
+    assert!(
+        peak <= CEILING_KIB,
+        "{kind}: {} MiB for {count} tables",
+        peak >> 10
+    );
+    println!("{kind}: {count} tables: {} MiB", peak >> 10);
     desk.ask(server, "DROP DATABASE @db");
 }
 
 #[test]
 fn a_thousand_tables() {
-    many_tables(1000, Duration::from_secs(200));
+    many_tables(ServerKind::MariaDb1011, 1000, Duration::from_secs(200));
+}
+
+#[test]
+fn a_hundred_tables_elsewhere() {
+    for kind in [ServerKind::MariaDb118, ServerKind::MySql97] {
+        many_tables(kind, 100, Duration::from_secs(60));
+    }
 }
 
 #[test]
 #[ignore = "many minutes of creating tables; the short form runs always"]
 fn one_hundred_thousand_tables() {
-    many_tables(100_000, Duration::from_secs(7200));
+    many_tables(ServerKind::MariaDb1011, 100_000, Duration::from_secs(7200));
 }

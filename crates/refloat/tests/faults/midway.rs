@@ -15,11 +15,11 @@ use refloat_sandbox::{Instance, ServerKind};
 const SOON: Duration = Duration::from_secs(30);
 
 /// A session of the stock client that keeps a transaction open, and what it has locked.
-struct Holder(std::process::Child);
+pub struct Holder(std::process::Child);
 
 impl Holder {
     /// Runs `sql` in a transaction and waits until it has run, which the lock `name` says.
-    fn start(server: &Instance, name: &str, sql: &str) -> Self {
+    pub fn start(server: &Instance, name: &str, sql: &str) -> Self {
         let mut child = server
             .client_command()
             .expect("the client is installed")
@@ -143,14 +143,14 @@ fn a_lock_met_in_the_search_for_a_refused_row_costs_no_row() {
                 desk.db
             ),
         );
-        let wait = ask(server, "SELECT @@GLOBAL.innodb_lock_wait_timeout");
-        ask(server, "SET GLOBAL innodb_lock_wait_timeout = 1");
         let holder = Holder::start(
             server,
             &desk.db,
             &format!("INSERT INTO `{}`.t VALUES (7, 0)", desk.db),
         );
-        let text = dump("INSERT INTO t VALUES (1,1),(2,2),(3,3),(4,4),(5,5),(6,6),(7,7),(8,8);\n");
+        let text = dump(
+            "SET innodb_lock_wait_timeout = 1;\nINSERT INTO t VALUES (1,1),(2,2),(3,3),(4,4),(5,5),(6,6),(7,7),(8,8);\n",
+        );
         let path = desk.file("dump.sql", text);
         let load = Running::start(desk.load_command(
             &path,
@@ -168,10 +168,6 @@ fn a_lock_met_in_the_search_for_a_refused_row_costs_no_row() {
         std::thread::sleep(Duration::from_secs(1));
         drop(holder);
         let run = load.ends_within(SOON);
-        ask(
-            server,
-            &format!("SET GLOBAL innodb_lock_wait_timeout = {wait}"),
-        );
         run.exits(1).says("refused: 1").says("Duplicate entry '3'");
         assert_eq!(
             desk.ask(

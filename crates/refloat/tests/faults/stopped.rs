@@ -1,70 +1,15 @@
 //! Ends in the middle: Ctrl-C, kill -9 of the program, of the server, of a connection.
 
-use std::io::Write as _;
-use std::path::Path;
-use std::process::{ChildStdin, Stdio};
 use std::time::Duration;
 
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
 
+use crate::held::{CHUNK, Held};
 use crate::support::{
-    BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, settings, table, wait_until,
+    BOTH, Desk, Run, Running, STOP, ask, assert_same_settings, dump, finish, settings, table,
+    wait_until,
 };
-
-/// Rows of a chunk, where a test counts them.
-const CHUNK: u64 = 500;
-/// Time that a stop may take; it is two seconds on a machine that does nothing else.
-const STOP: Duration = Duration::from_secs(8);
-
-/// A load that reads from a pipe and waits in the middle of its rows.
-struct Held {
-    running: Running,
-    stdin: ChildStdin,
-    rest: String,
-}
-
-impl Held {
-    /// Starts a load of `rows` rows and feeds it half of the dump, until rows of it are committed.
-    fn start(desk: &Desk, server: &Instance, rows: u64, more: &[&str]) -> Self {
-        let text = dump(&table("items", rows));
-        let half = text
-            .find(&format!("\n({},", rows / 2))
-            .expect("the row is there");
-        let chunk = CHUNK.to_string();
-        let mut command =
-            desk.load_command(Path::new("-"), &server.url(), &["--chunk-rows", &chunk]);
-        command.args(more).stdin(Stdio::piped());
-        let (running, stdin) = Running::start_with_stdin(command);
-        let mut held = Self {
-            running,
-            stdin,
-            rest: text[half..].to_owned(),
-        };
-        held.feed(&text[..half]);
-        wait_until("rows are committed", || {
-            desk.rows(server, "items").unwrap_or(0) >= CHUNK
-        });
-        held
-    }
-
-    fn feed(&mut self, text: &str) {
-        self.stdin
-            .write_all(text.as_bytes())
-            .expect("the program reads");
-        self.stdin.flush().expect("the program reads");
-    }
-
-    /// Feeds the rest of the dump, as far as somebody still reads it.
-    fn feed_rest(&mut self) {
-        let _ = self.stdin.write_all(self.rest.as_bytes());
-        let _ = self.stdin.flush();
-    }
-
-    fn ends(self) -> Run {
-        self.running.ends_within(STOP)
-    }
-}
 
 /// The table holds whole chunks, as many as the summary says.
 #[track_caller]

@@ -17,6 +17,9 @@ use tempfile::TempDir;
 pub const BOTH: [ServerKind; 2] = [ServerKind::MariaDb1011, ServerKind::MySql97];
 /// How long anything may take that is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Time that a load may go on for after Ctrl-C: two seconds are promised, and a machine that runs other tests besides may take a
+/// moment to notice.
+pub const STOP: Duration = Duration::from_secs(3);
 /// What the dump tools write before the first table.
 const HEAD: &str = "\
 -- MariaDB dump 10.19  Distrib 10.11.6-MariaDB, for debian-linux-gnu (x86_64)

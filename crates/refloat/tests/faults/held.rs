@@ -1,0 +1,76 @@
+//! A load that waits in the middle of its rows, for tests of what happens meanwhile.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{ChildStdin, Stdio};
+use std::time::Duration;
+
+use refloat_sandbox::Instance;
+
+use crate::support::{Desk, Run, Running, STOP, dump, table, wait_until};
+
+/// Rows of a chunk, where a test counts them.
+pub const CHUNK: u64 = 500;
+/// Time that a load may take once nothing keeps it any more.
+const SOON: Duration = Duration::from_secs(30);
+
+/// A load that reads from a pipe and waits in the middle of its rows.
+pub struct Held {
+    /// The load.
+    pub running: Running,
+    /// Where it reads from.
+    pub stdin: ChildStdin,
+    rest: String,
+}
+
+impl Held {
+    /// Starts a load of `rows` rows and feeds it half of the dump, until rows of it are committed.
+    pub fn start(desk: &Desk, server: &Instance, rows: u64, more: &[&str]) -> Self {
+        let text = dump(&table("items", rows));
+        let half = text
+            .find(&format!("\n({},", rows / 2))
+            .expect("the row is there");
+        let chunk = CHUNK.to_string();
+        let mut command =
+            desk.load_command(Path::new("-"), &server.url(), &["--chunk-rows", &chunk]);
+        command.args(more).stdin(Stdio::piped());
+        let (running, stdin) = Running::start_with_stdin(command);
+        let mut held = Self {
+            running,
+            stdin,
+            rest: text[half..].to_owned(),
+        };
+        held.feed(&text[..half]);
+        wait_until("rows are committed", || {
+            desk.rows(server, "items").unwrap_or(0) >= CHUNK
+        });
+        held
+    }
+
+    fn feed(&mut self, text: &str) {
+        self.stdin
+            .write_all(text.as_bytes())
+            .expect("the program reads");
+        self.stdin.flush().expect("the program reads");
+    }
+
+    /// Feeds the rest of the dump, as far as somebody still reads it.
+    pub fn feed_rest(&mut self) {
+        let _ = self.stdin.write_all(self.rest.as_bytes());
+        let _ = self.stdin.flush();
+    }
+
+    /// Feeds the rest of the dump, and waits for the end of a load that nobody stops.
+    #[track_caller]
+    pub fn goes_on(mut self) -> Run {
+        self.feed_rest();
+        drop(self.stdin);
+        self.running.ends_within(SOON)
+    }
+
+    /// Waits for the end of a load that was told to stop.
+    #[track_caller]
+    pub fn ends(self) -> Run {
+        self.running.ends_within(STOP)
+    }
+}

@@ -1,0 +1,93 @@
+//! Servers with `local_infile` off: what is used in place of LOAD DATA, what is said about it, and what is refused.
+
+use refloat_sandbox::{Ephemeral, ServerKind};
+use refloat_testkit::servers;
+
+use crate::support::{Desk, assert_same_settings, dump, finish, settings, table};
+
+/// What is said where rows go slowly for want of it.
+const ADVICE: &str = "rows go as INSERT text because local_infile is off on the server";
+
+fn server(kind: ServerKind) -> Ephemeral {
+    servers::start(&servers::quick(kind).option("local_infile", "0"))
+}
+
+/// LOAD DATA asked for by name where it is not allowed and must not be switched on.
+fn load_data_is_refused(desk: &mut Desk, server: &Ephemeral) {
+    desk.next();
+    let file = desk.file("dump.sql", dump(&table("items", 100)));
+    let refused = ["--write-path", "load-data", "--durability", "keep"];
+    desk.load(&file, server, &refused)
+        .exits(3)
+        .says("nothing was touched")
+        .says("local_infile is off on the server, so it refuses LOAD DATA LOCAL")
+        .says("hint: SET GLOBAL local_infile = ON allows it");
+    let there = desk.ask(
+        server,
+        "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = '@db'",
+    );
+    assert_eq!(there, "0", "the database was made for nothing");
+}
+
+#[test]
+fn mysql_gets_inserts_and_is_told_why_or_allows_it_for_the_load() {
+    let server = server(ServerKind::MySql97);
+    let before = settings(&server);
+    let mut desk = Desk::new();
+    let file = desk.file("dump.sql", dump(&table("items", 1000)));
+    let keep = ["--durability", "keep"];
+    let mut plan = desk.load_command(&file, &server.url(), &keep);
+    plan.arg("--plan");
+    finish(plan).exits(0).says(ADVICE).says("INSERT, ");
+    desk.load(&file, &server, &keep)
+        .exits(0)
+        .says("write path  INSERT (1,000 rows)")
+        .says(ADVICE)
+        .says("nothing was changed on the server");
+    assert_eq!(desk.rows(&server, "items"), Some(1000));
+
+    desk.next();
+    let relaxed = ["--durability", "relaxed"];
+    let mut plan = desk.load_command(&file, &server.url(), &relaxed);
+    plan.arg("--plan");
+    finish(plan)
+        .exits(0)
+        .says("LOAD DATA, ")
+        .says("local_infile: OFF -> ON")
+        .never_says(ADVICE);
+    desk.load(&file, &server, &relaxed)
+        .exits(0)
+        .says("write path  LOAD DATA (1,000 rows)")
+        .says("local_infile: OFF -> ON")
+        .says("all put back")
+        .never_says(ADVICE);
+    assert_eq!(desk.rows(&server, "items"), Some(1000));
+
+    load_data_is_refused(&mut desk, &server);
+    // What it does not have is refused wherever it is asked for.
+    desk.load(&file, &server, &["--write-path", "bulk"])
+        .exits(3)
+        .says("nothing was touched")
+        .says("the server has no array-bound insert")
+        .says("hint: Use --write-path auto.");
+    assert_eq!(desk.tables(&server), 0);
+    assert_same_settings(&before, &server);
+}
+
+#[test]
+fn mariadb_needs_no_load_data() {
+    let server = server(ServerKind::MariaDb1011);
+    let before = settings(&server);
+    let mut desk = Desk::new();
+    desk.load_text(
+        dump(&table("items", 1000)),
+        &server,
+        &["--durability", "keep"],
+    )
+    .exits(0)
+    .says("write path  array-bound insert (1,000 rows)")
+    .never_says(ADVICE);
+    assert_eq!(desk.rows(&server, "items"), Some(1000));
+    load_data_is_refused(&mut desk, &server);
+    assert_same_settings(&before, &server);
+}

@@ -1,0 +1,147 @@
+//! How much memory the program takes: the ceiling that was asked for, and what one very large row needs.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use refloat_sandbox::ServerKind;
+use refloat_testkit::servers;
+
+use crate::large::{load_measured, peak_kib};
+use crate::midway::Holder;
+use crate::support::{BOTH, Desk, Running, STOP, ask, dump, shared};
+
+/// Bytes of the value of the one row.
+const BLOB: usize = 100 << 20;
+/// Most memory for it, in KiB: the row is there as the dump's text and as the packet. 211 MiB were measured; a third copy would be
+/// found.
+const BLOB_PEAK_KIB: u64 = 256 << 10;
+/// Bytes that a pipe and the reading of it take up besides the rows that wait.
+const READING: u64 = 16 << 20;
+
+#[test]
+fn one_row_of_a_hundred_megabytes() {
+    for kind in BOTH {
+        let options = servers::quick(kind)
+            .option("max_allowed_packet", (256 << 20).to_string())
+            .option(
+                if kind.is_mariadb() {
+                    "innodb_log_file_size"
+                } else {
+                    "innodb_redo_log_capacity"
+                },
+                (512 << 20).to_string(),
+            );
+        let server = servers::start(&options);
+        let desk = Desk::new();
+        let peak = load_measured(&desk, &server, &[], Duration::from_secs(60), |out| {
+            let whole = dump(
+                "CREATE TABLE `b` (`id` int NOT NULL PRIMARY KEY, `b` longblob) ENGINE=InnoDB;\nINSERT INTO `b` VALUES (1,'-- HERE');\n",
+            );
+            let (head, tail) = whole.split_once("-- HERE").expect("the mark is there");
+            out.write_all(head.as_bytes())?;
+            let part = vec![b'x'; 1 << 20];
+            for _ in 0..BLOB >> 20 {
+                out.write_all(&part)?;
+            }
+            out.write_all(tail.as_bytes())
+        });
+        assert_eq!(
+            desk.ask(&server, "SELECT MIN(LENGTH(b)) FROM @db.b"),
+            BLOB.to_string()
+        );
+        println!("{kind}: a row of {} MiB: {} MiB", BLOB >> 20, peak >> 10);
+        assert!(
+            peak > BLOB as u64 >> 10 && peak <= BLOB_PEAK_KIB,
+            "{kind}: {} MiB for a row of {} MiB",
+            peak >> 10,
+            BLOB >> 20
+        );
+    }
+}
+
+/// Bytes of a pipe that are taken in while no row can be written, and the most memory until then, in KiB.
+fn taken_in(more: &[&str]) -> (u64, u64) {
+    let server = shared(ServerKind::MariaDb1011);
+    let desk = Desk::new();
+    ask(
+        server,
+        &format!(
+            "CREATE DATABASE `{0}`; CREATE TABLE `{0}`.`t` (`id` int NOT NULL PRIMARY KEY, `s` text) ENGINE=InnoDB",
+            desk.db
+        ),
+    );
+    // The rows wait for this one.
+    let holder = Holder::start(
+        server,
+        &desk.db,
+        &format!("INSERT INTO `{}`.`t` VALUES (1, 'x')", desk.db),
+    );
+    let mut command = desk.load_command(
+        Path::new("-"),
+        &server.url(),
+        &["--append", "--threads", "1"],
+    );
+    command.args(more).stdin(Stdio::piped());
+    let (running, mut stdin) = Running::start_with_stdin(command);
+    let pid = running.pid();
+    let taken = AtomicU64::new(0);
+    let peak = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let wide = "x".repeat(4000);
+            let head = dump("-- HERE\n");
+            let (head, _) = head.split_once("-- HERE").expect("the mark is there");
+            let mut text = format!("{head}INSERT INTO `t` VALUES ");
+            let mut id = 0;
+            // Ends when the program does.
+            while stdin.write_all(text.as_bytes()).is_ok() {
+                taken.fetch_add(text.len() as u64, Ordering::Relaxed);
+                let comma = if id == 0 { "" } else { "," };
+                id += 1;
+                text = format!("{comma}({id},'{wide}')");
+            }
+        });
+        // Nothing was taken for a while: there is no room.
+        let (mut last, mut since) = (0, Instant::now());
+        while last == 0 || since.elapsed() < Duration::from_millis(1500) {
+            let now = taken.load(Ordering::Relaxed);
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let peak = peak_kib(pid).unwrap_or(0);
+        running.signal("INT");
+        running.ends_within(STOP).exits(5);
+        peak
+    });
+    drop(holder);
+    ask(server, &format!("DROP DATABASE `{}`", desk.db));
+    (taken.into_inner(), peak)
+}
+
+#[test]
+fn a_ceiling_for_memory_is_kept() {
+    // Of what is allowed, 64 MiB are for all that is not rows, with one thread.
+    for (megabytes, rows) in [(80, 16), (112, 48)] {
+        let (taken, peak) = taken_in(&["--max-memory", &format!("{megabytes}M")]);
+        let rows = rows << 20;
+        println!(
+            "--max-memory {megabytes}M: {} MiB taken in, {} MiB of memory",
+            taken >> 20,
+            peak >> 10
+        );
+        assert!(
+            taken >= rows / 2 && taken <= rows + READING,
+            "--max-memory {megabytes}M: {} MiB of rows wait",
+            taken >> 20
+        );
+        assert!(
+            peak > 0 && peak <= megabytes << 10,
+            "--max-memory {megabytes}M: {} MiB",
+            peak >> 10
+        );
+    }
+}

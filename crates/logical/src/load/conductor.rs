@@ -57,6 +57,8 @@ pub struct Postponed {
     creates: bool,
     /// What.
     object: Created,
+    /// The collation that its database had in this place of the dump, where the dump changes it.
+    collation: Option<String>,
 }
 
 /// Where the dump says that it ends, and what it says of itself.
@@ -74,6 +76,10 @@ pub struct Conductor<'a> {
     pub(super) queue: &'a Queue,
     /// Runs the dump's own statements, in the dump's own session.
     control: Connection,
+    /// The database of `--database`, until something goes there.
+    pending_database: Option<String>,
+    /// Which patterns of `--tables` have found a table.
+    matched: Vec<bool>,
     /// Looks at the server, and changes definitions, without touching the dump's session.
     pub(super) catalog: Connection,
     pub(super) catalog_session: Option<Arc<Session>>,
@@ -104,6 +110,8 @@ pub struct Conductor<'a> {
     /// Bytes of the dump that are done with, for a plain file.
     done: Arc<AtomicU64>,
     postponed: Vec<Postponed>,
+    /// Databases whose character set the dump changes on its way, as dump tools do around programs.
+    altered: HashSet<String>,
     /// Programs that the dump has created and not dropped since.
     created: Vec<Created>,
     /// Statements run on the control connection.
@@ -134,6 +142,8 @@ impl<'a> Conductor<'a> {
             ctx: Arc::clone(ctx),
             queue,
             control,
+            pending_database: ctx.options.database.clone(),
+            matched: vec![false; ctx.options.tables.len()],
             catalog,
             catalog_session: None,
             tracker,
@@ -153,6 +163,7 @@ impl<'a> Conductor<'a> {
             file,
             done: Arc::clone(&ctx.done_bytes),
             postponed: Vec::new(),
+            altered: HashSet::new(),
             created: Vec::new(),
             statements: 0,
             skipped: Bounded::default(),
@@ -167,8 +178,10 @@ impl<'a> Conductor<'a> {
     pub fn run(&mut self, input: &mut Input) -> Result<(), LoadError> {
         self.read(input)?;
         self.check_marks()?;
+        self.ensure_database()?;
         self.settle()?;
-        self.check_foreign_keys()
+        self.check_foreign_keys()?;
+        self.check_patterns()
     }
 
     /// Ends what the control and catalogue connections are doing when the run is cancelled.

@@ -317,7 +317,7 @@ pub fn abandonable<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
+    let worker = std::thread::spawn(move || {
         // After Ctrl-C nobody takes it any more.
         let _ = sender.send(work());
     });
@@ -325,7 +325,12 @@ pub fn abandonable<T: Send + 'static>(
         match receiver.recv_timeout(CANCEL_POLL) {
             Ok(done) => return Some(done),
             Err(RecvTimeoutError::Timeout) if !cancel.is_cancelled() => {}
-            Err(_) => return None,
+            Err(RecvTimeoutError::Timeout) => return None,
+            // Only a panic ends it without a word: it goes on here, where it is told as a defect.
+            Err(RecvTimeoutError::Disconnected) => match worker.join() {
+                Err(panic) => std::panic::resume_unwind(panic),
+                Ok(()) => return None,
+            },
         }
     }
 }

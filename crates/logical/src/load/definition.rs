@@ -64,7 +64,7 @@ impl From<&ServerInfo> for ServerVersion {
 /// dump says is compared, and only where the two can be told apart: names, types, character sets, defaults, keys and
 /// options have one meaning however they are written, while an expression that the server wrote in another way may be the
 /// same one. A difference is what the server made in spite of the dump: another engine, a length, a default or an option
-/// dropped, a `CHECK` or partitions read over. Empty too when one of the texts cannot be split.
+/// dropped, a `CHECK` or partitions read over. A text that cannot be split is a difference too: nothing is known of it.
 pub fn differences(
     server: ServerVersion,
     table: &str,
@@ -79,15 +79,23 @@ pub fn differences(
         ..LexMode::default()
     };
     let create = as_seen_by(create.as_bytes(), server_mode, None);
-    let (Ok(wanted), Ok(present)) = (
-        parse_create_table(&dump, mode),
-        parse_create_table(&create, server_mode),
-    ) else {
-        return Vec::new();
-    };
     let mut found = Found {
         table,
         list: Vec::new(),
+    };
+    let (wanted, present) = match (
+        parse_create_table(&dump, mode),
+        parse_create_table(&create, server_mode),
+    ) {
+        (Ok(wanted), Ok(present)) => (wanted, present),
+        (wanted, present) => {
+            let read = |side: Result<_, _>| match side.err() {
+                Some(error) => format!("a definition that cannot be read: {error}"),
+                None => "a definition that can be read".to_owned(),
+            };
+            found.differ("not compared", read(wanted), read(present));
+            return found.list;
+        }
     };
     let dump = Side {
         text: &dump,

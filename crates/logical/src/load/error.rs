@@ -19,8 +19,8 @@ pub struct Refusal {
 const NAMES_SHOWN: usize = 5;
 
 impl Refusal {
-    /// A database holds tables or views (`names`, all of them), and nobody said what is to become of them.
-    pub(super) fn not_empty(database: &str, names: &[&str]) -> Self {
+    /// A database holds something (`names`, all of it), and nobody said what is to become of that.
+    pub(super) fn not_empty(database: &str, names: &[String]) -> Self {
         let more = if names.len() > NAMES_SHOWN {
             ", …"
         } else {
@@ -29,12 +29,12 @@ impl Refusal {
         let shown = names
             .iter()
             .take(NAMES_SHOWN)
-            .copied()
+            .map(String::as_str)
             .collect::<Vec<_>>()
             .join(", ");
         Self {
             reason: format!(
-                "database {database} is not empty: {} tables and views ({shown}{more})",
+                "database {database} is not empty: {} tables, views, routines and events ({shown}{more})",
                 names.len()
             ),
             hint: "Use --replace to let the dump's tables replace those of the same name, --append to add rows to them, or another --database.".to_owned(),
@@ -69,6 +69,12 @@ pub enum LoadError {
         file: String,
         /// What is different.
         change: String,
+    },
+    /// `--tables` names what the dump does not have.
+    #[error("no table of the dump is called {}; all others that were asked for are loaded", patterns.join(" or "))]
+    NoSuchTable {
+        /// The patterns without a match.
+        patterns: Vec<String>,
     },
     /// A defect of this program.
     #[error("a defect of this program, please report it: {0}")]

@@ -1,6 +1,6 @@
 //! Whether the programs that a dump created are there: triggers, views, routines, events and sequences.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
 use refloat_wire::{Connection, ResultSet};
@@ -190,8 +190,78 @@ pub fn missing(
     Ok(found)
 }
 
+/// Kinds that stand beside a database's tables and views.
+const PROGRAMS: &[Kind] = &[
+    Kind::Function,
+    Kind::Procedure,
+    Kind::Package,
+    Kind::PackageBody,
+    Kind::Event,
+];
+
+/// What a database holds.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// Base tables, sequences among them.
+    pub tables: HashSet<String>,
+    /// Views.
+    pub views: HashSet<String>,
+    /// Routines and events, and triggers where they were asked for, by their names in lower case.
+    pub programs: HashSet<(Kind, String)>,
+}
+
+impl Contents {
+    /// Lists what a database holds, as far as the account may see it; `None` when there is no such database. Triggers come with
+    /// their tables, and are listed only when `triggers` asks for them.
+    pub fn read(
+        conn: &mut Connection,
+        database: &str,
+        triggers: bool,
+    ) -> Result<Option<Self>, refloat_wire::Error> {
+        let tables = format!(
+            "SHOW FULL TABLES FROM {}",
+            refloat_sqltext::quote_ident(database)
+        );
+        let result = match conn.query(tables) {
+            Ok(result) => result,
+            // ER_BAD_DB_ERROR, and ER_DBACCESS_DENIED_ERROR of an account that has no privilege on it at all.
+            Err(error) if matches!(error.server_code(), Some(1049 | 1044)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut found = Self::default();
+        for row in 0..result.len() {
+            let name = result.str(row, 0).unwrap_or_default().to_owned();
+            if result.str(row, 1).is_some_and(|kind| kind.contains("VIEW")) {
+                found.views.insert(name);
+            } else {
+                found.tables.insert(name);
+            }
+        }
+        let triggers = triggers.then_some(Kind::Trigger);
+        for kind in PROGRAMS.iter().copied().chain(triggers) {
+            let result = conn.query(kind.query().replace(DATABASE, &literal(database)))?;
+            let names = listed(&result).into_keys();
+            found.programs.extend(names.map(|name| (kind, name)));
+        }
+        Ok(Some(found))
+    }
+
+    /// Names of everything but triggers, sorted, as people read them.
+    pub fn names(&self) -> Vec<String> {
+        let programs = self
+            .programs
+            .iter()
+            .filter(|(kind, _)| *kind != Kind::Trigger)
+            .map(|(kind, name)| format!("{kind} {name}"));
+        let mut names: Vec<String> = self.tables.iter().chain(&self.views).cloned().collect();
+        names.extend(programs);
+        names.sort_unstable();
+        names
+    }
+}
+
 /// A string literal that every mode and character set of a session reads in one way.
-fn literal(text: &str) -> String {
+pub fn literal(text: &str) -> String {
     let plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'$' | b' ' | b'.');
     if text.bytes().all(plain) {

@@ -1,10 +1,13 @@
 //! Barriers: everything before a statement is finished before it runs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use refloat_run::progress::Phase;
 use refloat_sqltext::Item;
+use refloat_wire::Connection;
 
+use super::objects::default_collation;
 use super::proof::{count_rows, wrong_count};
 use super::registry::TableKey;
 use super::statements::judge_definition;
@@ -23,6 +26,59 @@ pub struct Counted {
     tables: Vec<Arc<Table>>,
     /// Whether they were: there may be too many of them.
     countable: bool,
+}
+
+/// Collations of databases, changed for programs that were created where the dump had them so: a trigger or event keeps the one
+/// that its database had when it was created.
+#[derive(Default)]
+struct Collations {
+    /// By database: the collation that it has to have again, and the one that it has now.
+    changed: BTreeMap<String, (String, String)>,
+}
+
+impl Collations {
+    fn set(
+        &mut self,
+        conn: &mut Connection,
+        database: &str,
+        wanted: &str,
+    ) -> Result<(), LoadError> {
+        let now = match self.changed.get(database) {
+            Some((_, now)) => Some(now.clone()),
+            None => default_collation(conn, database)?,
+        };
+        let Some(now) = now.filter(|now| now != wanted) else {
+            return Ok(());
+        };
+        alter(conn, database, wanted)?;
+        let entry = self
+            .changed
+            .entry(database.to_owned())
+            .or_insert((now, String::new()));
+        wanted.clone_into(&mut entry.1);
+        Ok(())
+    }
+
+    fn restore(self, conn: &mut Connection) -> Result<(), LoadError> {
+        for (database, (original, now)) in self.changed {
+            if original != now {
+                alter(conn, &database, &original)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn alter(conn: &mut Connection, database: &str, collation: &str) -> Result<(), LoadError> {
+    let name = refloat_sqltext::quote_ident(database);
+    conn.exec(format!("ALTER DATABASE {name} COLLATE {collation}"))
+        .map(drop)
+        .map_err(|error| {
+            LoadError::server(
+                format!("changing the collation of database {database}"),
+                error,
+            )
+        })
 }
 
 /// `ER_EVENT_EXEC_TIME_IN_THE_PAST`, `ER_EVENT_CANNOT_CREATE_IN_THE_PAST`: the server drops such an event at once.
@@ -228,10 +284,21 @@ impl Conductor<'_> {
             return Ok(());
         }
         self.ctx.phases.enter(Phase::Programs);
-        let server =
-            |error| LoadError::server("preparing the session for triggers and events", error);
         let mut conn = self.ctx.connect("for triggers and events")?;
         let _kill = self.ctx.kill_on_cancel(&conn);
+        let mut collations = Collations::default();
+        let result = self.run_each(&mut conn, &mut collations);
+        let restored = collations.restore(&mut conn);
+        result.and(restored)
+    }
+
+    fn run_each(
+        &mut self,
+        conn: &mut Connection,
+        collations: &mut Collations,
+    ) -> Result<(), LoadError> {
+        let server =
+            |error| LoadError::server("preparing the session for triggers and events", error);
         let mut current = None;
         for one in std::mem::take(&mut self.postponed) {
             self.check_cancel()?;
@@ -246,12 +313,14 @@ impl Conductor<'_> {
                 }
                 current = Some(Arc::clone(&one.session));
             }
+            if let (Some(database), Some(collation)) = (&one.session.database, &one.collation) {
+                collations.set(conn, database, collation)?;
+            }
             self.statements += 1;
             match conn.exec(&one.text) {
                 Ok(ok) => {
                     self.touched = true;
-                    let codes =
-                        judge_definition(&self.ctx, &mut conn, &ok, one.line, &one.text, &[])?;
+                    let codes = judge_definition(&self.ctx, conn, &ok, one.line, &one.text, &[])?;
                     self.note_program(one, &codes);
                 }
                 Err(_) if self.ctx.cancel.is_cancelled() => return Err(self.ctx.interrupted()),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use refloat_sqltext::{Item, ObjectName};
+use refloat_wire::Connection;
 
 use super::registry::{TableKey, Touch};
 use super::{Conductor, Postponed};
@@ -10,7 +11,7 @@ use crate::load::definition::differences;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::ExistingPolicy;
 use crate::load::outcome::head;
-use crate::load::programs::{Created, Kind, TriggerFor};
+use crate::load::programs::{Created, Kind, TriggerFor, literal};
 
 impl Conductor<'_> {
     /// The database that a statement creates or drops, looked at; `None` when it is left out.
@@ -33,8 +34,38 @@ impl Conductor<'_> {
         if self.own_database(database, item)?.is_none() {
             return Ok(());
         }
-        let text = self.map_collations(text)?;
-        self.execute(&text, item, None).map(drop)
+        self.execute(text, item, None).map(drop)
+    }
+
+    /// `ALTER DATABASE`, which dump tools write around programs whose database had another character set; without a name it is
+    /// about the current one.
+    pub(super) fn alter_database(
+        &mut self,
+        database: Option<&[u8]>,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let name = match (database, &self.session()?.database) {
+            (Some(name), _) => name.to_vec(),
+            (None, Some(current)) => current.clone().into_bytes(),
+            // The server says that there is none.
+            (None, None) => return self.execute(text, item, None).map(drop),
+        };
+        let Some(name) = self.own_database(&name, item)? else {
+            return Ok(());
+        };
+        if self.ctx.options.existing == ExistingPolicy::Append && self.held_anything(&name) {
+            self.leave_out(text, item);
+            return Ok(());
+        }
+        self.altered.insert(name);
+        self.execute(text, item, None).map(drop)
+    }
+
+    /// Notes a statement that is not run, on purpose.
+    fn leave_out(&mut self, text: &[u8], item: &Item) {
+        self.skipped
+            .push(format!("line {}: {}", item.line, head(text)));
     }
 
     pub(super) fn drop_database(
@@ -46,9 +77,14 @@ impl Conductor<'_> {
         let Some(name) = self.own_database(database, item)? else {
             return Ok(());
         };
-        if self.ctx.options.existing == ExistingPolicy::Append {
-            self.skipped
-                .push(format!("line {}: {}", item.line, head(text)));
+        // With --append nothing goes, with --replace only what the dump brings anew.
+        let keeps = match self.ctx.options.existing {
+            ExistingPolicy::Append => true,
+            ExistingPolicy::Replace => self.held_anything(&name),
+            ExistingPolicy::Refuse => false,
+        };
+        if keeps {
+            self.leave_out(text, item);
             return Ok(());
         }
         self.settle()?;
@@ -80,6 +116,11 @@ impl Conductor<'_> {
         }
         self.finish_current()?;
         self.touch(&key.0, Touch::Define)?;
+        if self.keeps(Kind::View, &key) {
+            // Older dumps hold the place of a view with a table.
+            self.leave_out(text, item);
+            return Ok(());
+        }
         if self.existed(&key) {
             match self.ctx.options.existing {
                 ExistingPolicy::Append => return self.check_same_definition(&key, text, item),
@@ -87,17 +128,16 @@ impl Conductor<'_> {
                 _ => {}
             }
         }
-        let text = self.map_collations(text)?;
         let known = self.known(&key);
         if if_not_exists && known.is_none() && self.is_there(&key)? {
             // It came by a statement that is not followed, and stays what it is.
-            return self.execute(&text, item, Some(&key)).map(drop);
+            return self.execute(text, item, Some(&key)).map(drop);
         }
         if let Some(index) = known.filter(|_| !if_not_exists) {
             // OR REPLACE takes its rows away: none of them may come after that.
             self.queue.wait_key(index)?;
         }
-        if self.execute(&text, item, Some(&key))?.is_none() || Self::is_system(&key.0) {
+        if self.execute(text, item, Some(&key))?.is_none() || Self::is_system(&key.0) {
             return Ok(());
         }
         if known.is_some() {
@@ -110,6 +150,7 @@ impl Conductor<'_> {
         let index = self.register(key, true, 0);
         let shown = Arc::clone(&self.entries[index].table);
         let (create, print) = self.show_create(&shown)?;
+        let text = self.map_collations(text)?;
         let mode = self.session()?.lex_mode();
         let entry = &mut self.entries[index];
         entry.definition = Some(print);
@@ -200,8 +241,7 @@ impl Conductor<'_> {
             }
             self.touch(&key.0, Touch::Define)?;
             if self.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append {
-                self.skipped
-                    .push(format!("line {}: {}", item.line, head(text)));
+                self.leave_out(text, item);
                 return Ok(());
             }
             if let Some(index) = self.known(&key) {
@@ -245,15 +285,61 @@ impl Conductor<'_> {
         self.execute(text, item, Some(&key)).map(drop)
     }
 
+    /// Whether a program stays as it is, because it was there before and `--append` adds and changes nothing else.
+    fn keeps(&self, kind: Kind, key: &TableKey) -> bool {
+        self.ctx.options.existing == ExistingPolicy::Append && self.existed_program(kind, key)
+    }
+
     /// A view, routine or sequence: it needs the definitions before it, not the rows. Whether the statement was run.
-    fn define(&mut self, key: &TableKey, text: &[u8], item: &Item) -> Result<bool, LoadError> {
-        if !self.ctx.options.tables.is_empty() || self.leaves_out(&key.0)? {
+    fn define(
+        &mut self,
+        kind: Option<Kind>,
+        key: &TableKey,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<bool, LoadError> {
+        if self.leaves_out(&key.0)? {
+            return Ok(false);
+        }
+        if !self.ctx.options.tables.is_empty() {
+            self.leave_out(text, item);
             return Ok(false);
         }
         self.touch(&key.0, Touch::Define)?;
-        let text = self.map_collations(text)?;
-        let ok = self.execute(&text, item, Some(key))?;
+        if kind.is_some_and(|kind| self.keeps(kind, key)) {
+            self.leave_out(text, item);
+            return Ok(false);
+        }
+        let ok = self.execute(text, item, Some(key))?;
         Ok(ok.is_some())
+    }
+
+    /// With `--replace` the dump's view or routine takes the place of the one of its name.
+    fn replace_program(&mut self, kind: Kind, key: &TableKey) -> Result<(), LoadError> {
+        let replaces = self.ctx.options.existing == ExistingPolicy::Replace
+            && self.ctx.options.tables.is_empty()
+            && kind != Kind::Sequence
+            && !Self::is_system(&key.0);
+        if !replaces || !self.existed_program(kind, key) {
+            return Ok(());
+        }
+        let quoted = format!(
+            "{}.{}",
+            refloat_sqltext::quote_ident(&key.0),
+            refloat_sqltext::quote_ident(&key.1)
+        );
+        // On the catalogue's connection: the names of a dump's session may be read in another character set.
+        self.catalog
+            .exec(format!("DROP {kind} IF EXISTS {quoted}"))
+            .map_err(|error| {
+                LoadError::server(format!("dropping {kind} {}.{}", key.0, key.1), error)
+            })?;
+        self.touched = true;
+        if kind == Kind::View {
+            self.forget(key);
+        }
+        self.forget_program(kind, key);
+        Ok(())
     }
 
     /// Creates what needs no rows; `kind` is `None` for what the catalogue does not list.
@@ -265,7 +351,13 @@ impl Conductor<'_> {
         item: &Item,
     ) -> Result<(), LoadError> {
         let key = self.resolve(name)?;
-        if self.define(&key, text, item)?
+        if let Some(kind) = kind {
+            if !self.leaves_out(&key.0)? {
+                self.touch(&key.0, Touch::Define)?;
+            }
+            self.replace_program(kind, &key)?;
+        }
+        if self.define(kind, &key, text, item)?
             && let Some(kind) = kind
         {
             self.created.push(created(kind, &key));
@@ -281,9 +373,10 @@ impl Conductor<'_> {
         item: &Item,
     ) -> Result<(), LoadError> {
         let key = self.resolve(name)?;
-        if self.define(&key, text, item)?
+        if self.define(kind, &key, text, item)?
             && let Some(kind) = kind
         {
+            self.forget_program(kind, &key);
             self.forget_created(kind, &key);
         }
         Ok(())
@@ -302,6 +395,10 @@ impl Conductor<'_> {
                 return Ok(());
             }
             self.touch(&key.0, Touch::Define)?;
+            if self.keeps(Kind::View, &key) {
+                self.leave_out(text, item);
+                return Ok(());
+            }
             keys.push(key);
         }
         if self.execute(text, item, keys.first())?.is_none() {
@@ -358,8 +455,17 @@ impl Conductor<'_> {
             }
             self.touch(database, Touch::Define)?;
         }
-        if wanted {
-            let mut object = created(kind, &self.resolve(name)?);
+        let key = self.resolve(name)?;
+        if !wanted {
+            // A trigger goes with its table, which was not asked for either.
+            if table.is_none() && creates {
+                self.leave_out(text, item);
+            }
+        } else if self.keeps(kind, &key) {
+            self.leave_out(text, item);
+        } else {
+            let collation = self.altered_collation(session.database.as_deref())?;
+            let mut object = created(kind, &key);
             if creates && kind == Kind::Trigger {
                 object.trigger = TriggerFor::parse(text, session.lex_mode());
             }
@@ -372,10 +478,36 @@ impl Conductor<'_> {
                 table,
                 creates,
                 object,
+                collation,
             });
         }
         Ok(())
     }
+
+    /// The collation of a database at this place of the dump, if the dump changes it.
+    fn altered_collation(&mut self, database: Option<&str>) -> Result<Option<String>, LoadError> {
+        match database.filter(|database| self.altered.contains(*database)) {
+            Some(database) => default_collation(&mut self.catalog, database),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The collation that a database gives to what is created in it.
+pub(super) fn default_collation(
+    conn: &mut Connection,
+    database: &str,
+) -> Result<Option<String>, LoadError> {
+    let sql = format!(
+        "SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = {}",
+        literal(database)
+    );
+    conn.query_value(sql).map_err(|error| {
+        LoadError::server(
+            format!("reading the collation of database {database}"),
+            error,
+        )
+    })
 }
 
 fn created(kind: Kind, key: &TableKey) -> Created {

@@ -1,6 +1,5 @@
 //! What is known of the target: databases as they were found, tables as they come along.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use refloat_run::Event;
@@ -11,6 +10,7 @@ use super::Conductor;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::{ExistingPolicy, SystemSchemaMode};
 use crate::load::pattern::is_system_database;
+use crate::load::programs::{Contents, Kind};
 use crate::load::session::Session;
 use crate::load::table::{Layout, Table};
 
@@ -56,10 +56,8 @@ pub struct Entry {
 
 /// A database as it was found.
 pub struct Database {
-    /// Base tables that were there.
-    pub tables: HashSet<String>,
-    /// Views that were there.
-    pub views: HashSet<String>,
+    /// What was there, and was not dropped since.
+    pub contents: Contents,
     /// Whether its contents were judged against the policy for existing objects.
     judged: bool,
 }
@@ -127,64 +125,70 @@ impl Conductor<'_> {
             return Ok(());
         }
         found.judged = true;
-        if found.tables.is_empty() && found.views.is_empty() {
+        let names = found.contents.names();
+        if names.is_empty() {
             return Ok(());
         }
-        let mut names: Vec<&str> = found
-            .tables
-            .iter()
-            .chain(&found.views)
-            .map(String::as_str)
-            .collect();
-        names.sort_unstable();
         Err(LoadError::Refused(vec![Refusal::not_empty(
             database, &names,
         )]))
     }
 
-    /// Lists what a database holds; a database that does not exist holds nothing.
+    /// Lists what a database holds; a database that does not exist holds nothing, and is about to be created.
     fn look(&mut self, database: &str) -> Result<Database, LoadError> {
-        let mut found = Database {
-            tables: HashSet::new(),
-            views: HashSet::new(),
+        let triggers = self.ctx.options.existing == ExistingPolicy::Append;
+        let contents = Contents::read(&mut self.catalog, database, triggers).map_err(|error| {
+            LoadError::server(format!("listing what database {database} holds"), error)
+        })?;
+        Ok(Database {
+            contents: contents.unwrap_or_default(),
             judged: false,
-        };
-        match self
-            .catalog
-            .query(format!("SHOW FULL TABLES FROM {}", quote_ident(database)))
-        {
-            Ok(result) => {
-                for row in 0..result.len() {
-                    let name = result.str(row, 0).unwrap_or_default().to_owned();
-                    if result.str(row, 1).is_some_and(|kind| kind.contains("VIEW")) {
-                        found.views.insert(name);
-                    } else {
-                        found.tables.insert(name);
-                    }
-                }
-                Ok(found)
-            }
-            // ER_BAD_DB_ERROR: the dump is about to create it.
-            Err(error) if error.server_code() == Some(1049) => Ok(found),
-            Err(error) => Err(LoadError::server(
-                format!("listing the tables of database {database}"),
-                error,
-            )),
-        }
+        })
     }
 
     /// Whether a database had tables before the run, and still has some of them.
     pub(super) fn held_tables(&self, database: &str) -> bool {
         self.databases
             .get(database)
-            .is_some_and(|found| !found.tables.is_empty())
+            .is_some_and(|found| !found.contents.tables.is_empty())
     }
 
     /// Whether a base table of this name was there before the run and still is.
     pub(super) fn existed(&self, key: &TableKey) -> bool {
         self.databases
             .get(&key.0)
-            .is_some_and(|database| database.tables.contains(&key.1))
+            .is_some_and(|database| database.contents.tables.contains(&key.1))
+    }
+
+    /// Whether a database held anything before the run, and still has some of it.
+    pub(super) fn held_anything(&self, database: &str) -> bool {
+        self.databases
+            .get(database)
+            .is_some_and(|found| !found.contents.names().is_empty())
+    }
+
+    /// Whether a view or program of this name was there before the run and still is.
+    pub(super) fn existed_program(&self, kind: Kind, key: &TableKey) -> bool {
+        self.databases
+            .get(&key.0)
+            .is_some_and(|database| match kind {
+                Kind::View => database.contents.views.contains(&key.1),
+                Kind::Sequence => database.contents.tables.contains(&key.1),
+                _ => database
+                    .contents
+                    .programs
+                    .contains(&(kind, key.1.to_lowercase())),
+            })
+    }
+
+    /// Forgets a program that was there before, after it was dropped.
+    pub(super) fn forget_program(&mut self, kind: Kind, key: &TableKey) {
+        if let Some(database) = self.databases.get_mut(&key.0) {
+            database
+                .contents
+                .programs
+                .remove(&(kind, key.1.to_lowercase()));
+        }
     }
 
     /// Whether there is a table of this name now.
@@ -207,8 +211,8 @@ impl Conductor<'_> {
     /// Forgets what was there before, after the dump dropped it.
     pub(super) fn forget(&mut self, key: &TableKey) {
         if let Some(database) = self.databases.get_mut(&key.0) {
-            database.tables.remove(&key.1);
-            database.views.remove(&key.1);
+            database.contents.tables.remove(&key.1);
+            database.contents.views.remove(&key.1);
         }
         if let Some(index) = self.by_name.remove(key) {
             self.entries[index].dropped = true;

@@ -23,6 +23,7 @@ impl Conductor<'_> {
         item: &Item,
         rows: &RowsPiece,
     ) -> Result<(), LoadError> {
+        self.ensure_database()?;
         let header = &rows.header;
         let name = ObjectName {
             database: header.database.clone(),

@@ -29,6 +29,18 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
+        let elsewhere = matches!(
+            kind,
+            StatementKind::Empty
+                | StatementKind::Set
+                | StatementKind::Use { .. }
+                | StatementKind::CreateDatabase { .. }
+                | StatementKind::DropDatabase { .. }
+                | StatementKind::Dangerous(_)
+        );
+        if !elsewhere {
+            self.ensure_database()?;
+        }
         match kind {
             StatementKind::Empty => Ok(()),
             StatementKind::Set => self.set(text, item),
@@ -36,7 +48,9 @@ impl Conductor<'_> {
             StatementKind::CreateDatabase { database, .. } => {
                 self.create_database(database, text, item)
             }
-            StatementKind::AlterDatabase { .. } => self.execute(text, item, None).map(drop),
+            StatementKind::AlterDatabase { database } => {
+                self.alter_database(database.as_deref(), text, item)
+            }
             StatementKind::DropDatabase { database } => self.drop_database(database, text, item),
             StatementKind::CreateTable {
                 table,
@@ -241,7 +255,8 @@ impl Conductor<'_> {
         item: &Item,
         table: Option<&TableKey>,
     ) -> Result<Option<OkInfo>, LoadError> {
-        let ok = self.run_statement(text, item, table, &[])?;
+        let text = self.map_collations(text)?;
+        let ok = self.run_statement(&text, item, table, &[])?;
         self.touched |= ok.is_some();
         Ok(ok)
     }
@@ -304,8 +319,32 @@ impl Conductor<'_> {
     }
 
     /// Whether `--tables` asks for this table.
-    pub(super) fn wanted(&self, key: &TableKey) -> bool {
-        self.ctx.options.tables.is_empty() || matches_any(&self.ctx.options.tables, &key.0, &key.1)
+    pub(super) fn wanted(&mut self, key: &TableKey) -> bool {
+        let patterns = &self.ctx.options.tables;
+        let mut wanted = patterns.is_empty();
+        for (pattern, matched) in patterns.iter().zip(&mut self.matched) {
+            let matches = matches_any(std::slice::from_ref(pattern), &key.0, &key.1);
+            *matched |= matches;
+            wanted |= matches;
+        }
+        wanted
+    }
+
+    /// Every pattern of `--tables` must have found something: one that did not is a mistake in writing, not a table less.
+    pub(super) fn check_patterns(&self) -> Result<(), LoadError> {
+        let patterns: Vec<String> = self
+            .ctx
+            .options
+            .tables
+            .iter()
+            .zip(&self.matched)
+            .filter(|(_, matched)| !**matched)
+            .map(|(pattern, _)| pattern.clone())
+            .collect();
+        if patterns.is_empty() {
+            return Ok(());
+        }
+        Err(LoadError::NoSuchTable { patterns })
     }
 
     /// The statement with collations replaced that the caller has another name for.

@@ -3,6 +3,7 @@
 use refloat_sqltext::{Item, SetAssignment, SetScope, parse_set};
 
 use super::Conductor;
+use super::objects::default_collation;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::session::VariableEffect;
 
@@ -19,10 +20,8 @@ impl Conductor<'_> {
             self.queue.wait_rows()?;
         }
         let mapped = self.map_sql_mode(text, &assignments);
-        if self
-            .run_statement(mapped.as_deref().unwrap_or(text), item, None, &[])?
-            .is_none()
-        {
+        let text = self.map_collations(mapped.as_deref().unwrap_or(text))?;
+        if self.run_statement(&text, item, None, &[])?.is_none() {
             return Ok(());
         }
         let mut autocommit = false;
@@ -93,6 +92,7 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         let name = String::from_utf8_lossy(database).into_owned();
         self.refuse_other_database(&name, item)?;
+        self.ensure_database()?;
         self.finish_current()?;
         if self.leaves_out(&name)? {
             self.skipped.push(format!(
@@ -102,6 +102,25 @@ impl Conductor<'_> {
         }
         self.session = None;
         self.run_statement(text, item, None, &[]).map(drop)
+    }
+
+    /// Creates the database of `--database` when something is about to go there, and not before: a dump that names its own databases
+    /// is refused, and must not leave an empty one behind.
+    pub(super) fn ensure_database(&mut self) -> Result<(), LoadError> {
+        let Some(database) = self.pending_database.take() else {
+            return Ok(());
+        };
+        let name = refloat_sqltext::quote_ident(&database);
+        let failed = |error| LoadError::server(format!("creating database {database}"), error);
+        if default_collation(&mut self.catalog, &database)?.is_none() {
+            self.control
+                .exec(format!("CREATE DATABASE IF NOT EXISTS {name}"))
+                .map_err(failed)?;
+            self.touched = true;
+        }
+        self.control.exec(format!("USE {name}")).map_err(failed)?;
+        self.session = None;
+        Ok(())
     }
 
     /// `--database` says where a dump goes that names no database; one that does would silently go elsewhere.

@@ -1,0 +1,227 @@
+//! What is there already, besides tables: views, routines, events, triggers, the databases themselves.
+
+use std::path::Path;
+
+use refloat_sandbox::ServerKind;
+
+use crate::support::{BOTH, Desk, Run, dump, finish, shared, table};
+
+/// One of each kind, in database `@db`.
+const PROGRAMS: &[&str] = &[
+    "CREATE VIEW @db.v AS SELECT 'old' AS a",
+    "CREATE FUNCTION @db.f() RETURNS CHAR(3) DETERMINISTIC RETURN 'old'",
+    "CREATE PROCEDURE @db.p() SELECT 'old'",
+    "CREATE EVENT @db.e ON SCHEDULE EVERY 1 YEAR DO SELECT 'old'",
+];
+
+/// What the programs of a database say of themselves: `old`, `new`, or both.
+fn programs(desk: &Desk, kind: ServerKind) -> String {
+    let sql = "SELECT IFNULL(GROUP_CONCAT(DISTINCT REGEXP_SUBSTR(body, 'old|new') ORDER BY 1), '') FROM \
+         (SELECT view_definition AS body FROM information_schema.views WHERE table_schema='@db' UNION ALL \
+         SELECT routine_definition FROM information_schema.routines WHERE routine_schema='@db' UNION ALL \
+         SELECT event_definition FROM information_schema.events WHERE event_schema='@db' UNION ALL \
+         SELECT action_statement FROM information_schema.triggers WHERE trigger_schema='@db') x";
+    desk.ask(shared(kind), sql)
+}
+
+/// A dump that drops and creates the same programs, and one trigger.
+fn with_programs() -> String {
+    let text = "/*!50001 DROP VIEW IF EXISTS `v`*/;\n/*!50001 CREATE VIEW `v` AS SELECT 'new' AS a*/;\n\
+         DROP FUNCTION IF EXISTS `f`;\nDROP PROCEDURE IF EXISTS `p`;\nDELIMITER ;;\n\
+         CREATE FUNCTION `f`() RETURNS CHAR(3) DETERMINISTIC RETURN 'new' ;;\nCREATE PROCEDURE `p`() SELECT 'new' ;;\n\
+         /*!50106 DROP EVENT IF EXISTS `e` */ ;;\nCREATE EVENT `e` ON SCHEDULE EVERY 1 YEAR DO SELECT 'new' ;;\n\
+         CREATE TRIGGER `tr` BEFORE UPDATE ON `items` FOR EACH ROW SET @a = 'new' ;;\nDELIMITER ;\n";
+    dump(&format!("{}{text}", table("items", 30)))
+}
+
+/// A load of a dump that names its databases itself.
+fn load_own(desk: &Desk, file: &Path, kind: ServerKind, more: &[&str]) -> Run {
+    let url = shared(kind).url();
+    let mut command = desk.refloat(["load".as_ref(), file.as_os_str()]);
+    command.args(["--to", &url]).args(more);
+    finish(command)
+}
+
+#[test]
+fn programs_are_not_replaced_unless_asked() {
+    for kind in BOTH {
+        let mut desk = Desk::new();
+        let server = shared(kind);
+        desk.ask(server, "CREATE DATABASE @db");
+        for program in PROGRAMS {
+            desk.ask(server, program);
+        }
+        let text = with_programs();
+        let plain = desk.file("dump.sql", &text);
+        let packed = desk.file("dump.sql.gz", Desk::compressed("gzip", &plain));
+        for source in [&plain, &packed] {
+            desk.load(source, server, &[])
+                .exits(3)
+                .says("is not empty")
+                .says("function f")
+                .says("event e");
+            assert_eq!(programs(&desk, kind), "old");
+        }
+        // What is there stays as it is; what is missing comes.
+        desk.load(&plain, server, &["--append"])
+            .exits(0)
+            .says("CREATE FUNCTION")
+            .says("CREATE EVENT");
+        assert_eq!(programs(&desk, kind), "new,old", "the trigger is new");
+        assert_eq!(desk.rows(server, "items"), Some(30));
+        desk.ask(server, "DELETE FROM @db.items");
+        desk.ask(server, "DROP TRIGGER @db.tr");
+        desk.ask(
+            server,
+            "CREATE TRIGGER @db.tr BEFORE UPDATE ON @db.items FOR EACH ROW SET @a = 'old'",
+        );
+        desk.load(&plain, server, &["--append"]).exits(0);
+        assert_eq!(programs(&desk, kind), "old");
+        assert_eq!(desk.rows(server, "items"), Some(30));
+        // A dump that drops nothing replaces as well.
+        let text: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.contains("DROP") || line.contains("EVENT"))
+            .collect();
+        desk.load_text(&(text.join("\n") + "\n"), server, &["--replace"])
+            .exits(0);
+        assert_eq!(programs(&desk, kind), "new");
+        desk.next();
+    }
+}
+
+#[test]
+fn a_database_with_other_things_is_not_dropped() {
+    for kind in BOTH {
+        let mut desk = Desk::new();
+        let server = shared(kind);
+        let text = dump(&format!(
+            "DROP DATABASE IF EXISTS `{db}`;\nCREATE DATABASE /*!32312 IF NOT EXISTS*/ `{db}`;\nUSE `{db}`;\n{}",
+            table("items", 30),
+            db = desk.db
+        ));
+        let file = desk.file("dump.sql", &text);
+        load_own(&desk, &file, kind, &[]).exits(0);
+        desk.ask(server, "CREATE TABLE @db.other (a int)");
+        for policy in ["--replace", "--append"] {
+            desk.ask(server, "DELETE FROM @db.items");
+            load_own(&desk, &file, kind, &[policy])
+                .exits(0)
+                .says("DROP DATABASE");
+            assert_eq!(desk.rows(server, "items"), Some(30), "{policy}");
+            assert_eq!(desk.rows(server, "other"), Some(0), "{policy}");
+        }
+        desk.next();
+    }
+}
+
+#[test]
+fn other_databases_are_not_altered() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let server = shared(kind);
+        let other = format!("{}_other", desk.db);
+        desk.ask(server, "CREATE DATABASE @db_other COLLATE utf8mb4_bin");
+        desk.ask(server, "CREATE TABLE @db_other.t (a int)");
+        for (name, says) in [("mysql", "own schema"), (other.as_str(), "is not empty")] {
+            let file = desk.file(
+                "dump.sql",
+                dump(&format!(
+                    "ALTER DATABASE `{name}` COLLATE latin1_swedish_ci;\n"
+                )),
+            );
+            load_own(&desk, &file, kind, &[]).exits(3).says(says);
+        }
+        let collations = "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name IN ('mysql', '@db_other') \
+             AND default_collation_name = 'latin1_swedish_ci'";
+        let before = if kind == ServerKind::MySql97 { "0" } else { "" };
+        let found = desk.ask(server, collations);
+        assert!(before.is_empty() || found == before, "{found}");
+        desk.ask(server, "DROP DATABASE @db_other");
+    }
+}
+
+#[test]
+fn a_refused_dump_leaves_no_database_behind() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let server = shared(kind);
+        let text = dump(&format!(
+            "CREATE DATABASE `elsewhere`;\nUSE `elsewhere`;\n{}",
+            table("items", 3)
+        ));
+        let plain = desk.file("dump.sql", &text);
+        let packed = desk.file("dump.sql.gz", Desk::compressed("gzip", &plain));
+        for source in [&plain, &packed] {
+            desk.load(source, server, &[])
+                .exits(3)
+                .says("elsewhere")
+                .says("--database");
+            let there = "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name IN ('@db', 'elsewhere')";
+            assert_eq!(desk.ask(server, there), "0");
+        }
+    }
+}
+
+#[test]
+fn a_pattern_that_finds_no_table_is_a_mistake() {
+    let mut desk = Desk::new();
+    let server = shared(ServerKind::MariaDb1011);
+    let text = dump(&format!(
+        "{}{}/*!50001 CREATE VIEW `v` AS SELECT 1 AS a*/;\n",
+        table("items", 3),
+        table("users", 4)
+    ));
+    let plain = desk.file("dump.sql", &text);
+    let packed = desk.file("dump.sql.gz", Desk::compressed("gzip", &plain));
+    for source in [&plain, &packed] {
+        desk.load(source, server, &["--tables", "item,user*"])
+            .exits(1)
+            .says("item")
+            .says("no table of the dump");
+        desk.next();
+    }
+    desk.load(&plain, server, &["--tables", "item?"])
+        .exits(0)
+        .says("CREATE VIEW `v`");
+    assert_eq!(desk.rows(server, "items"), Some(3));
+    assert_eq!(desk.tables(server), 1);
+}
+
+#[test]
+fn collations_are_mapped_around_programs_too() {
+    let cases = [
+        (
+            ServerKind::MariaDb1011,
+            "utf8mb4_0900_ai_ci",
+            "utf8mb4_unicode_ci",
+        ),
+        (
+            ServerKind::MySql97,
+            "utf8mb4_uca1400_ai_ci",
+            "utf8mb4_0900_ai_ci",
+        ),
+    ];
+    for (kind, from, to) in cases {
+        let desk = Desk::new();
+        let server = shared(kind);
+        let text = dump(&format!(
+            "{}/*!50001 SET collation_connection      = {from} */;\n/*!50001 CREATE VIEW `v` AS SELECT 'a' COLLATE {from} AS a*/;\n\
+             ALTER TABLE items ADD COLUMN late varchar(9) COLLATE {from};\n\
+             ALTER DATABASE `{}` CHARACTER SET utf8mb4 COLLATE {from} ;\n\
+             /*!50003 SET collation_connection  = {from} */ ;\nDELIMITER ;;\n\
+             CREATE TRIGGER `tr` BEFORE UPDATE ON `items` FOR EACH ROW SET NEW.name = 'x' COLLATE {from} ;;\nDELIMITER ;\n\
+             CREATE TEMPORARY TABLE tmp (a varchar(9) COLLATE {from});\nDROP TEMPORARY TABLE tmp;\n",
+            table("items", 3),
+            desk.db
+        ));
+        let map = format!("{from}={to}");
+        desk.load_text(&text, server, &["--map-collation", &map])
+            .exits(0)
+            .says("done and proven");
+        assert_eq!(
+            desk.ask(server, "SELECT collation_connection FROM information_schema.triggers WHERE trigger_schema='@db'"),
+            to
+        );
+    }
+}

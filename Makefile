@@ -30,7 +30,7 @@ build: toolchain ## Build the program, optimised
 	$(CARGO) build --release --locked -p refloat
 
 .PHONY: demo
-demo: build ## See a dump loaded by the stock client and by refloat, side by side
+demo: build ## See a dump loaded by the stock client and by refloat; DEMO_ROWS=50000 for a short one
 	scripts/install-servers mariadb-10.11 tools
 	REFLOAT=$(abspath $(REFLOAT)) scripts/demo
 
@@ -44,7 +44,7 @@ test-slow: toolchain servers ## Run the slow tests too: big volumes, long faults
 	$(CARGO) test --locked --workspace -- --include-ignored
 
 .PHONY: bench
-bench: build servers ## Compare with what people use today (takes a while)
+bench: build servers ## Measure the scanner, and loads beside what people use today (takes a while)
 	@for script in bench/*/run; do \
 	    [ -x "$$script" ] || continue; \
 	    echo "== $$script" >&2; REFLOAT=$(abspath $(REFLOAT)) "$$script"; \

@@ -115,7 +115,7 @@ pub struct WhatArgs {
 pub struct HowArgs {
     /// Connections that write rows
     ///
-    /// Without it: one for each processor of this machine, 2 at least and 32 at most. The server's max_connections is not
+    /// Without it: one for each processor of this machine, 2 at least and 32 at most. The server's `max_connections` is not
     /// looked at, and the load takes a few connections more for everything that is not rows.
     #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub threads: Option<u16>,

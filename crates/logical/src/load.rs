@@ -129,7 +129,7 @@ fn run_load(
     clock.enter(Phase::Preflight);
     let mut input = open_source(options, run)?;
     input.name().clone_into(&mut outcome.source);
-    let outline = preflight::look_at_source(options, &mut input)?;
+    let outline = preflight::look_at_source(options, &mut input, &run.cancel)?;
     let mut control = connect(options, &run.cancel)?;
     let kill = kill_on_cancel(&run.cancel, &control);
     outcome.server = format!(
@@ -146,9 +146,13 @@ fn run_load(
         .advice
         .extend(settings.advice.iter().map(advice_line));
     announce(options, run, outcome, &input, &settings);
+    for line in preflight::left_out(options, &settings, &[]) {
+        run.events.warn(line);
+    }
     let mut applied = AppliedSettings::new(&run.dir);
     let changed = applied.apply(&mut control, &settings, &run.events);
     drop(kill);
+    outcome.settings_skipped = preflight::left_out(options, &settings, applied.skipped());
     outcome.settings_changed = applied
         .changes()
         .iter()
@@ -237,7 +241,7 @@ fn with_settings(
             .map_or(INDEX_MEMORY, |machine| machine.memory_available / 8),
     };
     let ctx = Arc::new(Context::new(setup));
-    preflight::control_connection(options, &mut control)?;
+    preflight::control_connection(&mut control)?;
     if binlog_off {
         control
             .exec("SET SESSION sql_log_bin = 0")

@@ -95,10 +95,12 @@ pub fn load_plan(plan: &LoadPlan) -> String {
         );
     }
     page.list(
-        "statements that run alone, or are refused",
+        "statements that run alone, when all before them is done",
         &plan.alone,
         Clone::clone,
     );
+    page.list("statements that are refused", &plan.refused, Clone::clone);
+    page.list("left out on purpose", &plan.left_out, Clone::clone);
     if !plan.tables.is_empty() {
         page.entry_heading("tables");
         page.some(plan.tables.iter(), |table| {
@@ -232,6 +234,9 @@ fn work(page: &mut Page, outcome: &LoadOutcome) {
 fn settings(page: &mut Page, outcome: &LoadOutcome) {
     if outcome.settings_changed.is_empty() && outcome.settings_left.is_empty() {
         page.line("settings", "nothing was changed on the server");
+        for skipped in &outcome.settings_skipped {
+            page.line("", skipped);
+        }
         return;
     }
     let back = if outcome.settings_left.is_empty() {
@@ -243,7 +248,11 @@ fn settings(page: &mut Page, outcome: &LoadOutcome) {
         "settings",
         &format!("{} changed, {back}", outcome.settings_changed.len()),
     );
-    for change in &outcome.settings_changed {
+    for change in outcome
+        .settings_changed
+        .iter()
+        .chain(&outcome.settings_skipped)
+    {
         page.line("", change);
     }
     page.plain_list("settings still to be put back", &outcome.settings_left);

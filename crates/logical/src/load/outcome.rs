@@ -196,6 +196,8 @@ pub struct LoadOutcome {
     pub proof: Proof,
     /// Settings that were changed, as `name: old -> new (reason)`.
     pub settings_changed: Vec<String>,
+    /// Settings that were asked for and not changed, with the reason.
+    pub settings_skipped: Vec<String>,
     /// Settings that could not be put back.
     pub settings_left: Vec<String>,
     /// Whether every statement was run, every row is there and every check passed.

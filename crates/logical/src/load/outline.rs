@@ -1,141 +1,379 @@
-//! A quick look over a plain dump file before anything is touched.
+//! What a dump seems to hold, before anything is touched.
 //!
-//! Only the first bytes of each line are looked at, so a file is read at the speed of the disk. What this finds decides
-//! what is *checked beforehand*, never what is run: the scanner reads the dump for real.
+//! Of a plain file [`Outline::of`] looks at lines, not at rows, so it is read at the speed of the disk; a plan, which reads all of
+//! a dump anyway, gives every statement to [`Gather`]. What this finds decides what is *checked beforehand*, never what
+//! is run: the conductor reads the dump for real.
 
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, Read};
+mod lines;
+mod mode;
+mod program;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+
+use refloat_run::Cancel;
+use refloat_sqltext::{LexMode, ObjectName, StatementKind};
+use refloat_store::InputError;
+
+use super::error::LoadError;
+use super::options::{LoadOptions, SystemSchemaMode};
+use super::pattern::{is_system_database, matches_any};
+
+pub use mode::Modes;
+pub use program::Account;
 
 /// Files up to this size are looked over; larger ones would be read from disk twice for little.
 const SIZE_MAX: u64 = 8 << 30;
-/// Bytes read at a time.
-const BLOCK: usize = 1 << 20;
-/// Bytes of a line that are looked at.
-const HEAD: usize = 256;
-/// Bytes at the end of a file in which its closing comment must stand.
-const TAIL: usize = 4096;
+/// Names that are kept of one database; a dump of more tables is checked by its databases only.
+const NAMES_MAX: usize = 20_000;
+/// Definers that are kept.
+const DEFINERS_MAX: usize = 100;
 
-/// What a dump seems to hold.
+/// What a dump seems to hold of what was asked for.
 #[derive(Debug, Default, Clone)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent facts about one dump"
-)]
 pub struct Outline {
-    /// Databases that it creates or uses.
-    pub databases: BTreeSet<String>,
+    /// What it brings, by database; `None` is the one that the caller says.
+    pub contents: BTreeMap<Option<String>, Content>,
+    /// Databases that it names itself, and the line where it first does.
+    pub named: BTreeMap<String, u64>,
     /// `CREATE TABLE` statements.
     pub tables: u64,
-    /// Whether it creates triggers.
-    pub triggers: bool,
-    /// Whether it creates procedures or functions.
-    pub routines: bool,
-    /// Whether it creates events.
-    pub events: bool,
-    /// Whether it creates views.
-    pub views: bool,
+    /// Accounts in whose name programs are to run, with the first such program.
+    pub definers: BTreeMap<Account, String>,
+    /// The first function that does not say what it does to data.
+    pub undeclared: Option<String>,
     /// Whether the dump program's head line is there.
     pub header: bool,
     /// Whether the closing comment is there.
     pub completed: bool,
 }
 
+/// What a dump brings into one database.
+#[derive(Debug, Default, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about one database of a dump"
+)]
+pub struct Content {
+    /// Tables that it creates.
+    pub created: Names,
+    /// Tables that it has rows for.
+    pub filled: Names,
+    /// Whether anything is created, changed or dropped, the database itself counted.
+    pub defines: bool,
+    /// Whether it creates the database.
+    pub database: bool,
+    /// Whether it creates views.
+    pub views: bool,
+    /// Whether it creates triggers.
+    pub triggers: bool,
+    /// Whether it creates procedures, functions or packages.
+    pub routines: bool,
+    /// Whether it creates functions.
+    pub functions: bool,
+    /// Whether it creates events.
+    pub events: bool,
+    /// The first statement that may change rows that are there, with its line.
+    pub changes: Option<(u64, String)>,
+}
+
+/// Names of tables, as many as are kept.
+#[derive(Debug, Default, Clone)]
+pub struct Names {
+    list: BTreeSet<String>,
+    more: bool,
+}
+
+impl Names {
+    fn add(&mut self, name: String) {
+        if self.list.len() < NAMES_MAX {
+            self.list.insert(name);
+        } else {
+            self.more |= !self.list.contains(&name);
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// All of them; `None` when there were too many.
+    pub fn all(&self) -> Option<&BTreeSet<String>> {
+        (!self.more).then_some(&self.list)
+    }
+
+    /// The first of them.
+    pub fn first(&self) -> Option<&String> {
+        self.list.first()
+    }
+}
+
 impl Outline {
     /// Looks over a plain file; `None` when it is too large to be worth it.
-    pub fn of(path: &Path) -> io::Result<Option<Self>> {
-        let mut file = File::open(path)?;
-        if file.metadata()?.len() > SIZE_MAX {
+    ///
+    /// # Errors
+    /// When the file cannot be read, and [`LoadError::Interrupted`] when the run is cancelled meanwhile.
+    pub fn of(
+        path: &Path,
+        name: &str,
+        options: &LoadOptions,
+        cancel: &Cancel,
+    ) -> Result<Option<Self>, LoadError> {
+        let failed = |source| {
+            LoadError::Input(InputError::Read {
+                name: name.to_owned(),
+                at: 0,
+                source,
+            })
+        };
+        let mut file = std::fs::File::open(path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.len() > SIZE_MAX {
             return Ok(None);
         }
-        let mut outline = Self::default();
-        let mut block = vec![0; BLOCK];
-        let mut head: Vec<u8> = Vec::with_capacity(HEAD);
-        let mut tail: Vec<u8> = Vec::new();
-        loop {
-            let read = file.read(&mut block)?;
-            if read == 0 {
-                break;
-            }
-            let mut start = 0;
-            for end in memchr::memchr_iter(b'\n', &block[..read]) {
-                take(&mut head, &block[start..end]);
-                outline.line(&head);
-                head.clear();
-                start = end + 1;
-            }
-            take(&mut head, &block[start..read]);
-            tail.extend_from_slice(&block[read.saturating_sub(TAIL)..read]);
-            tail.drain(..tail.len().saturating_sub(TAIL));
-        }
-        outline.line(&head);
-        outline.completed = memchr::memmem::find(&tail, b"-- Dump completed").is_some();
-        Ok(Some(outline))
+        lines::read(&mut file, Gather::new(options), cancel)
+            .map_err(failed)?
+            .map_or_else(
+                || Err(LoadError::interrupted(cancel)),
+                |found| Ok(Some(found)),
+            )
     }
 
-    fn line(&mut self, line: &[u8]) {
-        if line.starts_with(b"-- MySQL dump") || line.starts_with(b"-- MariaDB dump") {
-            self.header = true;
-        } else if line.starts_with(b"CREATE TABLE") {
-            self.tables += 1;
-        } else if let Some(rest) = line.strip_prefix(b"USE `") {
-            self.databases.extend(quoted(rest));
-        } else if line.starts_with(b"CREATE DATABASE")
-            && let Some(at) = memchr::memchr(b'`', line)
-        {
-            self.databases.extend(quoted(&line[at + 1..]));
-        } else if line.starts_with(b"/*!50") || line.starts_with(b"CREATE ") {
-            let has = |word: &[u8]| memchr::memmem::find(line, word).is_some();
-            self.triggers |= has(b" TRIGGER ");
-            self.routines |= has(b" PROCEDURE ") || has(b" FUNCTION ");
-            self.events |= has(b" EVENT ");
-            self.views |= has(b" VIEW ");
+    /// What it brings into the database that it is loaded into when it names none, and into those that it names; system schemas
+    /// only when they are loaded.
+    pub fn by_database<'a>(
+        &'a self,
+        options: &'a LoadOptions,
+    ) -> impl Iterator<Item = (&'a str, &'a Content)> {
+        let default = default_database(options);
+        self.contents.iter().filter_map(move |(database, content)| {
+            let name = database.as_deref().or(default)?;
+            let left_out =
+                options.system_schema == SystemSchemaMode::Skip && is_system_database(name);
+            (!left_out).then_some((name, content))
+        })
+    }
+
+    /// A table that no database is named for.
+    pub fn homeless(&self, options: &LoadOptions) -> Option<&String> {
+        let content = self.contents.get(&None)?;
+        let first = content.created.first().or(content.filled.first())?;
+        default_database(options).is_none().then_some(first)
+    }
+}
+
+/// The database for what names none.
+fn default_database(options: &LoadOptions) -> Option<&str> {
+    options
+        .database
+        .as_deref()
+        .or(options.target.database.as_deref())
+}
+
+/// Gathers an [`Outline`], statement by statement in the order of the dump.
+pub struct Gather<'a> {
+    options: &'a LoadOptions,
+    outline: Outline,
+    database: Option<String>,
+}
+
+impl<'a> Gather<'a> {
+    /// Nothing seen yet.
+    pub fn new(options: &'a LoadOptions) -> Self {
+        Self {
+            options,
+            outline: Outline::default(),
+            database: None,
+        }
+    }
+
+    /// What was found.
+    pub fn outline(&mut self) -> &mut Outline {
+        &mut self.outline
+    }
+
+    /// What was found, at the end.
+    pub fn end(self) -> Outline {
+        self.outline
+    }
+
+    /// The database that the dump is in: its own word, or the caller's.
+    pub fn database(&self) -> Option<&str> {
+        self.database
+            .as_deref()
+            .or_else(|| default_database(self.options))
+    }
+
+    /// Whether `--tables` asks for this table.
+    pub fn wants(&self, database: Option<&[u8]>, table: &[u8]) -> bool {
+        if self.options.tables.is_empty() {
+            return true;
+        }
+        let database = database.map(shown);
+        let database = database.as_deref().or(self.database()).unwrap_or_default();
+        matches_any(&self.options.tables, database, &shown(table))
+    }
+
+    /// Whether what is in this database is left out.
+    pub fn leaves_out(&self, database: Option<&str>) -> bool {
+        self.options.system_schema == SystemSchemaMode::Skip
+            && database.is_some_and(is_system_database)
+    }
+
+    /// Rows for a table.
+    pub fn rows(&mut self, database: Option<&[u8]>, table: &[u8]) {
+        if self.wants(database, table) {
+            let name = shown(table);
+            self.content(database).filled.add(name);
+        }
+    }
+
+    fn content(&mut self, database: Option<&[u8]>) -> &mut Content {
+        let key = database.map(shown).or_else(|| self.database.clone());
+        self.outline.contents.entry(key).or_default()
+    }
+
+    fn name_database(&mut self, database: &[u8], line: u64) {
+        self.outline.named.entry(shown(database)).or_insert(line);
+    }
+
+    /// A statement; of a long one its beginning is enough.
+    pub fn statement(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: u64) {
+        let all = self.options.tables.is_empty();
+        match kind {
+            StatementKind::Use { database } => {
+                self.name_database(database, line);
+                self.database = Some(shown(database));
+            }
+            StatementKind::CreateDatabase { database, .. } => {
+                self.name_database(database, line);
+                let content = self.content(Some(database));
+                (content.defines, content.database) = (true, true);
+            }
+            StatementKind::DropDatabase { database }
+            | StatementKind::AlterDatabase {
+                database: Some(database),
+            } => {
+                self.name_database(database, line);
+                self.content(Some(database)).defines = true;
+            }
+            StatementKind::AlterDatabase { database: None } => self.content(None).defines = true,
+            StatementKind::CreateTable {
+                temporary: true, ..
+            } => {}
+            StatementKind::CreateTable {
+                table,
+                like,
+                select,
+                ..
+            } => {
+                if (all || !(*like || *select)) && self.wants_name(table) {
+                    self.create(table);
+                }
+            }
+            StatementKind::CreateSequence { sequence } if all => self.create(sequence),
+            StatementKind::DropTable { tables }
+            | StatementKind::DropSequence { sequences: tables } => {
+                if tables.iter().all(|table| self.wants_name(table)) {
+                    self.define(tables);
+                }
+            }
+            StatementKind::DropView { views } if all => self.define(views),
+            StatementKind::CreateView { view } => {
+                let content = self.content(view.database.as_deref());
+                content.defines = true;
+                content.views |= all;
+                self.program(all, "view", view, text, mode);
+            }
+            StatementKind::CreateRoutine { what, routine } => {
+                let content = self.content(routine.database.as_deref());
+                content.defines = true;
+                content.routines |= all;
+                let function = all && *what == "FUNCTION";
+                content.functions |= function;
+                self.program(all, &what.to_ascii_lowercase(), routine, text, mode);
+                if function
+                    && self.outline.undeclared.is_none()
+                    && program::is_undeclared(text, mode)
+                {
+                    self.outline.undeclared = Some(shown(&routine.name));
+                }
+            }
+            StatementKind::CreateTrigger { trigger, table } => {
+                let wanted = self.wants_name(table);
+                let content = self.content(table.database.as_deref());
+                content.defines = true;
+                content.triggers |= wanted;
+                self.program(wanted, "trigger", trigger, text, mode);
+            }
+            StatementKind::CreateEvent { event } => {
+                let content = self.content(event.database.as_deref());
+                content.defines = true;
+                content.events |= all;
+                self.program(all, "event", event, text, mode);
+            }
+            StatementKind::AlterTable { table } | StatementKind::Truncate { table } if all => {
+                self.change(table.database.as_deref(), text, line);
+            }
+            StatementKind::Index
+            | StatementKind::RenameTable
+            | StatementKind::Insert
+            | StatementKind::Delete
+            | StatementKind::Update
+            | StatementKind::Do
+            | StatementKind::Call
+                if all =>
+            {
+                self.change(None, text, line);
+            }
+            _ => {}
+        }
+    }
+
+    fn wants_name(&self, name: &ObjectName) -> bool {
+        self.wants(name.database.as_deref(), &name.name)
+    }
+
+    fn create(&mut self, table: &ObjectName) {
+        let name = shown(&table.name);
+        let content = self.content(table.database.as_deref());
+        content.defines = true;
+        content.created.add(name);
+        self.outline.tables += 1;
+    }
+
+    fn define(&mut self, names: &[ObjectName]) {
+        for name in names {
+            self.content(name.database.as_deref()).defines = true;
+        }
+    }
+
+    fn change(&mut self, database: Option<&[u8]>, text: &[u8], line: u64) {
+        let content = self.content(database);
+        content.defines = true;
+        content
+            .changes
+            .get_or_insert_with(|| (line, super::outcome::head(text)));
+    }
+
+    /// Keeps in whose name a program is to run.
+    fn program(&mut self, wanted: bool, what: &str, name: &ObjectName, text: &[u8], mode: LexMode) {
+        let left_out = self.leaves_out(self.database());
+        if !wanted || left_out || self.outline.definers.len() >= DEFINERS_MAX {
+            return;
+        }
+        if let Some(account) = program::definer(text, mode) {
+            self.outline
+                .definers
+                .entry(account)
+                .or_insert_with(|| format!("{what} {}", shown(&name.name)));
         }
     }
 }
 
-fn take(head: &mut Vec<u8>, bytes: &[u8]) {
-    let room = HEAD - head.len();
-    head.extend_from_slice(&bytes[..bytes.len().min(room)]);
-}
-
-/// A name up to its closing backtick; doubled ones are part of it.
-fn quoted(rest: &[u8]) -> Option<String> {
-    let mut name = Vec::new();
-    let mut bytes = rest.iter();
-    while let Some(byte) = bytes.next() {
-        if *byte == b'`' && bytes.as_slice().first() != Some(&b'`') {
-            return Some(String::from_utf8_lossy(&name).into_owned());
-        }
-        if *byte == b'`' {
-            bytes.next();
-        }
-        name.push(*byte);
-    }
-    None
+fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_outline_names_what_a_dump_brings() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let text = "-- MariaDB dump 10.19\nCREATE DATABASE /*!32312 IF NOT EXISTS*/ `a``b` /*!40100 DEFAULT CHARACTER SET latin1 */;\nUSE `a``b`;\n\
-            CREATE TABLE `t` (\n  `a` int\n);\n/*!50003 CREATE*/ /*!50017 DEFINER=`x`@`y`*/ /*!50003 TRIGGER t BEFORE INSERT\n-- Dump completed\n";
-        std::fs::write(file.path(), text).unwrap();
-        let outline = Outline::of(file.path()).unwrap().unwrap();
-        assert_eq!(
-            outline
-                .databases
-                .iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>(),
-            ["a`b"]
-        );
-        assert!(outline.triggers && !outline.routines && outline.header && outline.completed);
-        assert_eq!(outline.tables, 1);
-    }
-}
+mod tests;

@@ -1,23 +1,19 @@
 //! What a load would do, without doing it.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod survey;
+
+use std::collections::BTreeMap;
 
 use refloat_run::Cancel;
 use refloat_run::settings::{Durability, Facts, SettingsPlan};
-use refloat_sqltext::{
-    CommentKind, ItemKind, LexMode, ScanOptions, Scanner, StatementKind, Step, parse_set,
-};
 use refloat_store::Input;
 use serde::Serialize;
 
 use super::error::LoadError;
 use super::options::{LoadOptions, WritePath};
 use super::outcome::Bounded;
-use super::outcome::head;
 use super::preflight;
-
-/// Bytes read at a time.
-const BLOCK: usize = 4 << 20;
+use survey::Survey;
 
 /// What a load would do.
 #[derive(Debug, Clone, Serialize)]
@@ -42,8 +38,12 @@ pub struct LoadPlan {
     pub tables: Vec<PlannedTable>,
     /// Statements by kind, those that are rows not counted.
     pub statements: BTreeMap<String, u64>,
-    /// Statements that will be refused or run alone, with their line.
+    /// Statements that will run alone, when everything before them is done, with their line.
     pub alone: Bounded<String>,
+    /// Statements that will be refused, and that the load goes on after (`--on-error continue`), with their line and the reason.
+    pub refused: Bounded<String>,
+    /// Statements that will be left out on purpose, with their line.
+    pub left_out: Bounded<String>,
     /// How far settings may be changed.
     pub durability: Durability,
     /// Settings that will be changed, and advice.
@@ -66,32 +66,37 @@ pub struct PlannedTable {
 }
 
 /// Reads the whole dump and looks at the server; changes nothing.
+///
+/// # Errors
+/// [`LoadError::Refused`] with everything that the load would be refused for, or would stop at; and whatever keeps the dump or the
+/// server from being read.
 pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
     let mut input = if options.source.as_os_str() == "-" {
         Input::stdin()?
     } else {
         Input::open(&options.source)?
     };
-    let outline = preflight::look_at_source(options, &mut input)?;
-    let mut conn = super::connect(options, &Cancel::new())?;
+    // What is said of a file that is no dump, or cut, is the same as without --plan.
+    let cancel = Cancel::new();
+    preflight::look_at_source(options, &mut input, &cancel)?;
+    let mut conn = super::connect(options, &cancel)?;
     let facts = Facts::read(&mut conn)?;
-    let preflight = preflight::look_at_server(options, &mut conn, &facts, outline)?;
-    let mut survey = Survey {
-        source: input.name().to_owned(),
-        database: options
-            .database
-            .clone()
-            .or_else(|| options.target.database.clone()),
-        ..Survey::default()
-    };
+    let mut survey = Survey::new(options, input.name());
     survey.read(&mut input)?;
-    if survey.header && !survey.completed && !options.accept_missing_trailer {
-        return Err(LoadError::MissingTrailer {
-            file: survey.source,
-            offset: survey.bytes,
-        });
+    let found = survey.end()?;
+    let appended = preflight::not_appended(options, &mut conn, &found.outline)
+        .map_err(|error| LoadError::server("looking at the server", error))?;
+    let (preflight, mut refusals) =
+        preflight::judge_server(options, &mut conn, &facts, Some(found.outline))?;
+    for refusal in found.stops.into_iter().chain(appended) {
+        if !refusals.contains(&refusal) {
+            refusals.push(refusal);
+        }
     }
-    let settings = super::plan_settings(options, &facts, &preflight, Some(survey.bytes));
+    if !refusals.is_empty() {
+        return Err(LoadError::Refused(refusals));
+    }
+    let settings = super::plan_settings(options, &facts, &preflight, Some(found.bytes));
     let opens_infile = settings
         .changes
         .iter()
@@ -102,18 +107,27 @@ pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
         }
         other => other,
     };
+    let outline = preflight.outline.as_ref();
+    let mut databases: Vec<String> = outline
+        .into_iter()
+        .flat_map(|outline| outline.by_database(options))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    databases.dedup();
     Ok(LoadPlan {
-        source: survey.source,
+        source: input.name().to_owned(),
         compression: input.compression().to_string(),
-        bytes: survey.bytes,
+        bytes: found.bytes,
         target: options.target.describe(),
         server: format!("{} {}", conn.server().vendor, conn.server().version_string),
         write_path,
         threads: options.threads,
-        databases: survey.databases.into_iter().collect(),
-        tables: survey.tables,
-        statements: survey.statements,
-        alone: survey.alone,
+        databases,
+        tables: found.tables,
+        statements: found.statements,
+        alone: found.alone,
+        refused: found.refused,
+        left_out: found.left_out,
         durability: super::durability(options, &preflight),
         advice: if write_path == preflight.write_path {
             preflight.advice
@@ -122,156 +136,4 @@ pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
         },
         settings,
     })
-}
-
-/// What a walk over the dump counts.
-#[derive(Default)]
-struct Survey {
-    source: String,
-    bytes: u64,
-    database: Option<String>,
-    databases: BTreeSet<String>,
-    tables: Vec<PlannedTable>,
-    statements: BTreeMap<String, u64>,
-    alone: Bounded<String>,
-    header: bool,
-    completed: bool,
-}
-
-impl Survey {
-    fn read(&mut self, input: &mut Input) -> Result<(), LoadError> {
-        let mut scanner = Scanner::new(ScanOptions::default());
-        let mut mode = LexMode::default();
-        let mut buffer: Vec<u8> = Vec::new();
-        let mut eof = false;
-        loop {
-            let want = BLOCK.max(buffer.len() * 2);
-            while !eof && buffer.len() < want {
-                let before = buffer.len();
-                eof = input.read_block(&mut buffer, want - before)? == 0;
-                self.bytes += (buffer.len() - before) as u64;
-            }
-            let mut at = 0;
-            loop {
-                let step = scanner
-                    .next(&buffer[at..], eof)
-                    .map_err(|source| LoadError::Scan {
-                        file: self.source.clone(),
-                        source,
-                    })?;
-                let item = match step {
-                    Step::Item(item) => item,
-                    Step::NeedMore => break,
-                    Step::End => return Ok(()),
-                };
-                let text = &buffer[at + item.text.start..at + item.text.end];
-                match &item.kind {
-                    ItemKind::Rows(rows) => {
-                        let database = rows
-                            .header
-                            .database
-                            .as_deref()
-                            .map(shown)
-                            .or_else(|| self.database.clone());
-                        self.count(
-                            database,
-                            shown(&rows.header.table),
-                            rows.row_count,
-                            rows.rows.len() as u64,
-                        );
-                    }
-                    ItemKind::Statement(kind) => {
-                        if matches!(kind, StatementKind::Set) {
-                            mode = follow(mode, text);
-                            scanner.set_mode(mode);
-                        }
-                        self.statement(kind, text, item.line);
-                    }
-                    ItemKind::Comment(CommentKind::DumpHeader) => self.header = true,
-                    ItemKind::Comment(CommentKind::DumpCompleted) => self.completed = true,
-                    ItemKind::ClientCommand(_) | ItemKind::Comment(_) | ItemKind::Blank => {}
-                }
-                at += item.len;
-            }
-            buffer.drain(..at);
-        }
-    }
-
-    fn count(&mut self, database: Option<String>, table: String, rows: u64, bytes: u64) {
-        match self
-            .tables
-            .last_mut()
-            .filter(|last| last.table == table && last.database == database)
-        {
-            Some(last) => {
-                last.rows += rows;
-                last.bytes += bytes;
-            }
-            None => self.tables.push(PlannedTable {
-                database,
-                table,
-                rows,
-                bytes,
-            }),
-        }
-    }
-
-    fn statement(&mut self, kind: &StatementKind, text: &[u8], line: u64) {
-        let word = match kind {
-            StatementKind::Set
-            | StatementKind::LockTables
-            | StatementKind::UnlockTables
-            | StatementKind::AlterTableKeys { .. }
-            | StatementKind::Empty => return,
-            StatementKind::Use { database } | StatementKind::CreateDatabase { database, .. } => {
-                let name = shown(database);
-                self.databases.insert(name.clone());
-                if matches!(kind, StatementKind::Use { .. }) {
-                    self.database = Some(name);
-                    return;
-                }
-                "create database"
-            }
-            StatementKind::CreateTable { table, .. } => {
-                let database = table
-                    .database
-                    .as_deref()
-                    .map(shown)
-                    .or_else(|| self.database.clone());
-                self.count(database, shown(&table.name), 0, 0);
-                "create table"
-            }
-            StatementKind::DropTable { .. } => "drop table",
-            StatementKind::CreateView { .. } => "create view",
-            StatementKind::DropView { .. } => "drop view",
-            StatementKind::CreateTrigger { .. } => "create trigger (after the rows)",
-            StatementKind::CreateRoutine { .. } => "create routine",
-            StatementKind::CreateEvent { .. } => "create event (after the rows)",
-            StatementKind::CreateSequence { .. } => "create sequence",
-            _ => {
-                self.alone.push(format!("line {line}: {}", head(text)));
-                "other, run alone or refused"
-            }
-        };
-        *self.statements.entry(word.to_owned()).or_insert(0) += 1;
-    }
-}
-
-/// Follows `sql_mode` and the character set, which decide how the text behind them is read.
-fn follow(mut mode: LexMode, text: &[u8]) -> LexMode {
-    for assignment in parse_set(text, mode).unwrap_or_default() {
-        let Some(literal) = assignment.literal else {
-            continue;
-        };
-        if assignment.name == b"sql_mode" {
-            mode = mode.with_sql_mode(&literal);
-        } else if assignment.name == b"names" || assignment.name == b"character_set_client" {
-            mode.charset_family = refloat_sqltext::CharsetFamily::from_charset_name(&literal);
-        }
-    }
-    mode
-}
-
-fn shown(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
 }

@@ -1,16 +1,23 @@
 //! What is looked at before anything is touched.
 
+mod contents;
+mod privileges;
+mod wishes;
+
+use refloat_run::Cancel;
 use refloat_run::probe::ServerProbe;
 use refloat_run::settings::Facts;
-use refloat_sqltext::quote_ident;
 use refloat_store::{Input, LooksLike};
-use refloat_wire::{Connection, Vendor};
+use refloat_wire::Connection;
 
 use super::context::init_session;
 use super::error::{LoadError, Refusal};
-use super::options::{ExistingPolicy, IndexMode, LoadOptions, SystemSchemaMode, WritePath};
+use super::options::{LoadOptions, SystemSchemaMode, WritePath};
 use super::outline::Outline;
 use super::pattern::is_system_database;
+
+pub use contents::not_appended;
+pub use wishes::left_out;
 
 /// What preflight found out.
 pub struct Preflight {
@@ -42,6 +49,7 @@ pub fn path_now(options: &LoadOptions, facts: &Facts, before: WritePath) -> Writ
 pub fn look_at_source(
     options: &LoadOptions,
     input: &mut Input,
+    cancel: &Cancel,
 ) -> Result<Option<Outline>, LoadError> {
     let content = input.content()?;
     if !matches!(content, LooksLike::Sql | LooksLike::Text) {
@@ -53,12 +61,7 @@ pub fn look_at_source(
     if !input.rewindable() || input.compression() != refloat_store::Compression::None {
         return Ok(None);
     }
-    let outline =
-        Outline::of(&options.source).map_err(|source| refloat_store::InputError::Read {
-            name: input.name().to_owned(),
-            at: 0,
-            source,
-        })?;
+    let outline = Outline::of(&options.source, input.name(), options, cancel)?;
     if let Some(outline) = &outline
         && outline.header
         && !outline.completed
@@ -80,6 +83,20 @@ pub fn look_at_server(
     facts: &Facts,
     outline: Option<Outline>,
 ) -> Result<Preflight, LoadError> {
+    let (preflight, refusals) = judge_server(options, conn, facts, outline)?;
+    if !refusals.is_empty() {
+        return Err(LoadError::Refused(refusals));
+    }
+    Ok(preflight)
+}
+
+/// [`look_at_server`] with everything that is in the way beside what was found.
+pub fn judge_server(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    facts: &Facts,
+    outline: Option<Outline>,
+) -> Result<(Preflight, Vec<Refusal>), LoadError> {
     let server = |error| LoadError::server("looking at the server", error);
     let mut refusals = Vec::new();
     if facts.is_on("read_only")
@@ -96,39 +113,63 @@ pub fn look_at_server(
             hint: "Load into the primary, or set read_only (and super_read_only) off.".to_owned(),
         });
     }
-    let mut databases: Vec<String> = outline
-        .iter()
-        .flat_map(|outline| outline.databases.iter().cloned())
-        .collect();
-    databases.extend(
-        options
-            .database
-            .clone()
-            .or_else(|| options.target.database.clone()),
-    );
-    databases.sort();
-    databases.dedup();
-    refusals.extend(privileges(options, conn, &databases, outline.as_ref()).map_err(server)?);
-    if options.system_schema == SystemSchemaMode::Refuse
-        && databases.iter().any(|name| name == "mysql")
-    {
-        refusals.push(Refusal::system_schema("mysql"));
+    if let Some(outline) = &outline {
+        refusals.extend(places(options, outline));
     }
-    refusals.extend(not_empty(options, conn, &databases, outline.as_ref()).map_err(server)?);
+    refusals.extend(privileges::missing(options, conn, facts, outline.as_ref()).map_err(server)?);
+    if let Some(outline) = &outline {
+        refusals.extend(contents::not_empty(options, conn, outline).map_err(server)?);
+    }
+    refusals.extend(wishes::binlog(options, facts));
     let (write_path, advice) = choose_path(options, conn, facts, &mut refusals);
-    if !refusals.is_empty() {
-        return Err(LoadError::Refused(refusals));
-    }
-    let empty_server = holds_nothing_else(conn).map_err(server)?;
+    let empty_server = contents::holds_nothing_else(conn, &facts.grants).map_err(server)?;
     let server_is_local =
         ServerProbe::find(&conn.identity().hostname, conn.identity().port).is_some();
-    Ok(Preflight {
+    let preflight = Preflight {
         outline,
         write_path,
         advice,
         empty_server,
         server_is_local,
-    })
+    };
+    Ok((preflight, refusals))
+}
+
+/// Where the dump goes: not elsewhere than somebody said, not into nowhere, not into the server's own schema unasked.
+fn places(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    let other = outline
+        .named
+        .iter()
+        .filter(|(name, _)| {
+            options
+                .database
+                .as_ref()
+                .is_some_and(|wanted| wanted != *name)
+        })
+        .min_by_key(|(_, line)| **line);
+    if let (Some((name, line)), Some(wanted)) = (other, &options.database) {
+        refusals.push(Refusal {
+            reason: format!("the dump names its own database {name} (line {line}), but --database says {wanted}"),
+            hint: "Leave --database away to load into the dump's own databases; renaming a database is not done.".to_owned(),
+        });
+    }
+    if let Some(table) = outline.homeless(options) {
+        refusals.push(Refusal {
+            reason: format!("the dump names no database for table {table}"),
+            hint: "Say where it goes with --database, or put the database into the URL.".to_owned(),
+        });
+    }
+    if options.system_schema == SystemSchemaMode::Refuse {
+        let system = outline
+            .named
+            .keys()
+            .map(String::as_str)
+            .chain(outline.by_database(options).map(|(name, _)| name))
+            .find(|name| is_system_database(name));
+        refusals.extend(system.map(Refusal::system_schema));
+    }
+    refusals
 }
 
 /// The fastest path that is allowed.
@@ -174,180 +215,8 @@ fn choose_path(
     (path, advice)
 }
 
-/// Names every privilege that is missing on the databases.
-fn privileges(
-    options: &LoadOptions,
-    conn: &mut Connection,
-    databases: &[String],
-    outline: Option<&Outline>,
-) -> Result<Vec<Refusal>, refloat_wire::Error> {
-    let grants = Grants::read(conn)?;
-    let mut needed = vec!["SELECT", "INSERT"];
-    let defines = outline.is_none_or(|outline| outline.tables > 0);
-    if defines {
-        needed.extend(["CREATE", "DROP", "ALTER", "REFERENCES"]);
-        if options.indexes == IndexMode::Deferred {
-            needed.push("INDEX");
-        }
-    }
-    if let Some(outline) = outline {
-        for (has, privilege) in [
-            (outline.triggers, "TRIGGER"),
-            (outline.routines, "CREATE ROUTINE"),
-            (outline.routines, "ALTER ROUTINE"),
-            (outline.events, "EVENT"),
-            (outline.views, "CREATE VIEW"),
-        ] {
-            if has {
-                needed.push(privilege);
-            }
-        }
-    }
-    let mut refusals = Vec::new();
-    for database in databases {
-        let missing: Vec<&str> = needed
-            .iter()
-            .copied()
-            .filter(|privilege| !grants.has(privilege, database))
-            .collect();
-        if !missing.is_empty() {
-            refusals.push(Refusal {
-                reason: format!(
-                    "the account {} lacks {} on database {database}",
-                    grants.account,
-                    missing.join(", ")
-                ),
-                hint: format!(
-                    "GRANT {} ON {}.* TO {};",
-                    missing.join(", "),
-                    quote_ident(database),
-                    grants.account
-                ),
-            });
-        }
-    }
-    Ok(refusals)
-}
-
-/// Privileges of the account, as `SHOW GRANTS` tells them.
-struct Grants {
-    account: String,
-    /// Privileges and the scope they hold for: `*` or a database pattern.
-    list: Vec<(Vec<String>, String)>,
-}
-
-impl Grants {
-    fn read(conn: &mut Connection) -> Result<Self, refloat_wire::Error> {
-        let account = conn
-            .query_value("SELECT CURRENT_USER()")?
-            .unwrap_or_default();
-        let account = account
-            .split_once('@')
-            .map_or(account.clone(), |(user, host)| format!("'{user}'@'{host}'"));
-        let mut list = Vec::new();
-        // Roles that are active count too; MySQL tells their privileges only when it is asked with USING.
-        let mut statement = "SHOW GRANTS".to_owned();
-        if conn.server().vendor == Vendor::MySql
-            && let Some(roles) = conn
-                .query_value("SELECT CURRENT_ROLE()")?
-                .filter(|roles| roles != "NONE")
-        {
-            statement = format!("SHOW GRANTS FOR CURRENT_USER() USING {roles}");
-        }
-        let result = conn.query(statement)?;
-        for line in result.texts(0) {
-            let Some(rest) = line.strip_prefix("GRANT ") else {
-                continue;
-            };
-            let Some((privileges, rest)) = rest.split_once(" ON ") else {
-                continue;
-            };
-            let Some((scope, _)) = rest.split_once(" TO ") else {
-                continue;
-            };
-            let Some((database, "*")) = scope.rsplit_once('.') else {
-                continue;
-            };
-            let database = database.trim_matches('`').replace("``", "`");
-            let privileges = privileges
-                .split(", ")
-                .map(|one| one.trim().to_ascii_uppercase())
-                .collect();
-            list.push((privileges, database));
-        }
-        Ok(Self { account, list })
-    }
-
-    fn has(&self, privilege: &str, database: &str) -> bool {
-        self.list.iter().any(|(privileges, scope)| {
-            (scope == "*" || like(scope.as_bytes(), database.as_bytes()))
-                && privileges
-                    .iter()
-                    .any(|one| one == privilege || one == "ALL PRIVILEGES" || one == "ALL")
-        })
-    }
-}
-
-/// `LIKE` as grants use it: `%`, `_`, and a backslash before either.
-fn like(pattern: &[u8], text: &[u8]) -> bool {
-    match pattern.split_first() {
-        None => text.is_empty(),
-        Some((b'%', rest)) => (0..=text.len()).any(|skip| like(rest, &text[skip..])),
-        Some((b'\\', rest)) if !rest.is_empty() => {
-            text.first() == rest.first() && like(&rest[1..], &text[1..])
-        }
-        Some((b'_', rest)) => !text.is_empty() && like(rest, &text[1..]),
-        Some((byte, rest)) => text.first() == Some(byte) && like(rest, &text[1..]),
-    }
-}
-
-/// Databases of the dump that already hold tables.
-fn not_empty(
-    options: &LoadOptions,
-    conn: &mut Connection,
-    databases: &[String],
-    outline: Option<&Outline>,
-) -> Result<Vec<Refusal>, refloat_wire::Error> {
-    let mut refusals = Vec::new();
-    if options.existing != ExistingPolicy::Refuse
-        || outline.is_none_or(|outline| outline.tables == 0)
-    {
-        return Ok(refusals);
-    }
-    for database in databases.iter().filter(|database| *database != "mysql") {
-        let result = match conn.query(format!("SHOW FULL TABLES FROM {}", quote_ident(database))) {
-            Ok(result) => result,
-            // It does not exist, or the account has no privilege on it at all, which is named already.
-            Err(error) if matches!(error.server_code(), Some(1049 | 1044)) => continue,
-            Err(error) => return Err(error),
-        };
-        if !result.is_empty() {
-            let names: Vec<&str> = result.texts(0).collect();
-            refusals.push(Refusal::not_empty(database, &names));
-        }
-    }
-    Ok(refusals)
-}
-
-/// Whether no database has a table yet, those of the dump included: then nobody's durability is at stake.
-fn holds_nothing_else(conn: &mut Connection) -> Result<bool, refloat_wire::Error> {
-    let result = conn.query("SHOW DATABASES")?;
-    for name in result.texts(0) {
-        if is_system_database(name) || name == "refloat" {
-            continue;
-        }
-        if !conn
-            .query(format!("SHOW TABLES FROM {}", quote_ident(name)))?
-            .is_empty()
-        {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
 /// The connection that runs the dump's own statements: its session is the stock client's, not ours.
-pub fn control_connection(options: &LoadOptions, conn: &mut Connection) -> Result<(), LoadError> {
+pub fn control_connection(conn: &mut Connection) -> Result<(), LoadError> {
     let failed = |error| LoadError::server("preparing the session of the dump", error);
     let mode = conn
         .query_value("SELECT @@global.sql_mode")
@@ -360,27 +229,5 @@ pub fn control_connection(options: &LoadOptions, conn: &mut Connection) -> Resul
         mode.replace('\'', "''")
     ))
     .map_err(failed)?;
-    if let Some(database) = &options.database {
-        let name = quote_ident(database);
-        conn.exec(format!("CREATE DATABASE IF NOT EXISTS {name}"))
-            .map_err(failed)?;
-        conn.exec(format!("USE {name}")).map_err(failed)?;
-    }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn grants_match_databases_by_pattern() {
-        assert!(like(b"shop", b"shop"));
-        assert!(like(br"tort\_%", b"tort_1"));
-        assert!(!like(br"tort\_%", b"tortx1"));
-        assert!(like(b"%", b"anything"));
-        assert!(like(b"a_c", b"abc"));
-        assert!(!like(b"a_c", b"ac"));
-        assert!(!like(br"a\_", b"a"));
-    }
 }

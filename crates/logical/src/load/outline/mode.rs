@@ -1,0 +1,85 @@
+//! How the text of a dump is read, as far as the dump itself says it, where no server is asked.
+
+use std::collections::HashMap;
+
+use refloat_sqltext::{CharsetFamily, LexMode, SetScope, parse_set};
+
+/// Follows `sql_mode` and the character set through the `SET` statements of a dump, and back: dumps keep the values before in
+/// variables of their own.
+#[derive(Debug, Default)]
+pub struct Modes {
+    now: LexMode,
+    kept: HashMap<Vec<u8>, LexMode>,
+}
+
+impl Modes {
+    /// How the text is read now.
+    pub fn now(&self) -> LexMode {
+        self.now
+    }
+
+    /// Follows a `SET` statement.
+    pub fn set(&mut self, text: &[u8]) -> LexMode {
+        for one in parse_set(text, self.now).unwrap_or_default() {
+            if one.scope == SetScope::User {
+                let before = ["@@sql_mode", "@@character_set_client"];
+                if before
+                    .iter()
+                    .any(|name| one.value.eq_ignore_ascii_case(name.as_bytes()))
+                {
+                    self.kept.insert(one.name.to_ascii_lowercase(), self.now);
+                }
+                continue;
+            }
+            let kept = one
+                .value
+                .strip_prefix(b"@")
+                .and_then(|name| self.kept.get(&name.to_ascii_lowercase()));
+            match one.name.as_slice() {
+                b"sql_mode" => match (&one.literal, kept) {
+                    (Some(literal), _) => self.now = self.now.with_sql_mode(literal),
+                    (None, Some(kept)) => {
+                        let charset_family = self.now.charset_family;
+                        self.now = *kept;
+                        self.now.charset_family = charset_family;
+                    }
+                    (None, None) => {}
+                },
+                b"names" | b"character_set_client" => match (&one.literal, kept) {
+                    (Some(literal), _) => {
+                        self.now.charset_family = CharsetFamily::from_charset_name(literal);
+                    }
+                    (None, Some(kept)) => self.now.charset_family = kept.charset_family,
+                    (None, None) => {}
+                },
+                _ => {}
+            }
+        }
+        self.now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_come_and_go() {
+        let mut modes = Modes::default();
+        modes.set(b"/*!50003 SET @saved_sql_mode = @@sql_mode */");
+        modes.set(b"/*!50003 SET @saved_cs_client = @@character_set_client */");
+        modes.set(b"/*!50003 SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES' */");
+        modes.set(b"SET character_set_client = sjis");
+        assert!(modes.now().no_backslash_escapes && modes.now().ansi_quotes);
+        assert_ne!(modes.now().charset_family, CharsetFamily::Plain);
+        modes.set(b"/*!50003 SET sql_mode = @saved_sql_mode */");
+        assert!(!modes.now().no_backslash_escapes && !modes.now().ansi_quotes);
+        assert_ne!(
+            modes.now().charset_family,
+            CharsetFamily::Plain,
+            "that is another variable"
+        );
+        modes.set(b"/*!50003 SET character_set_client = @saved_cs_client */");
+        assert_eq!(modes.now(), LexMode::default());
+    }
+}

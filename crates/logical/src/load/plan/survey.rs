@@ -1,0 +1,442 @@
+//! A walk over all of a dump: what it holds of what was asked for, and what a load would stop at.
+
+use std::collections::BTreeMap;
+
+use refloat_sqltext::{
+    ClientCommand, CommentKind, Danger, ItemKind, ScanOptions, Scanner, StatementKind, Step,
+};
+use refloat_store::Input;
+
+use super::PlannedTable;
+use crate::load::error::{LoadError, Refusal};
+use crate::load::options::{
+    ExistingPolicy, LoadOptions, OnError, StatementClass, SystemSchemaMode,
+};
+use crate::load::outcome::{Bounded, head};
+use crate::load::outline::{Gather, Modes, Outline};
+use crate::load::pattern::matches_any;
+
+/// Bytes read at a time.
+const BLOCK: usize = 4 << 20;
+/// Statements that a load would stop at, as many as are kept: there may be one on every line.
+const STOPS_MAX: usize = 100;
+/// The global variable that a dump of MySQL's own schema changes for a while; it goes with that schema.
+const STATS_AUTO_RECALC: &[u8] = b"SET GLOBAL INNODB_STATS_AUTO_RECALC";
+
+/// What the walk found.
+pub struct Found {
+    pub outline: Outline,
+    pub bytes: u64,
+    pub tables: Vec<PlannedTable>,
+    pub statements: BTreeMap<String, u64>,
+    pub alone: Bounded<String>,
+    pub refused: Bounded<String>,
+    pub left_out: Bounded<String>,
+    /// What the load would stop at.
+    pub stops: Vec<Refusal>,
+}
+
+/// The walk.
+pub struct Survey<'a> {
+    options: &'a LoadOptions,
+    source: String,
+    gather: Gather<'a>,
+    modes: Modes,
+    matched: Vec<bool>,
+    items: u64,
+    found: Found,
+}
+
+/// What becomes of a statement.
+enum Fate {
+    /// It runs, and is counted by this word.
+    Runs(&'static str),
+    /// It runs when everything before it is done.
+    Alone,
+    /// It is left out, and listed.
+    LeftOut,
+    /// It is left out with the table or schema that it belongs to, or there is nothing to do for it.
+    Silent,
+    /// It is refused for this reason.
+    Refused(String, String),
+}
+
+impl<'a> Survey<'a> {
+    /// Nothing read yet.
+    pub fn new(options: &'a LoadOptions, source: &str) -> Self {
+        Self {
+            options,
+            source: source.to_owned(),
+            gather: Gather::new(options),
+            modes: Modes::default(),
+            matched: vec![false; options.tables.len()],
+            items: 0,
+            found: Found {
+                outline: Outline::default(),
+                bytes: 0,
+                tables: Vec::new(),
+                statements: BTreeMap::new(),
+                alone: Bounded::default(),
+                refused: Bounded::default(),
+                left_out: Bounded::default(),
+                stops: Vec::new(),
+            },
+        }
+    }
+
+    /// What was found, when the dump was whole.
+    pub fn end(mut self) -> Result<Found, LoadError> {
+        let outline = self.gather.end();
+        if (outline.header || self.items == 0)
+            && !outline.completed
+            && !self.options.accept_missing_trailer
+        {
+            return Err(LoadError::MissingTrailer {
+                file: self.source,
+                offset: self.found.bytes,
+            });
+        }
+        let unmatched = self.options.tables.iter().zip(&self.matched);
+        for (pattern, _) in unmatched.filter(|(_, matched)| !**matched) {
+            self.found.stops.push(Refusal {
+                reason: format!("no table of the dump is called {pattern}"),
+                hint: "--tables takes names of tables, as table or database.table; * and ? stand for other characters.".to_owned(),
+            });
+        }
+        self.found.outline = outline;
+        Ok(self.found)
+    }
+
+    /// Reads the dump to its end.
+    pub fn read(&mut self, input: &mut Input) -> Result<(), LoadError> {
+        let mut scanner = Scanner::new(ScanOptions::default());
+        let mut buffer: Vec<u8> = Vec::new();
+        let mut eof = false;
+        loop {
+            let want = BLOCK.max(buffer.len() * 2);
+            while !eof && buffer.len() < want {
+                let before = buffer.len();
+                eof = input.read_block(&mut buffer, want - before)? == 0;
+                self.found.bytes += (buffer.len() - before) as u64;
+            }
+            let mut at = 0;
+            loop {
+                let step = scanner
+                    .next(&buffer[at..], eof)
+                    .map_err(|source| LoadError::Scan {
+                        file: self.source.clone(),
+                        source,
+                    })?;
+                let item = match step {
+                    Step::Item(item) => item,
+                    Step::NeedMore => break,
+                    Step::End => return Ok(()),
+                };
+                let text = &buffer[at + item.text.start..at + item.text.end];
+                let whole = match &item.kind {
+                    ItemKind::Rows(rows) => item.terminated || !rows.last,
+                    ItemKind::Statement(_) => item.terminated,
+                    _ => true,
+                };
+                if !whole {
+                    return Err(LoadError::Text {
+                        file: self.source.clone(),
+                        line: item.line,
+                        offset: item.offset,
+                        message:
+                            "the dump ends in the middle of a statement: no delimiter follows it"
+                                .to_owned(),
+                    });
+                }
+                match &item.kind {
+                    ItemKind::Rows(rows) => {
+                        let header = &rows.header;
+                        self.gather.outline().completed = false;
+                        self.items += 1;
+                        self.rows(
+                            header.database.as_deref(),
+                            &header.table,
+                            rows.row_count,
+                            rows.rows.len() as u64,
+                        );
+                    }
+                    ItemKind::Statement(kind) => {
+                        self.gather.outline().completed = false;
+                        if matches!(kind, StatementKind::Set) {
+                            scanner.set_mode(self.modes.set(text));
+                        }
+                        if !matches!(kind, StatementKind::Empty) {
+                            self.items += 1;
+                            self.statement(kind, text, item.line);
+                        }
+                    }
+                    ItemKind::ClientCommand(command) => self.command(command, text, item.line),
+                    ItemKind::Comment(CommentKind::DumpHeader) => {
+                        self.gather.outline().header = true
+                    }
+                    ItemKind::Comment(CommentKind::DumpCompleted) => {
+                        self.gather.outline().completed = true;
+                    }
+                    ItemKind::Comment(_) | ItemKind::Blank => {}
+                }
+                at += item.len;
+            }
+            buffer.drain(..at);
+        }
+    }
+
+    /// Whether `--tables` asks for a table; notes which pattern did.
+    fn wants(&mut self, database: Option<&[u8]>, table: &[u8]) -> bool {
+        let database = database.map(shown);
+        let database = database
+            .as_deref()
+            .or(self.gather.database())
+            .unwrap_or_default();
+        let table = shown(table);
+        for (pattern, matched) in self.options.tables.iter().zip(&mut self.matched) {
+            *matched |= matches_any(std::slice::from_ref(pattern), database, &table);
+        }
+        self.options.tables.is_empty() || matches_any(&self.options.tables, database, &table)
+    }
+
+    fn rows(&mut self, database: Option<&[u8]>, table: &[u8], rows: u64, bytes: u64) {
+        let place = database
+            .map(shown)
+            .or_else(|| self.gather.database().map(str::to_owned));
+        if !self.wants(database, table) || self.gather.leaves_out(place.as_deref()) {
+            return;
+        }
+        self.gather.rows(database, table);
+        self.count(place, shown(table), rows, bytes);
+    }
+
+    fn count(&mut self, database: Option<String>, table: String, rows: u64, bytes: u64) {
+        let tables = &mut self.found.tables;
+        match tables
+            .last_mut()
+            .filter(|last| last.table == table && last.database == database)
+        {
+            Some(last) => {
+                last.rows += rows;
+                last.bytes += bytes;
+            }
+            None => tables.push(PlannedTable {
+                database,
+                table,
+                rows,
+                bytes,
+            }),
+        }
+    }
+
+    fn statement(&mut self, kind: &StatementKind, text: &[u8], line: u64) {
+        let fate = self.fate(kind, text);
+        if let StatementKind::CreateTable { table, .. } = kind
+            && matches!(fate, Fate::Runs(_))
+        {
+            let database = table.database.as_deref().map(shown);
+            let database = database.or_else(|| self.gather.database().map(str::to_owned));
+            self.count(database, shown(&table.name), 0, 0);
+        }
+        let mode = self.modes.now();
+        self.gather.statement(kind, text, mode, line);
+        let listed = || format!("line {line}: {}", head(text));
+        let word = match fate {
+            Fate::Silent => return,
+            Fate::Runs(word) => word,
+            Fate::Alone => {
+                self.found.alone.push(listed());
+                "other, run alone"
+            }
+            Fate::LeftOut => {
+                self.found.left_out.push(listed());
+                "left out"
+            }
+            Fate::Refused(reason, hint) => {
+                self.refuse(&reason, hint, text, line);
+                "refused"
+            }
+        };
+        *self.found.statements.entry(word.to_owned()).or_insert(0) += 1;
+    }
+
+    fn refuse(&mut self, reason: &str, hint: String, text: &[u8], line: u64) {
+        let reason = format!("line {line}: {reason}: {}", head(text));
+        if self.options.on_error == OnError::Continue {
+            self.found.refused.push(reason);
+        } else if self.found.stops.len() < STOPS_MAX {
+            self.found.stops.push(Refusal { reason, hint });
+        }
+    }
+
+    fn command(&mut self, command: &ClientCommand, text: &[u8], line: u64) {
+        let what = match command {
+            ClientCommand::Delimiter(_) => return,
+            ClientCommand::System | ClientCommand::Pager => "runs a program on this machine",
+            ClientCommand::Source => "reads another file",
+            ClientCommand::Tee => "writes a file",
+            ClientCommand::Charset => "changes how the client reads the rest of the dump",
+            ClientCommand::Other(_) => "is for the stock client, not for the server",
+        };
+        let hint = "Commands of the stock client are never run: take the line out of the dump, or list it with --on-error continue.";
+        self.refuse(
+            &format!("this client command {what}"),
+            hint.to_owned(),
+            text,
+            line,
+        );
+    }
+
+    /// What a load does with a statement.
+    fn fate(&mut self, kind: &StatementKind, text: &[u8]) -> Fate {
+        let chosen = !self.options.tables.is_empty();
+        let append = self.options.existing == ExistingPolicy::Append;
+        // With a choice of tables what others do to them cannot be told.
+        let whole = |word| {
+            if chosen {
+                Fate::LeftOut
+            } else {
+                Fate::Runs(word)
+            }
+        };
+        let named = |database: &Option<Vec<u8>>| database.as_deref().map(shown);
+        let place = match kind {
+            StatementKind::CreateTable { table: name, .. }
+            | StatementKind::CreateTrigger { table: name, .. }
+            | StatementKind::CreateView { view: name }
+            | StatementKind::CreateRoutine { routine: name, .. }
+            | StatementKind::CreateEvent { event: name } => named(&name.database),
+            StatementKind::CreateDatabase { database, .. }
+            | StatementKind::DropDatabase { database } => Some(shown(database)),
+            StatementKind::AlterDatabase { database } => named(database),
+            _ => None,
+        };
+        let place = place.or_else(|| self.gather.database().map(str::to_owned));
+        let beyond = matches!(
+            kind,
+            StatementKind::Account
+                | StatementKind::Replication
+                | StatementKind::SetGlobal
+                | StatementKind::SetGtidPurged
+                | StatementKind::Dangerous(_)
+        );
+        if !beyond && self.gather.leaves_out(place.as_deref()) {
+            return Fate::Silent;
+        }
+        match kind {
+            StatementKind::Set
+            | StatementKind::LockTables
+            | StatementKind::UnlockTables
+            | StatementKind::StartTransaction
+            | StatementKind::Commit
+            | StatementKind::AlterTableKeys { .. }
+            | StatementKind::Use { .. }
+            | StatementKind::Empty => Fate::Silent,
+            StatementKind::CreateDatabase { .. } => Fate::Runs("create database"),
+            StatementKind::AlterDatabase { .. } => Fate::Runs("alter database"),
+            StatementKind::DropDatabase { .. } if append => Fate::LeftOut,
+            StatementKind::DropDatabase { .. } => Fate::Runs("drop database"),
+            StatementKind::CreateTable {
+                table,
+                temporary,
+                like,
+                select,
+                ..
+            } => {
+                let wanted = self.wants(table.database.as_deref(), &table.name);
+                match (*temporary || *like || *select, chosen) {
+                    (true, true) => Fate::LeftOut,
+                    (true, false) => Fate::Alone,
+                    (false, _) if wanted => Fate::Runs("create table"),
+                    (false, _) => Fate::Silent,
+                }
+            }
+            StatementKind::DropTable { tables }
+            | StatementKind::DropSequence { sequences: tables } => {
+                let wanted = tables
+                    .iter()
+                    .all(|table| self.gather.wants(table.database.as_deref(), &table.name));
+                if wanted {
+                    Fate::Runs("drop table")
+                } else {
+                    Fate::Silent
+                }
+            }
+            StatementKind::CreateTrigger { table, .. } => {
+                if self.gather.wants(table.database.as_deref(), &table.name) {
+                    Fate::Runs("create trigger (after the rows)")
+                } else {
+                    Fate::Silent
+                }
+            }
+            StatementKind::DropView { .. }
+            | StatementKind::DropTrigger { .. }
+            | StatementKind::DropEvent { .. }
+            | StatementKind::DropRoutine { .. } => {
+                if chosen {
+                    Fate::Silent
+                } else {
+                    Fate::Runs("drop view, routine, trigger or event")
+                }
+            }
+            StatementKind::CreateView { .. } => whole("create view"),
+            StatementKind::CreateRoutine { .. } => whole("create routine"),
+            StatementKind::CreateEvent { .. } => whole("create event (after the rows)"),
+            StatementKind::CreateSequence { .. } => whole("create sequence"),
+            StatementKind::Account => self.class(StatementClass::Accounts, text),
+            StatementKind::Replication => self.class(StatementClass::Replication, text),
+            StatementKind::SetGlobal => self.class(StatementClass::Global, text),
+            StatementKind::SetGtidPurged => self.class(StatementClass::GtidPurged, text),
+            StatementKind::Rollback => Fate::Refused(
+                "rows before it are committed already, in transactions of their own".to_owned(),
+                String::new(),
+            ),
+            StatementKind::Dangerous(danger) => Fate::Refused(
+                format!("it is never run ({})", danger_word(*danger)),
+                "Take the statement out of the dump, or list it with --on-error continue."
+                    .to_owned(),
+            ),
+            _ if chosen => Fate::LeftOut,
+            _ => Fate::Alone,
+        }
+    }
+
+    fn class(&self, class: StatementClass, text: &[u8]) -> Fate {
+        let schema = memchr::memmem::find(text, STATS_AUTO_RECALC)
+            .is_some()
+            .then_some(self.options.system_schema);
+        if self.options.allow.contains(&class) || schema == Some(SystemSchemaMode::Load) {
+            return if self.options.tables.is_empty() {
+                Fate::Alone
+            } else {
+                Fate::LeftOut
+            };
+        }
+        if self.options.skip.contains(&class) || schema == Some(SystemSchemaMode::Skip) {
+            return Fate::LeftOut;
+        }
+        let word = class.word();
+        Fate::Refused(
+            "it changes the server beyond the dump's databases".to_owned(),
+            format!("--allow {word} runs such statements, --skip {word} leaves them out."),
+        )
+    }
+}
+
+/// What a dangerous statement would do.
+fn danger_word(danger: Danger) -> &'static str {
+    match danger {
+        Danger::LoadData => "it reads a file of this machine or of the server",
+        Danger::OutFile => "it writes a file on the server",
+        Danger::Plugin => "it installs or removes a plugin or component",
+        Danger::LoadableFunction => "it runs a shared library in the server",
+        Danger::Instance => "it stops or locks the server, or ends other people's connections",
+        Danger::LowLevel => "it goes around the tables' definitions",
+        Danger::DynamicSql => "what it runs cannot be seen",
+        Danger::Ambiguous => "different servers would run different statements",
+    }
+}
+
+fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}

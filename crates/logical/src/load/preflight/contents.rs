@@ -1,0 +1,93 @@
+//! What the server holds already.
+
+use refloat_run::settings::Grants;
+use refloat_sqltext::quote_ident;
+use refloat_wire::Connection;
+
+use crate::load::error::Refusal;
+use crate::load::options::{ExistingPolicy, LoadOptions, OnError};
+use crate::load::outline::Outline;
+use crate::load::pattern::is_system_database;
+use crate::load::programs::Contents;
+
+/// Databases that the dump defines something in, and that hold something already.
+pub fn not_empty(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    outline: &Outline,
+) -> Result<Vec<Refusal>, refloat_wire::Error> {
+    let mut refusals = Vec::new();
+    if options.existing != ExistingPolicy::Refuse {
+        return Ok(refusals);
+    }
+    for (database, content) in outline.by_database(options) {
+        if !content.defines || is_system_database(database) {
+            continue;
+        }
+        let contents = Contents::read(conn, database, false)?.unwrap_or_default();
+        let names = contents.names();
+        if !names.is_empty() {
+            refusals.push(Refusal::not_empty(database, &names));
+        }
+    }
+    Ok(refusals)
+}
+
+/// Statements that a load with `--append` stops at, because they may change rows that are there; the first of each database.
+pub fn not_appended(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    outline: &Outline,
+) -> Result<Vec<Refusal>, refloat_wire::Error> {
+    let mut refusals = Vec::new();
+    if options.existing != ExistingPolicy::Append || options.on_error == OnError::Continue {
+        return Ok(refusals);
+    }
+    for (database, content) in outline.by_database(options) {
+        let Some((line, statement)) = &content.changes else {
+            continue;
+        };
+        let held = Contents::read(conn, database, false)?.is_some_and(|one| !one.tables.is_empty());
+        if held && !is_system_database(database) {
+            refusals.push(Refusal {
+                reason: format!("line {line}: with --append it may change or remove rows that were there before the load: {statement}"),
+                hint: "Take the statement out of the dump, or use --replace.".to_owned(),
+            });
+        }
+    }
+    Ok(refusals)
+}
+
+/// Whether no database has a table yet, those of the dump included: then nobody's durability is at stake.
+///
+/// What an account may not see, the servers do not list. So it must have a right that shows it the names of all databases, and in
+/// each of them one that shows it all tables; otherwise there may be more, and the answer is no.
+pub fn holds_nothing_else(
+    conn: &mut Connection,
+    grants: &Grants,
+) -> Result<bool, refloat_wire::Error> {
+    if !grants.sees_all_databases() {
+        return Ok(false);
+    }
+    let denied = |error: &refloat_wire::Error| error.is_access_denied();
+    let result = match conn.query("SHOW DATABASES") {
+        Ok(result) => result,
+        Err(error) if denied(&error) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    for name in result.texts(0) {
+        if is_system_database(name) || name == "refloat" {
+            continue;
+        }
+        if !grants.on_database("SELECT", name) {
+            return Ok(false);
+        }
+        match conn.query(format!("SHOW TABLES FROM {}", quote_ident(name))) {
+            Ok(result) if result.is_empty() => {}
+            Ok(_) => return Ok(false),
+            Err(error) if denied(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}

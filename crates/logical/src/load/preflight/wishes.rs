@@ -1,0 +1,55 @@
+//! Settings that somebody asked for: none of them is left out without a word.
+
+use refloat_run::settings::{Durability, Facts, Hints, SettingsPlan, Skipped};
+
+use crate::load::error::Refusal;
+use crate::load::options::{BinlogMode, LoadOptions};
+
+/// The session variable behind `--binlog`.
+const LOG_BIN: &str = "sql_log_bin";
+
+/// `--binlog off` where it cannot be done: the rows would reach the binary log, and everybody who reads it.
+pub fn binlog(options: &LoadOptions, facts: &Facts) -> Option<Refusal> {
+    if options.binlog != BinlogMode::Off {
+        return None;
+    }
+    let hints = Hints {
+        skip_binlog: true,
+        ..Hints::default()
+    };
+    let plan = refloat_run::settings::plan_for(facts, Durability::Keep, &hints);
+    let skipped = plan.skipped.into_iter().find(|one| one.name == LOG_BIN)?;
+    let hint = match &skipped.missing_privilege {
+        Some(privilege) => format!(
+            "GRANT {privilege} ON *.* TO {}; or leave --binlog off away.",
+            facts.grants.account()
+        ),
+        None => "Leave --binlog off away, or stop the replicas first and bring the rows to them by other means.".to_owned(),
+    };
+    Some(Refusal {
+        reason: format!("--binlog off cannot be done: {}", skipped.reason),
+        hint,
+    })
+}
+
+/// What an explicit `--durability` asks for and the account may not do, in words.
+pub fn left_out(options: &LoadOptions, plan: &SettingsPlan, refused: &[Skipped]) -> Vec<String> {
+    let Some(level) = options
+        .durability
+        .filter(|level| *level != Durability::Keep)
+    else {
+        return Vec::new();
+    };
+    plan.skipped
+        .iter()
+        .filter(|one| one.missing_privilege.is_some())
+        .filter(|one| one.name != LOG_BIN || options.binlog != BinlogMode::Keep)
+        .chain(refused)
+        .map(|one| {
+            format!(
+                "{}: not changed for --durability {level}: {}",
+                one.name, one.reason
+            )
+        })
+        .collect()
+}

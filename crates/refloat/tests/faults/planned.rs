@@ -1,0 +1,241 @@
+//! A plan says what a load then does, and ends with 3 where the load would be refused or stop. And a look at a dump that takes long
+//! can be stopped.
+
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use refloat_testkit::servers;
+
+use crate::support::{
+    BOTH, Desk, Run, Running, ask, dump, finish, finish_with_input, shared, table, wait_until,
+};
+
+/// What is promised.
+const STOP: Duration = Duration::from_secs(2);
+
+/// The plan of a dump from a plain file, a compressed one and a pipe: all say the same.
+fn plans(desk: &Desk, text: &str, url: &str, more: &[&str]) -> [Run; 3] {
+    let plain = desk.file("dump.sql", text);
+    let packed = desk.file("dump.sql.gz", Desk::compressed("gzip", &plain));
+    let command = |source: &Path| {
+        let mut command = desk.load_command(source, url, more);
+        command.arg("--plan");
+        command
+    };
+    [
+        finish(command(&plain)),
+        finish(command(&packed)),
+        finish_with_input(command(Path::new("-")), |stdin| {
+            let _ = stdin.write_all(text.as_bytes());
+        }),
+    ]
+}
+
+#[test]
+fn a_plan_is_refused_like_the_load() {
+    let items = table("items", 20);
+    let cases: &[(&str, &[&str], &str)] = &[
+        (
+            "USE `elsewhere`;\nITEMS",
+            &[],
+            "names its own database elsewhere",
+        ),
+        (
+            "CREATE DATABASE `elsewhere`;\nITEMS",
+            &[],
+            "names its own database elsewhere",
+        ),
+        ("ITEMSCREATE USER evil@'%';\n", &[], "--allow accounts"),
+        (
+            "ITEMSSET GLOBAL max_connections=17;\n",
+            &[],
+            "--allow global",
+        ),
+        (
+            "ITEMSSET GLOBAL max_connections=17;\n",
+            &["--allow", "accounts"],
+            "--allow global",
+        ),
+        ("ITEMS\\! ls\n", &[], "client command"),
+        ("ITEMSsystem ls\n", &[], "client command"),
+        (
+            "ITEMSLOAD DATA INFILE '/etc/passwd' INTO TABLE items;\n",
+            &[],
+            "reads a file",
+        ),
+        (
+            "ITEMS",
+            &["--tables", "nothing"],
+            "no table of the dump is called nothing",
+        ),
+        ("ITEMS", &["--write-path", "nonsense"], "nonsense"),
+    ];
+    for kind in BOTH {
+        let server = shared(kind);
+        let mut desk = Desk::new();
+        for (body, more, says) in cases {
+            desk.next();
+            let text = dump(&body.replace("ITEMS", &items));
+            let code = if more.contains(&"nonsense") { 2 } else { 3 };
+            for run in plans(&desk, &text, &server.url(), more) {
+                run.exits(code).says(says);
+            }
+            assert_eq!(desk.tables(server), 0, "a plan touches nothing");
+            // The load itself does not end well either.
+            let run = desk.load_text(&text, server, more);
+            assert!(matches!(run.code, Some(1..=3)), "{body} {more:?}: {run:?}");
+        }
+        let system = dump(&format!("USE `mysql`;\n{items}"));
+        let url = server.url();
+        let file = desk.file("system.sql", &system);
+        let plan = |more: &[&str]| {
+            let mut args = vec!["load", file.to_str().unwrap(), "--to", &url, "--plan"];
+            args.extend(more);
+            finish(desk.refloat(args))
+        };
+        plan(&[]).exits(3).says("--system-schema skip");
+        plan(&["--system-schema", "skip"])
+            .exits(0)
+            .says("0 in 0 tables")
+            .never_says("items");
+        let homeless = desk.file("homeless.sql", dump(&items));
+        let args = ["load", homeless.to_str().unwrap(), "--to", &url, "--plan"];
+        finish(desk.refloat(args))
+            .exits(3)
+            .says("names no database");
+    }
+}
+
+#[test]
+fn a_plan_holds_what_was_asked_for() {
+    let body = format!(
+        "{}{}CREATE USER evil@'%';\n/*!50001 CREATE VIEW `v` AS SELECT 1 AS `a` */;\n",
+        table("items", 20),
+        table("other", 30)
+    );
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        let text = dump(&body);
+        for run in plans(
+            &desk,
+            &text,
+            &server.url(),
+            &["--tables", "it*", "--skip", "accounts"],
+        ) {
+            run.exits(0)
+                .says("20 in 1 table")
+                .says("left out on purpose: 2")
+                .says("CREATE USER evil")
+                .never_says("other")
+                .never_says("30 rows");
+        }
+        for run in plans(&desk, &text, &server.url(), &["--allow", "accounts"]) {
+            run.exits(0)
+                .says("50 in 2 tables")
+                .says("statements that run alone")
+                .never_says("left out");
+        }
+        for run in plans(&desk, &text, &server.url(), &["--on-error", "continue"]) {
+            run.exits(0)
+                .says("statements that are refused: 1")
+                .says("CREATE USER evil");
+        }
+        assert_eq!(
+            ask(server, "SELECT COUNT(*) FROM mysql.user WHERE user='evil'"),
+            "0"
+        );
+        assert_eq!(desk.tables(server), 0, "a plan touches nothing");
+    }
+}
+
+#[test]
+fn a_plan_looks_at_the_server_for_every_kind_of_source() {
+    for kind in BOTH {
+        let server = servers::start(&servers::quick(kind));
+        let mut desk = Desk::new();
+        let text = dump(&table("items", 20));
+        ask(&server, "CREATE USER poor@'%'");
+        ask(
+            &server,
+            &format!("GRANT SELECT ON {}.* TO poor@'%'", desk.db),
+        );
+        let url = server.url().replace("root@", "poor@");
+        for run in plans(&desk, &text, &url, &[]) {
+            run.exits(3)
+                .says("lacks INSERT, CREATE")
+                .says("before anything was touched");
+        }
+        desk.next();
+        desk.ask(&server, "CREATE DATABASE @db");
+        desk.ask(&server, "CREATE TABLE @db.there (a int)");
+        for run in plans(&desk, &text, &server.url(), &[]) {
+            run.exits(3).says("is not empty").says("there");
+        }
+        for run in plans(&desk, &text, &server.url(), &["--replace"]) {
+            run.exits(0).says("20 in 1 table");
+        }
+        let changing = dump(&format!("{}DELETE FROM there;\n", table("items", 20)));
+        for run in plans(&desk, &changing, &server.url(), &["--append"]) {
+            run.exits(3).says("DELETE FROM there");
+        }
+        // A dump that is cut is cut for a plan too.
+        let cut = &text[..text.find("-- Dump completed").unwrap()];
+        for run in plans(&desk, cut, &server.url(), &["--replace"]) {
+            run.exits(1).says("without its closing line");
+        }
+    }
+}
+
+/// How far a program has read a file.
+fn read_up_to(pid: u32, file: &Path) -> Option<u64> {
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten() {
+        if std::fs::read_link(entry.path()).is_ok_and(|target| target == file) {
+            let name = entry.file_name();
+            let path = format!("/proc/{pid}/fdinfo/{}", name.to_string_lossy());
+            let info = std::fs::read_to_string(path).ok()?;
+            let position = info.lines().find_map(|line| line.strip_prefix("pos:"))?;
+            let position: u64 = position.trim().parse().ok()?;
+            // The file is open twice: to be loaded, and to be looked over.
+            if position > 8 << 20 {
+                return Some(position);
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn ctrl_c_while_a_large_dump_is_looked_over() {
+    const SIZE: u64 = 7 << 30;
+    let server = shared(BOTH[0]);
+    let desk = Desk::new();
+    let path = desk.path("dump.sql");
+    let mut file = std::fs::File::create(&path).unwrap();
+    file.write_all(dump(&table("items", 50)).as_bytes())
+        .unwrap();
+    // A hole: it takes no room, and time to be read.
+    file.seek(SeekFrom::Start(SIZE)).unwrap();
+    file.write_all(b"\n-- Dump completed\n").unwrap();
+    drop(file);
+    let path = path.canonicalize().unwrap();
+    let run = Running::start(desk.load_command(&path, &server.url(), &[]));
+    let pid = run.pid();
+    wait_until("the dump is being looked over", || {
+        read_up_to(pid, &path).is_some()
+    });
+    let at = read_up_to(pid, &path).unwrap_or(SIZE);
+    assert!(at < SIZE / 2, "the machine is too fast for this test: {at}");
+    let signalled = Instant::now();
+    run.signal("INT");
+    let mut last = at;
+    while let Some(at) = read_up_to(pid, &path) {
+        last = last.max(at);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    run.ends_within(STOP).exits(5);
+    assert!(signalled.elapsed() < STOP, "{:?}", signalled.elapsed());
+    assert!(last < SIZE - (1 << 30), "it was read to its end: {last}");
+    assert_eq!(desk.tables(server), 0, "it went on");
+}

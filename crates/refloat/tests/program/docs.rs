@@ -158,7 +158,9 @@ fn check(example: &Example) {
     let line = words.join(" ");
     // Parsed up to its end, and nothing else.
     let mut helped = words.clone();
-    helped.push("--help".to_owned());
+    // What stands behind `--` is for another program.
+    let end = words.iter().position(|word| word == "--");
+    helped.insert(end.unwrap_or(words.len()), "--help".to_owned());
     let parsed = run(&helped);
     assert_eq!(parsed.code, 0, "{place}: refloat {line}\n{}", parsed.stderr);
     // Those that start servers or write files go no further.

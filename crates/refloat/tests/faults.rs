@@ -16,6 +16,8 @@ mod early;
 mod engines;
 #[path = "faults/everything.rs"]
 mod everything;
+#[path = "faults/existing.rs"]
+mod existing;
 #[path = "faults/flags.rs"]
 mod flags;
 #[path = "faults/held.rs"]
@@ -34,6 +36,10 @@ mod memory;
 mod midway;
 #[path = "faults/packets.rs"]
 mod packets;
+#[path = "faults/planned.rs"]
+mod planned;
+#[path = "faults/privileges.rs"]
+mod privileges;
 #[path = "faults/proof.rs"]
 mod proof;
 #[path = "faults/secrets.rs"]

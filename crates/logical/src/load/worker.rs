@@ -5,6 +5,7 @@ mod diagnose;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use refloat_run::cancel::HookGuard;
 use refloat_sqltext::InsertVerb;
 use refloat_store::InputError;
 use refloat_wire::RetryStatus;
@@ -52,22 +53,27 @@ impl Patience {
     }
 }
 
+/// Time that a commit gets to end after Ctrl-C.
+const COMMIT_WAIT: Duration = Duration::from_secs(1);
+
 /// A thread that writes chunks and runs tasks on a connection of its own.
 pub struct Worker {
     link: Link,
     writers: Writers,
+    /// Ends what the connection is doing when the run is cancelled.
+    kill: Option<HookGuard>,
 }
 
 /// Connects a worker and takes work until the queue ends.
 pub fn run(ctx: &Arc<Context>, queue: &Queue) {
     let mut worker = match guarded(|| Link::connect(ctx)) {
         Ok(link) => Worker {
+            kill: Some(ctx.kill_on_cancel(&link.conn)),
             link,
             writers: Writers::default(),
         },
         Err(error) => return queue.fail(error),
     };
-    let _kill = ctx.kill_on_cancel(&worker.link.conn);
     loop {
         let waiting = Instant::now();
         let Some(work) = queue.next() else { break };
@@ -168,8 +174,34 @@ impl Worker {
                 chunk.rows, written.rows
             )));
         }
-        self.link.conn.exec("COMMIT")?;
+        self.commit()?;
         Ok(written)
+    }
+
+    /// Commits. A commit that is killed may be done although it says that it failed, and the summary would not count its rows: so
+    /// Ctrl-C gives it a moment, and lets none begin.
+    fn commit(&mut self) -> Result<(), Attempt> {
+        let cancel = self.link.ctx.cancel.clone();
+        let shutdown = self.link.conn.shutdown_handle();
+        let late = cancel.on_cancel(move || {
+            std::thread::spawn(move || {
+                std::thread::sleep(COMMIT_WAIT);
+                shutdown.shutdown();
+            });
+        });
+        self.kill = None;
+        let done = if cancel.is_cancelled() {
+            Err(Attempt::NotExact("interrupted".to_owned()))
+        } else {
+            self.link
+                .conn
+                .exec("COMMIT")
+                .map(drop)
+                .map_err(Attempt::Wire)
+        };
+        drop(late);
+        self.kill = Some(self.link.ctx.kill_on_cancel(&self.link.conn));
+        done
     }
 
     fn source_error(&self, at: u64, source: std::io::Error) -> LoadError {

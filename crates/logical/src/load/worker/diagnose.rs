@@ -134,12 +134,13 @@ impl Worker {
             self.link.buffer = buffer;
             found?;
         }
-        match self.link.conn.exec("COMMIT") {
-            Ok(_) => Ok(findings),
-            Err(error) if matches!(error.retry(), RetryStatus::SameConnection) => {
+        match self.commit() {
+            Ok(()) => Ok(findings),
+            Err(Attempt::Wire(error)) if matches!(error.retry(), RetryStatus::SameConnection) => {
                 Err(Halt::Again(error))
             }
-            Err(error) => Err(server("committing rows", error).into()),
+            Err(Attempt::Wire(error)) => Err(server("committing rows", error).into()),
+            Err(_) => Err(self.link.ctx.interrupted().into()),
         }
     }
 

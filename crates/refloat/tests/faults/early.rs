@@ -11,7 +11,7 @@ use refloat_sandbox::Instance;
 use refloat_testkit::servers;
 
 use crate::support::{
-    BOTH, Desk, Running, STOP, ask, assert_same_settings, dump, finish, settings, shared, table,
+    BOTH, Desk, Running, ask, assert_same_settings, dump, finish, settings, shared, table,
     wait_until,
 };
 
@@ -55,7 +55,7 @@ fn ctrl_c_while_another_run_changes_settings() {
                 running(&server, "SELECT GET_LOCK") == 1
             });
             run.signal(signal);
-            run.ends_within(STOP).exits(5).says("stopping");
+            run.stops().exits(5).says("stopping");
             assert_eq!(desk.tables(&server), 0, "{kind}: it went on");
             drop(other);
             nothing_left(&desk, &server, &before);
@@ -75,7 +75,7 @@ fn ctrl_c_while_another_run_changes_settings() {
             running(&server, "CREATE ") == 1
         });
         run.signal("INT");
-        run.ends_within(STOP).exits(5).says("stopping");
+        run.stops().exits(5).says("stopping");
         drop(other);
         nothing_left(&desk, &server, &before);
         // Nothing of the runs before is in the way of the next one.
@@ -99,7 +99,7 @@ fn ctrl_c_while_a_server_does_not_answer() {
     // It is connected, and never hears a word.
     let (_silent, _) = listener.accept().unwrap();
     run.signal("INT");
-    run.ends_within(STOP).exits(5).says("stopping");
+    run.stops().exits(5).says("stopping");
 }
 
 /// Forwards connections to a server. On the first one it holds back what the client sends from the packet on that has `word` in
@@ -152,7 +152,7 @@ fn ctrl_c_while_a_question_of_preflight_is_not_answered() {
                 .recv_timeout(Duration::from_secs(20))
                 .unwrap_or_else(|_| panic!("{word} is not asked any more"));
             run.signal("INT");
-            run.ends_within(STOP).exits(5).says("stopping");
+            run.stops().exits(5).says("stopping");
             assert_eq!(desk.tables(server), 0, "{kind}: it went on");
         }
     }

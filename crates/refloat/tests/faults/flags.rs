@@ -8,9 +8,7 @@ use std::time::Duration;
 use refloat_sandbox::ServerKind;
 
 use crate::midway::Holder;
-use crate::support::{
-    BOTH, Desk, Run, Running, STOP, ask, dump, finish, shared, table, wait_until,
-};
+use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table, wait_until};
 
 /// Rows that the server stores in one transaction, on average.
 #[track_caller]
@@ -93,7 +91,7 @@ fn table_threads_is_how_many_write_into_one_table() {
             std::thread::sleep(Duration::from_millis(700));
             assert_eq!(waiting(), writers, "{kind}");
             load.signal("INT");
-            load.ends_within(STOP).exits(5);
+            load.stops().exits(5);
             drop(holder);
             ask(server, &format!("DROP DATABASE `{}`", desk.db));
         }

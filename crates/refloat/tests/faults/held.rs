@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use refloat_sandbox::Instance;
 
-use crate::support::{Desk, Run, Running, STOP, dump, table, wait_until};
+use crate::support::{Desk, Run, Running, dump, table, wait_until};
 
 /// Rows of a chunk, where a test counts them.
 pub const CHUNK: u64 = 500;
@@ -71,6 +71,6 @@ impl Held {
     /// Waits for the end of a load that was told to stop.
     #[track_caller]
     pub fn ends(self) -> Run {
-        self.running.ends_within(STOP)
+        self.running.stops()
     }
 }

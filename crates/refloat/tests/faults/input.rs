@@ -5,8 +5,8 @@ use std::path::Path;
 use refloat_sandbox::ServerKind;
 
 use crate::support::{
-    BOTH, Desk, Running, STOP, assert_same_settings, dump, finish, finish_with_input, place,
-    settings, shared, table,
+    BOTH, Desk, Running, assert_same_settings, dump, finish, finish_with_input, place, settings,
+    shared, table,
 };
 
 /// Rows of the dump that is cut: three statements.
@@ -290,5 +290,5 @@ fn a_pipe_that_says_nothing_can_be_interrupted() {
     std::thread::sleep(std::time::Duration::from_millis(700));
     assert!(!running.has_ended(), "it must wait for its input");
     running.signal("INT");
-    running.ends_within(STOP).exits(5);
+    running.stops().exits(5);
 }

@@ -11,7 +11,7 @@ use refloat_testkit::servers;
 
 use crate::large::{load_measured, peak_kib};
 use crate::midway::Holder;
-use crate::support::{BOTH, Desk, Running, STOP, ask, dump, shared};
+use crate::support::{BOTH, Desk, Running, ask, dump, shared};
 
 /// Bytes of the value of the one row.
 const BLOB: usize = 100 << 20;
@@ -114,7 +114,7 @@ fn taken_in(more: &[&str]) -> (u64, u64) {
         }
         let peak = peak_kib(pid).unwrap_or(0);
         running.signal("INT");
-        running.ends_within(STOP).exits(5);
+        running.stops().exits(5);
         peak
     });
     drop(holder);

@@ -7,8 +7,7 @@ use refloat_testkit::servers;
 
 use crate::held::{CHUNK, Held};
 use crate::support::{
-    BOTH, Desk, Run, Running, STOP, ask, assert_same_settings, dump, finish, settings, table,
-    wait_until,
+    BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, settings, table, wait_until,
 };
 
 /// The table holds whole chunks, as many as the summary says.
@@ -81,7 +80,7 @@ fn ctrl_c_while_indexes_are_built() {
         held.running.signal("INT");
         let run = held
             .running
-            .ends_within(STOP)
+            .stops()
             .exits(5)
             .says("missing: ADD KEY `name`")
             .says("ADD KEY `n`")
@@ -111,7 +110,7 @@ fn ctrl_c_at_any_moment_leaves_settings_as_they_were() {
             if !running.has_ended() {
                 running.signal("INT");
             }
-            let run = running.ends_within(STOP);
+            let run = running.stops();
             assert!(matches!(run.code, Some(0 | 5)), "after {delay} ms: {run:?}");
             assert_same_settings(&before, &server);
             desk.next();

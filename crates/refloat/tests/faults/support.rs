@@ -19,7 +19,10 @@ pub const BOTH: [ServerKind; 2] = [ServerKind::MariaDb1011, ServerKind::MySql97]
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time that a load may go on for after Ctrl-C: two seconds are promised, and a machine that runs other tests besides may take a
 /// moment to notice.
-pub const STOP: Duration = Duration::from_secs(3);
+const STOP: Duration = Duration::from_secs(3);
+/// Time that a server may take for settings that are put back: MariaDB writes out every changed page before it makes its redo log
+/// small again.
+const PUT_BACK: Duration = Duration::from_secs(20);
 /// What the dump tools write before the first table.
 const HEAD: &str = "\
 -- MariaDB dump 10.19  Distrib 10.11.6-MariaDB, for debian-linux-gnu (x86_64)
@@ -385,6 +388,26 @@ impl Running {
             .wait_with_output()
             .expect("the program has ended")
             .into()
+    }
+
+    /// Waits for the end of a run that was told to stop: [`STOP`], and what the summary says that the server took for settings.
+    #[track_caller]
+    pub fn stops(self) -> Run {
+        let started = Instant::now();
+        let run = self.ends_within(STOP + PUT_BACK);
+        let took = started.elapsed();
+        let put_back: f64 = run
+            .stdout
+            .split_once("putting settings back ")
+            .and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok())
+            .unwrap_or(0.0);
+        assert!(
+            took <= STOP + Duration::from_secs_f64(put_back),
+            "it stopped only after {took:?}\nstdout:\n{}\nstderr:\n{}",
+            run.stdout,
+            run.stderr
+        );
+        run
     }
 
     pub fn has_ended(&mut self) -> bool {

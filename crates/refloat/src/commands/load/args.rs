@@ -95,8 +95,8 @@ pub struct WhatArgs {
 
     /// Drop tables of the same name that are on the server already
     ///
-    /// Without --replace or --append a database that the dump loads into must hold no table and no view, of whatever name;
-    /// otherwise the load is refused.
+    /// Without --replace or --append a database that the dump loads into must hold no table, view, routine or event, of
+    /// whatever name; otherwise the load is refused.
     #[arg(long, conflicts_with = "append")]
     pub replace: bool,
 
@@ -165,7 +165,7 @@ pub struct HowArgs {
 
     /// Whether the load is written to the server's binary log
     ///
-    /// `off` needs the right to change `sql_log_bin`, and replicas of this server will not get the rows.
+    /// `off` needs the right to change `sql_log_bin`, and is refused while a replica is connected: it would not get the rows.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Binlog::Auto)]
     pub binlog: Binlog,
 }

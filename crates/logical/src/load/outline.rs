@@ -266,17 +266,13 @@ impl<'a> Gather<'a> {
                 like,
                 select,
                 ..
-            } => {
-                if (all || !(*like || *select)) && self.wants_name(table) {
-                    self.create(table);
-                }
-            }
+            } if (all || !(*like || *select)) && self.wants_name(table) => self.create(table),
             StatementKind::CreateSequence { sequence } if all => self.create(sequence),
             StatementKind::DropTable { tables }
-            | StatementKind::DropSequence { sequences: tables } => {
-                if tables.iter().all(|table| self.wants_name(table)) {
-                    self.define(tables);
-                }
+            | StatementKind::DropSequence { sequences: tables }
+                if tables.iter().all(|table| self.wants_name(table)) =>
+            {
+                self.define(tables);
             }
             StatementKind::DropView { views } if all => self.define(views),
             StatementKind::CreateView { view } => {

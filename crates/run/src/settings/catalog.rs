@@ -186,6 +186,10 @@ impl Planner<'_> {
                 &["SUPER", "SYSTEM_VARIABLES_ADMIN"],
                 "SYSTEM_VARIABLES_ADMIN",
             ),
+            // SUPER stands for less since 11.0.
+            (MariaDb, "sync_binlog" | "sql_log_bin") if since((11, 0, 0)) => {
+                (&["BINLOG ADMIN"], "BINLOG ADMIN")
+            }
             (MariaDb, "sync_binlog" | "sql_log_bin") if since((10, 5, 2)) => {
                 (&["SUPER", "BINLOG ADMIN"], "BINLOG ADMIN")
             }

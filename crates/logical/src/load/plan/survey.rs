@@ -172,7 +172,7 @@ impl<'a> Survey<'a> {
                     }
                     ItemKind::ClientCommand(command) => self.command(command, text, item.line),
                     ItemKind::Comment(CommentKind::DumpHeader) => {
-                        self.gather.outline().header = true
+                        self.gather.outline().header = true;
                     }
                     ItemKind::Comment(CommentKind::DumpCompleted) => {
                         self.gather.outline().completed = true;

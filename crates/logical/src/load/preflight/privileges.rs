@@ -38,13 +38,13 @@ pub fn missing(
             let lacking = needed
                 .into_iter()
                 .filter(|one| !facts.grants.on_database(one, database));
-            refusals.extend(lacks(facts, database, lacking.collect()));
+            refusals.extend(lacks(facts, database, &lacking.collect::<Vec<_>>()));
         }
         return Ok(refusals);
     };
     for (database, content) in outline.by_database(options) {
         let lacking = on_database(options, conn, facts, database, content)?;
-        refusals.extend(lacks(facts, database, lacking));
+        refusals.extend(lacks(facts, database, &lacking));
     }
     refusals.extend(definers(conn, facts, outline)?);
     refusals.extend(creators(options, facts, outline));
@@ -56,7 +56,7 @@ fn definition(options: &LoadOptions) -> impl Iterator<Item = &'static str> {
     TABLES.into_iter().chain(index)
 }
 
-fn lacks(facts: &Facts, database: &str, lacking: Vec<&str>) -> Option<Refusal> {
+fn lacks(facts: &Facts, database: &str, lacking: &[&str]) -> Option<Refusal> {
     if lacking.is_empty() {
         return None;
     }

@@ -53,3 +53,46 @@ pub fn left_out(options: &LoadOptions, plan: &SettingsPlan, refused: &[Skipped])
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use refloat_run::settings::Grants;
+    use refloat_wire::{ConnectOptions, Vendor};
+
+    use super::*;
+
+    fn facts(rights: &[&str], replicas: Option<u64>) -> Facts {
+        Facts {
+            vendor: Vendor::MariaDb,
+            version: (10, 11, 6),
+            variables: BTreeMap::from([("log_bin".to_owned(), "ON".to_owned())]),
+            startup_only: BTreeSet::new(),
+            grants: Grants::on_everything(rights.iter().copied()),
+            redo_enabled: None,
+            replicas,
+        }
+    }
+
+    #[test]
+    fn a_binary_log_that_cannot_be_left_out_is_a_refusal() {
+        let target = ConnectOptions::tcp("127.0.0.1", 3306, "root");
+        let mut options = LoadOptions::new("dump.sql", target);
+        let all = ["ALL PRIVILEGES"];
+        let replicated = facts(&all, Some(2));
+        assert_eq!(binlog(&options, &replicated), None, "nobody asked");
+        options.binlog = BinlogMode::Off;
+        assert_eq!(binlog(&options, &facts(&all, Some(0))), None);
+        let says = |facts: &Facts| {
+            let refusal = binlog(&options, facts).unwrap();
+            format!("{} {}", refusal.reason, refusal.hint)
+        };
+        assert!(says(&replicated).contains("2 replicas"));
+        assert!(says(&facts(&["SELECT"], None)).contains("GRANT PROCESS"));
+        assert!(says(&facts(&["PROCESS"], Some(0))).contains("GRANT BINLOG ADMIN"));
+        let mut silent = facts(&[], None);
+        silent.variables.clear();
+        assert_eq!(binlog(&options, &silent), None, "there is no binary log");
+    }
+}

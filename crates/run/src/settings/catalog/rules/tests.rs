@@ -212,3 +212,21 @@ fn startup_only_becomes_advice_and_missing_privileges_a_reason() {
         "{plan:?}"
     );
 }
+
+#[test]
+fn super_is_not_enough_for_the_binary_log_of_newer_mariadb() {
+    let lacks = |version, rights: &[&str]| {
+        let variables = [("log_bin", "ON"), ("sync_binlog", "1")];
+        let mut maria = facts(Vendor::MariaDb, version, &variables);
+        maria.grants = Grants::on_everything(rights.iter().copied());
+        let plan = catalog::plan(&maria, Disposable, &hints());
+        let skipped = plan.skipped.iter();
+        let lacking =
+            skipped.filter(|one| one.missing_privilege.as_deref() == Some("BINLOG ADMIN"));
+        lacking.map(|one| one.name.clone()).collect::<Vec<_>>()
+    };
+    let both = ["sync_binlog", "sql_log_bin"];
+    assert!(lacks((10, 11, 6), &["SUPER"]).is_empty());
+    assert_eq!(lacks((11, 8, 6), &["SUPER"]), both);
+    assert!(lacks((11, 8, 6), &["BINLOG ADMIN"]).is_empty());
+}

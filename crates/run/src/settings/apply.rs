@@ -1,6 +1,6 @@
 //! Journal first, then change, then read back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use refloat_wire::Connection;
 
@@ -21,6 +21,8 @@ pub(super) const POOL: &str = "innodb_buffer_pool_size";
 const RESIZE_WAIT: Duration = Duration::from_secs(5);
 /// How often a resize is looked at.
 const RESIZE_POLL: Duration = Duration::from_millis(50);
+/// How long a session that was given up may take to end before settings are put back all the same.
+const SESSION_END: Duration = Duration::from_secs(10);
 
 /// Settings that are changed for a run, and the way back.
 ///
@@ -31,6 +33,8 @@ pub struct AppliedSettings {
     journal: Option<Journal>,
     skipped: Vec<Skipped>,
     left_to: Option<RunId>,
+    /// The session whose changing of settings ended with an error: the server may still be at its last statement.
+    unfinished: Option<u64>,
 }
 
 impl AppliedSettings {
@@ -41,6 +45,7 @@ impl AppliedSettings {
             journal: None,
             skipped: Vec::new(),
             left_to: None,
+            unfinished: None,
         }
     }
 
@@ -70,6 +75,9 @@ impl AppliedSettings {
             return Ok(());
         }
         let result = self.apply_locked(conn, plan, events);
+        if result.is_err() {
+            self.unfinished = Some(conn.server().connection_id);
+        }
         // A lost connection gives the lock back by itself.
         drop(conn.query_value(format!("SELECT RELEASE_LOCK('{LOCK}')")));
         result
@@ -123,7 +131,7 @@ impl AppliedSettings {
         };
         self.dir.write(RunDir::SETTINGS, &journal)?;
         if let Err(e) = journal::write_row(conn, &journal) {
-            if conn.is_closed() {
+            if was_stopped(conn, &e) {
                 // Nothing is changed yet, and the row may have come there all the same: putting back closes both.
                 journal.changes.clear();
                 journal.row = false;
@@ -163,7 +171,7 @@ impl AppliedSettings {
                 await_resize(conn)?;
             }
             if let Err(e) = write(conn, &entry.name, &entry.new) {
-                if conn.is_closed() {
+                if was_stopped(conn, &e) {
                     return Err(e);
                 }
                 self.skip(&entry.name, format!("the server refused: {e}"), events);
@@ -314,10 +322,32 @@ impl AppliedSettings {
         let Some(journal) = self.journal.as_mut().filter(|j| !j.closed) else {
             return Ok(None);
         };
+        if let Some(session) = self.unfinished.take() {
+            await_end(conn, session)?;
+        }
         let report = revert::revert_journal(conn, journal, events);
         self.dir.write(RunDir::SETTINGS, journal)?;
         report.map(Some)
     }
+}
+
+/// Whether an error means that the run is being stopped, and no refusal: the connection is lost, or its statement was ended by Ctrl-C.
+fn was_stopped(conn: &Connection, error: &SettingsError) -> bool {
+    conn.is_closed() || matches!(error, SettingsError::Server(error) if error.is_interrupted())
+}
+
+/// Waits until a session of ours that was given up is gone: a change that the server is still at would come about after it was put
+/// back (seen on MySQL 9.7.4 with `innodb_redo_log_capacity`).
+fn await_end(conn: &mut Connection, session: u64) -> Result<(), SettingsError> {
+    if session == conn.server().connection_id {
+        return Ok(());
+    }
+    let sql = format!("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {session}");
+    let until = Instant::now() + SESSION_END;
+    while conn.query(&sql)?.u64(0, 0) != Some(0) && Instant::now() < until {
+        std::thread::sleep(RESIZE_POLL);
+    }
+    Ok(())
 }
 
 /// The value of a setting now; `None` where the server has no such setting.

@@ -20,7 +20,7 @@ fn server(kind: ServerKind) -> Ephemeral {
 #[test]
 fn a_row_larger_than_a_packet_is_named_and_nothing_is_half() {
     let text = dump(&format!(
-        "{LARGE}INSERT INTO `large` VALUES (1,'a'),\n(2,'b'),\n(3,'{}'),\n(4,'d');\n",
+        "{LARGE}INSERT INTO `large` VALUES\n(1,'a'),\n(2,'b'),\n(3,'{}'),\n(4,'d');\n",
         "x".repeat(3 * LIMIT / 2)
     ));
     for kind in BOTH {
@@ -156,7 +156,7 @@ fn a_row_refused_beside_computed_columns_is_the_one_that_is_named() {
     let desk = Desk::new();
     let text = dump(
         "CREATE TABLE `t` (`id` int NOT NULL, `s` varchar(3), `g` int GENERATED ALWAYS AS (`id` + 1), PRIMARY KEY (`id`)) ENGINE=InnoDB;\n\
-         INSERT INTO `t` VALUES (1,'a',2),\n(2,'b',3),\n(3,'too long',4),\n(4,'d',5);\n",
+         INSERT INTO `t` VALUES\n(1,'a',2),\n(2,'b',3),\n(3,'too long',4),\n(4,'d',5);\n",
     );
     desk.load_text(&text, server, &["--on-error", "continue"])
         .exits(1)

@@ -54,7 +54,7 @@ impl Conductor<'_> {
             {
                 // Above all: the table is not there, because its definition was refused and the load went on.
                 return self.fail(StatementFailure {
-                    line: item.line,
+                    line: Self::line_of(&block[at..], item, rows),
                     offset: Self::offset_of(item, rows),
                     head: head(&header.text),
                     code: source.server_code().unwrap_or(0),
@@ -102,14 +102,15 @@ impl Conductor<'_> {
             return self.count_after(&counted);
         }
         let (offset, count) = (Self::offset_of(item, rows), rows.row_count);
+        let line = Self::line_of(&block[at..], item, rows);
         let head = Head {
             table: Arc::clone(&self.entries[index].table),
             session,
             header: Arc::clone(header),
         };
         let piece = match &self.file {
-            Some(file) => Piece::in_file(Arc::clone(file), text.len(), count, offset, item.line),
-            None => Piece::in_memory(Arc::clone(block), range.clone(), count, offset, item.line),
+            Some(file) => Piece::in_file(Arc::clone(file), text.len(), count, offset, line),
+            None => Piece::in_memory(Arc::clone(block), range.clone(), count, offset, line),
         };
         match self.ctx.options.chunk_rows {
             Some(limit) => self.add_exactly(index, &head, &piece, text, limit),
@@ -149,6 +150,14 @@ impl Conductor<'_> {
     }
 
     /// Where the rows of this piece begin in the dump.
+    /// The line of the first row: MariaDB's dump tool begins one between `VALUES` and the rows.
+    fn line_of(text: &[u8], item: &Item, rows: &RowsPiece) -> u64 {
+        let head = text
+            .get(item.text.start..rows.rows.start)
+            .unwrap_or_default();
+        item.line + memchr::memchr_iter(b'\n', head).count() as u64
+    }
+
     fn offset_of(item: &Item, rows: &RowsPiece) -> u64 {
         item.offset + rows.rows.start.saturating_sub(item.text.start) as u64
     }

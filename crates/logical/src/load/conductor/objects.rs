@@ -294,6 +294,7 @@ impl Conductor<'_> {
     fn define(
         &mut self,
         kind: Option<Kind>,
+        creates: bool,
         key: &TableKey,
         text: &[u8],
         item: &Item,
@@ -310,6 +311,9 @@ impl Conductor<'_> {
             self.leave_out(text, item);
             return Ok(false);
         }
+        if let Some(kind) = kind.filter(|_| creates) {
+            self.replace_program(kind, key)?;
+        }
         let ok = self.execute(text, item, Some(key))?;
         Ok(ok.is_some())
     }
@@ -317,7 +321,6 @@ impl Conductor<'_> {
     /// With `--replace` the dump's view or routine takes the place of the one of its name.
     fn replace_program(&mut self, kind: Kind, key: &TableKey) -> Result<(), LoadError> {
         let replaces = self.ctx.options.existing == ExistingPolicy::Replace
-            && self.ctx.options.tables.is_empty()
             && kind != Kind::Sequence
             && !Self::is_system(&key.0);
         if !replaces || !self.existed_program(kind, key) {
@@ -351,13 +354,7 @@ impl Conductor<'_> {
         item: &Item,
     ) -> Result<(), LoadError> {
         let key = self.resolve(name)?;
-        if let Some(kind) = kind {
-            if !self.leaves_out(&key.0)? {
-                self.touch(&key.0, Touch::Define)?;
-            }
-            self.replace_program(kind, &key)?;
-        }
-        if self.define(kind, &key, text, item)?
+        if self.define(kind, true, &key, text, item)?
             && let Some(kind) = kind
         {
             self.created.push(created(kind, &key));
@@ -373,7 +370,7 @@ impl Conductor<'_> {
         item: &Item,
     ) -> Result<(), LoadError> {
         let key = self.resolve(name)?;
-        if self.define(kind, &key, text, item)?
+        if self.define(kind, false, &key, text, item)?
             && let Some(kind) = kind
         {
             self.forget_program(kind, &key);

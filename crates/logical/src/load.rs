@@ -142,6 +142,9 @@ fn run_load(
     outcome.advice.clone_from(&preflight.advice);
     clock.enter(Phase::Settings);
     let settings = plan_settings(options, &facts, &preflight, input_bytes(&input));
+    if let Some(refusal) = preflight::path_refused(options, &facts, &settings) {
+        return Err(LoadError::Refused(vec![refusal]));
+    }
     outcome
         .advice
         .extend(settings.advice.iter().map(advice_line));
@@ -198,9 +201,9 @@ fn with_settings(
     if settings
         .changes
         .iter()
-        .any(|change| change.name == "max_allowed_packet" || change.name == "local_infile")
+        .any(|change| change.name == "local_infile")
     {
-        // Both are taken over by a session when it begins.
+        // A session takes it over when it begins.
         control = control.reconnect().map_err(|error| {
             LoadError::server("connecting again after settings were changed", error)
         })?;
@@ -452,9 +455,13 @@ fn plan_settings(
         server_disk_available: datadir
             .filter(|_| near)
             .and_then(|path| refloat_run::machine::disk_available(&path)),
-        allow_local_infile: matches!(options.write_path, WritePath::Auto | WritePath::LoadData),
+        allow_local_infile: match options.write_path {
+            // The array-bound insert needs no permission.
+            WritePath::Auto => preflight.write_path != WritePath::Bulk,
+            WritePath::LoadData => true,
+            WritePath::Bulk | WritePath::Insert => false,
+        },
         skip_binlog: options.binlog == BinlogMode::Off,
-        packet_wanted: None,
     };
     let mut plan = refloat_run::settings::plan_for(facts, level, &hints);
     if options.binlog == BinlogMode::Keep {

@@ -154,7 +154,8 @@ fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
             vec!["Make the dump again. If it was made with --skip-comments or --compact it has no such line: load it with --accept-missing-trailer.".to_owned()],
         ),
         LoadError::RowTooLarge { size, .. } => {
-            let wanted = size.next_power_of_two().clamp(1 << 20, 1 << 30);
+            // The packet holds the statement around the row as well.
+            let wanted = (size + 1025).next_power_of_two().clamp(1 << 20, 1 << 30);
             (Exit::Failed, vec![format!("Run `SET GLOBAL max_allowed_packet = {wanted}` on the server and load again.")])
         }
         LoadError::Statement { failure, .. } => {

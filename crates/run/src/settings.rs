@@ -82,8 +82,6 @@ pub struct Hints {
     pub allow_local_infile: bool,
     /// Sessions may skip the binary log although the level is not disposable.
     pub skip_binlog: bool,
-    /// The longest statement that will be sent, in bytes.
-    pub packet_wanted: Option<u64>,
 }
 
 /// What went wrong with settings.

@@ -113,7 +113,6 @@ fn hints() -> Hints {
         dump_bytes: Some(5000 * MIB),
         server_memory_available: Some(800 * MIB),
         allow_local_infile: true,
-        packet_wanted: Some(200 * MIB),
         ..Hints::default()
     }
 }
@@ -240,7 +239,6 @@ fn apply_and_revert(lab: &mut Lab) {
         "innodb_io_capacity",
         "sync_binlog",
         "innodb_adaptive_hash_index",
-        "max_allowed_packet",
     ];
     if lab.server.kind().is_mariadb() {
         expected.push("innodb_log_file_size");

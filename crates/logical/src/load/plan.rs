@@ -93,14 +93,12 @@ pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
             refusals.push(refusal);
         }
     }
+    let settings = super::plan_settings(options, &facts, &preflight, Some(found.bytes));
+    refusals.extend(preflight::path_refused(options, &facts, &settings));
     if !refusals.is_empty() {
         return Err(LoadError::Refused(refusals));
     }
-    let settings = super::plan_settings(options, &facts, &preflight, Some(found.bytes));
-    let opens_infile = settings
-        .changes
-        .iter()
-        .any(|change| change.name == "local_infile");
+    let opens_infile = preflight::opens_infile(&settings);
     let write_path = match preflight.write_path {
         WritePath::Insert if options.write_path == WritePath::Auto && opens_infile => {
             WritePath::LoadData

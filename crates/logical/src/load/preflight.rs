@@ -6,7 +6,7 @@ mod wishes;
 
 use refloat_run::Cancel;
 use refloat_run::probe::ServerProbe;
-use refloat_run::settings::Facts;
+use refloat_run::settings::{Facts, SettingsPlan};
 use refloat_store::{Input, LooksLike};
 use refloat_wire::Connection;
 
@@ -43,6 +43,28 @@ pub fn path_now(options: &LoadOptions, facts: &Facts, before: WritePath) -> Writ
     } else {
         before
     }
+}
+
+/// Why rows cannot take the path that was asked for, when neither the server nor the plan for its settings allows it.
+pub fn path_refused(
+    options: &LoadOptions,
+    facts: &Facts,
+    settings: &SettingsPlan,
+) -> Option<Refusal> {
+    let opened = opens_infile(settings) || facts.is_on("local_infile");
+    (options.write_path == WritePath::LoadData && !opened).then(|| Refusal {
+        reason: "local_infile is off on the server, so it refuses LOAD DATA LOCAL".to_owned(),
+        hint: "SET GLOBAL local_infile = ON allows it, and so does --durability relaxed for the load alone; --write-path auto takes what works."
+            .to_owned(),
+    })
+}
+
+/// Whether the plan switches `local_infile` on.
+pub fn opens_infile(settings: &SettingsPlan) -> bool {
+    settings
+        .changes
+        .iter()
+        .any(|change| change.name == "local_infile")
 }
 
 /// Looks at a source: is it a dump, and is it whole as far as that can be seen?
@@ -200,15 +222,6 @@ fn choose_path(
                 hint: "Use --write-path auto.".to_owned(),
             });
             WritePath::Bulk
-        }
-        WritePath::LoadData if !local_infile => {
-            refusals.push(Refusal {
-                reason: "local_infile is off on the server, so it refuses LOAD DATA LOCAL"
-                    .to_owned(),
-                hint: "SET GLOBAL local_infile = ON allows it; --write-path auto takes what works."
-                    .to_owned(),
-            });
-            WritePath::LoadData
         }
         other => other,
     };

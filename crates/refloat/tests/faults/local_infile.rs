@@ -29,6 +29,22 @@ fn load_data_is_refused(desk: &mut Desk, server: &Ephemeral) {
     assert_eq!(there, "0", "the database was made for nothing");
 }
 
+/// LOAD DATA asked for by name where the load may switch it on.
+fn load_data_is_allowed_for_the_load(desk: &mut Desk, server: &Ephemeral) {
+    desk.next();
+    let file = desk.file("dump.sql", dump(&table("items", 100)));
+    let relaxed = ["--write-path", "load-data", "--durability", "relaxed"];
+    let mut plan = desk.load_command(&file, &server.url(), &relaxed);
+    plan.arg("--plan");
+    finish(plan).exits(0).says("local_infile: OFF -> ON");
+    desk.load(&file, server, &relaxed)
+        .exits(0)
+        .says("write path  LOAD DATA (100 rows)")
+        .says("local_infile: OFF -> ON")
+        .says("all put back");
+    assert_eq!(desk.rows(server, "items"), Some(100));
+}
+
 #[test]
 fn mysql_gets_inserts_and_is_told_why_or_allows_it_for_the_load() {
     let server = server(ServerKind::MySql97);
@@ -64,6 +80,8 @@ fn mysql_gets_inserts_and_is_told_why_or_allows_it_for_the_load() {
     assert_eq!(desk.rows(&server, "items"), Some(1000));
 
     load_data_is_refused(&mut desk, &server);
+    load_data_is_allowed_for_the_load(&mut desk, &server);
+    desk.next();
     // What it does not have is refused wherever it is asked for.
     desk.load(&file, &server, &["--write-path", "bulk"])
         .exits(3)
@@ -88,6 +106,16 @@ fn mariadb_needs_no_load_data() {
     .says("write path  array-bound insert (1,000 rows)")
     .never_says(ADVICE);
     assert_eq!(desk.rows(&server, "items"), Some(1000));
+    desk.next();
+    desk.load_text(
+        dump(&table("items", 1000)),
+        &server,
+        &["--durability", "relaxed"],
+    )
+    .exits(0)
+    .says("write path  array-bound insert (1,000 rows)")
+    .never_says("local_infile");
     load_data_is_refused(&mut desk, &server);
+    load_data_is_allowed_for_the_load(&mut desk, &server);
     assert_same_settings(&before, &server);
 }

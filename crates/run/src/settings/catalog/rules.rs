@@ -27,8 +27,6 @@ const REDO_WORTH_MARIADB: u64 = 4 * GIB;
 /// Pages flushed per second that a solid-state disk takes; the servers' defaults (200, MySQL 8.4 10000) are for a disk
 /// that turns.
 const IO_CAPACITY: u64 = 10_000;
-/// The largest packet that any server takes.
-const PACKET_MAX: u64 = GIB;
 
 impl Planner<'_> {
     pub(super) fn run(&mut self) {
@@ -42,7 +40,6 @@ impl Planner<'_> {
         self.sync_binlog();
         self.doublewrite();
         self.adaptive_hash();
-        self.packet();
         self.local_infile();
         self.redo_off();
         self.session_binlog();
@@ -175,14 +172,19 @@ impl Planner<'_> {
         if now * files >= wanted {
             return;
         }
-        let small = self
+        let worth = self
             .hints
             .dump_bytes
-            .is_some_and(|bytes| bytes < REDO_WORTH_MARIADB);
-        if self.facts.vendor == Vendor::MariaDb && small {
+            .is_some_and(|bytes| bytes >= REDO_WORTH_MARIADB);
+        if self.facts.vendor == Vendor::MariaDb && !worth {
             self.skip(
                 name,
-                "the dump is too small to win back the time that resizing takes",
+                match self.hints.dump_bytes {
+                    Some(_) => "the dump is too small to win back the time that resizing takes",
+                    None => {
+                        "a dump of unknown size may be too small to win back the time that resizing takes"
+                    }
+                },
             );
             return;
         }
@@ -308,25 +310,6 @@ impl Planner<'_> {
                 level: Relaxed,
                 reason: "its upkeep costs inserts and nobody looks rows up while loading",
                 gain: "a few per cent of server CPU; not measured alone",
-            });
-        }
-    }
-
-    fn packet(&mut self) {
-        const NAME: &str = "max_allowed_packet";
-        let (Some(now), Some(wanted)) = (self.facts.number(NAME), self.hints.packet_wanted) else {
-            return;
-        };
-        let wanted = wanted.div_ceil(1024).saturating_mul(1024);
-        if wanted > PACKET_MAX {
-            self.skip(NAME, "no server takes packets over 1 GiB");
-        } else if now < wanted {
-            self.wish(Wish {
-                name: NAME,
-                new: wanted.to_string(),
-                level: Relaxed,
-                reason: "a statement of the dump is longer than the server takes",
-                gain: "the load is possible at all; new connections only",
             });
         }
     }

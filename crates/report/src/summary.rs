@@ -353,12 +353,15 @@ fn leftovers(page: &mut Page, outcome: &LoadOutcome) {
             human::counted(open.len() as u64, "table")
         ));
         page.some(open.into_iter(), |table| {
-            let mut text = format!(
-                "{}.{}: {} committed",
-                table.database,
-                table.table,
-                human::counted(table.rows, "row")
-            );
+            let rows = human::counted(table.rows, "row");
+            let mut text = if table.transactional {
+                format!("{}.{}: {rows} committed", table.database, table.table)
+            } else {
+                format!(
+                    "{}.{}: {rows} counted, and whatever it took of the chunk that failed: its engine has no transactions",
+                    table.database, table.table
+                )
+            };
             if !table.missing.is_empty() {
                 let _ = write!(text, "; missing: {}", table.missing.join(", "));
             }

@@ -219,6 +219,10 @@ impl<'a> Conductor<'a> {
                 bytes: entry.table.bytes(),
                 indexes_built: entry.table.built(),
                 complete: entry.complete,
+                transactional: entry
+                    .table
+                    .layout()
+                    .is_none_or(|layout| layout.transactional),
                 missing: entry.table.deferral().clauses(),
             })
             .collect();

@@ -57,6 +57,8 @@ pub struct TableOutcome {
     pub indexes_built: u64,
     /// Whether rows, indexes and foreign keys are all in place.
     pub complete: bool,
+    /// Whether its engine has transactions. Without, rows of a chunk that failed may be there besides those that are counted.
+    pub transactional: bool,
     /// Definitions that are still missing (`ADD KEY …`), ready to be put behind `ALTER TABLE`.
     pub missing: Vec<String>,
 }

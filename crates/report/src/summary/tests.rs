@@ -11,6 +11,7 @@ fn table(name: &str, rows: u64, complete: bool) -> TableOutcome {
         rows,
         bytes: rows * 200,
         indexes_built: 1,
+        transactional: true,
         complete,
         missing: if complete {
             Vec::new()

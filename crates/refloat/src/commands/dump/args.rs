@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use refloat_logical::dump::{Consistency, DumpOptions, RowCompression};
+use refloat_logical::dump::{Consistency, DumpOptions, Kind, RowCompression};
 use refloat_wire::ConnectOptions;
 
 use crate::commands::load::OutputArgs;
@@ -82,6 +82,10 @@ pub struct WhatArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub exclude: Vec<String>,
 
+    /// Leave objects of these kinds out
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    pub skip: Vec<SkipArg>,
+
     /// Only definitions, no rows
     #[arg(long)]
     pub no_data: bool,
@@ -143,6 +147,19 @@ pub struct HowArgs {
     pub max_running: Option<u64>,
 }
 
+/// `--skip`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SkipArg {
+    /// Views
+    Views,
+    /// Functions, procedures, packages and libraries
+    Routines,
+    /// Triggers
+    Triggers,
+    /// Events
+    Events,
+}
+
 /// `--compress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Compress {
@@ -173,6 +190,17 @@ impl DumpArgs {
         options.databases.clone_from(&self.what.databases);
         options.tables.clone_from(&self.what.tables);
         options.exclude.clone_from(&self.what.exclude);
+        options.skip = self
+            .what
+            .skip
+            .iter()
+            .map(|skip| match skip {
+                SkipArg::Views => Kind::Views,
+                SkipArg::Routines => Kind::Routines,
+                SkipArg::Triggers => Kind::Triggers,
+                SkipArg::Events => Kind::Events,
+            })
+            .collect();
         options.no_data = self.what.no_data;
         options.no_history = self.what.no_history;
         options.users = self.what.users;

@@ -17,13 +17,15 @@ EXAMPLES:
       refloat dump --from mysql://root@db1/ --out /backup/db1
 
   Two databases, without the tables whose names begin with log_:
-      refloat dump --from mysql://root@db1/ --out /backup/shop --databases shop,shop_archive --exclude 'log_*'
+      refloat dump --from mysql://root@db1/ --out /backup/shop \\
+          --databases shop,shop_archive --exclude 'log_*'
 
   Two tables:
       refloat dump --from mysql://root@db1/ --out /backup/orders --tables shop.orders,shop.items
 
   Small rather than fast, and gently:
-      refloat dump --from mysql://root@db1/ --out /backup/db1 --level 9 --max-rate 20M --max-running 16
+      refloat dump --from mysql://root@db1/ --out /backup/db1 \\
+          --level 9 --max-rate 20M --max-running 16
 
   Only definitions, with accounts and grants:
       refloat dump --from mysql://root@db1/ --out /backup/schema --no-data --users

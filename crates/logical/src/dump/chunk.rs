@@ -30,13 +30,13 @@ pub struct ChunkWriter<'a> {
     last_row: usize,
     /// Bytes of text that nobody was told of.
     untold: u64,
-    open: Option<Open>,
+    open: Option<Open<'a>>,
     done: Vec<ChunkEntry>,
 }
 
 /// The file that is being written.
-struct Open {
-    file: NewFile,
+struct Open<'a> {
+    file: NewFile<'a>,
     first: Vec<KeyValue>,
     digest: RowDigest,
     /// Bytes of the frames before the one that is being filled.

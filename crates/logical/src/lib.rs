@@ -8,3 +8,4 @@
 //! (what was done, and what proves it).
 
 pub mod load;
+pub mod source;

@@ -146,6 +146,11 @@ fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
             Exit::Failed,
             vec!["Wait until the dump is complete, then load it again with --replace.".to_owned()],
         ),
+        LoadError::Source(_) => (
+            Exit::Refused,
+            vec!["`refloat inspect SOURCE` says what a source is; --source-format says it where it cannot be seen.".to_owned()],
+        ),
+        LoadError::RowsMissing { .. } => (Exit::Failed, vec![CUT.to_owned()]),
         LoadError::Interrupted(_) => (Exit::Interrupted, vec!["Start the same command again; with --replace it begins afresh.".to_owned()]),
         LoadError::Input(InputError::Cancelled { .. }) => (Exit::Interrupted, Vec::new()),
         LoadError::Input(input) => (Exit::Failed, input_hints(input)),

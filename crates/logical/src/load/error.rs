@@ -76,6 +76,21 @@ pub enum LoadError {
         /// The patterns without a match.
         patterns: Vec<String>,
     },
+    /// A table has another number of rows in its files than its source says.
+    #[error(
+        "table {table}: the source says that it has {expected} rows, and its files hold {found}"
+    )]
+    RowsMissing {
+        /// Database and table.
+        table: String,
+        /// Rows that the source speaks of.
+        expected: u64,
+        /// Rows in its files.
+        found: u64,
+    },
+    /// The source cannot be laid out.
+    #[error(transparent)]
+    Source(#[from] crate::source::SourceError),
     /// A defect of this program.
     #[error("a defect of this program, please report it: {0}")]
     Defect(String),

@@ -154,6 +154,11 @@ impl Queue {
         Ok(())
     }
 
+    /// Bytes of rows of `key` that no worker has taken yet.
+    pub fn waiting(&self, key: Key) -> usize {
+        self.lock().lanes.get(&key).map_or(0, |lane| lane.bytes)
+    }
+
     /// No more rows of `key` are expected now; `then` follows when all of them are written.
     pub fn flush(&self, key: Key, then: Option<Task>) -> Result<(), LoadError> {
         let mut state = self.lock();

@@ -468,6 +468,7 @@ impl Conductor<'_> {
             }
             let text = self.map_collations(text)?;
             self.postponed.push(Postponed {
+                file: Arc::clone(&self.place.name),
                 session,
                 text: text.into_owned(),
                 line: item.line,

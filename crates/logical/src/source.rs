@@ -11,7 +11,10 @@ pub(crate) mod folder;
 pub mod infile;
 pub mod layout;
 mod mydumper;
+mod options;
+mod tab;
 
 pub use detect::open_folder;
 pub use error::SourceError;
 pub use layout::{Layout, SourceFormat};
+pub use options::DelimitedOptions;

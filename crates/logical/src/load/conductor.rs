@@ -67,6 +67,8 @@ pub struct Marks {
     pub header: bool,
     /// `-- Dump completed` was seen, and nothing but comments behind it.
     pub completed: bool,
+    /// `-- Dump completed` was seen.
+    pub closed: bool,
 }
 
 /// Reads the dump and keeps the order of things.
@@ -246,7 +248,9 @@ impl<'a> Conductor<'a> {
             ItemKind::Comment(kind) => {
                 match kind {
                     CommentKind::DumpHeader => self.marks.header = true,
-                    CommentKind::DumpCompleted => self.marks.completed = true,
+                    CommentKind::DumpCompleted => {
+                        (self.marks.completed, self.marks.closed) = (true, true);
+                    }
                     CommentKind::Plain | CommentKind::SandboxMode => {}
                 }
                 Ok(())

@@ -38,7 +38,13 @@ impl Opened {
     pub fn open(options: &LoadOptions, cancel: &Cancel) -> Result<Self, LoadError> {
         let path = options.source.clone();
         if path.is_dir() {
-            let layout = source::open_folder(&path, options.source_format)?;
+            let layout = source::open_folder(&path, options.source_format, &options.delimited)?;
+            return Ok(Self::Layout(Box::new(layout)));
+        }
+        let delimited = options.source_format == Some(SourceFormat::Delimited)
+            || options.delimited.table.is_some();
+        if delimited {
+            let layout = options.delimited.layout(&path)?;
             return Ok(Self::Layout(Box::new(layout)));
         }
         let mut input =
@@ -172,6 +178,12 @@ fn outline_of(
         each_statement(file, |kind, text, mode, line| {
             gather.statement(kind, text, mode, line);
         })?;
+    }
+    for name in layout.databases() {
+        let text = format!("CREATE DATABASE {}", refloat_sqltext::quote_ident(name));
+        let mode = refloat_sqltext::LexMode::default();
+        let kind = refloat_sqltext::classify(text.as_bytes(), mode);
+        gather.statement(&kind, text.as_bytes(), mode, 1);
     }
     for table in layout.tables() {
         gather.enter(table.database.as_deref());

@@ -58,6 +58,8 @@ pub struct Layout {
 /// Files that are read one after the other, or in any order.
 #[derive(Debug, Clone)]
 pub enum Segment {
+    /// A database that has to be there, and that no file creates.
+    Database(String),
     /// Statements, run one by one.
     Sql(SqlFile),
     /// Rows. Tables may be read in any order, and several of them at once; the files of one table are read in theirs.
@@ -73,8 +75,6 @@ pub struct SqlFile {
     pub database: Option<String>,
     /// Where its statements end.
     pub ends: Ends,
-    /// Whether it ends with `-- Dump completed` when it is whole.
-    pub has_trailer: bool,
     /// Statements that its session begins with, besides those of the layout.
     pub session: Vec<String>,
 }
@@ -167,6 +167,7 @@ impl Layout {
     /// Bytes of all files that are read, as they are stored.
     pub fn bytes(&self) -> u64 {
         let sizes = self.segments.iter().map(|segment| match segment {
+            Segment::Database(_) => 0,
             Segment::Sql(file) => file.path.metadata().map_or(0, |meta| meta.len()),
             Segment::Rows(tables) => tables.iter().map(TableRows::bytes).sum(),
         });
@@ -176,8 +177,16 @@ impl Layout {
     /// The tables that it has rows for.
     pub fn tables(&self) -> impl Iterator<Item = &TableRows> {
         self.segments.iter().flat_map(|segment| match segment {
-            Segment::Sql(_) => &[],
+            Segment::Sql(_) | Segment::Database(_) => &[],
             Segment::Rows(tables) => tables.as_slice(),
+        })
+    }
+
+    /// The databases that no file creates.
+    pub fn databases(&self) -> impl Iterator<Item = &String> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Database(name) => Some(name),
+            Segment::Rows(_) | Segment::Sql(_) => None,
         })
     }
 
@@ -185,7 +194,7 @@ impl Layout {
     pub fn statements(&self) -> impl Iterator<Item = &SqlFile> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Sql(file) => Some(file),
-            Segment::Rows(_) => None,
+            Segment::Rows(_) | Segment::Database(_) => None,
         })
     }
 }

@@ -52,6 +52,7 @@ pub use outcome::{
     Bounded, LoadOutcome, LoadWarning, OrphanRows, PhaseTime, Proof, ProofDifference,
     StatementFailure, TableOutcome,
 };
+pub(crate) use outline::Modes;
 pub use plan::{LoadPlan, PlannedTable, plan};
 
 use chunk::PlainFile;

@@ -9,6 +9,7 @@ mod detect;
 mod error;
 pub(crate) mod folder;
 pub mod infile;
+mod inspect;
 pub mod layout;
 mod mydumper;
 mod options;
@@ -16,5 +17,6 @@ mod tab;
 
 pub use detect::open_folder;
 pub use error::SourceError;
+pub use inspect::{InspectedTable, Inspection, inspect};
 pub use layout::{Layout, SourceFormat};
 pub use options::DelimitedOptions;

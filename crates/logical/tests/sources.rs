@@ -4,5 +4,9 @@
 mod bench;
 #[path = "sources/by_hand.rs"]
 mod by_hand;
+#[path = "sources/delimited.rs"]
+mod delimited;
 #[path = "sources/mydumper.rs"]
 mod mydumper;
+#[path = "sources/tab.rs"]
+mod tab;

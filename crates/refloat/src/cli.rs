@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::commands::{completions, load, man, sandbox, settings};
+use crate::commands::{completions, inspect, load, man, sandbox, settings};
 use crate::context::Context;
 use crate::exit::{self, Exit};
 
@@ -62,6 +62,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Load(Box<load::LoadArgs>),
+    Inspect(Box<inspect::InspectArgs>),
     Settings(settings::SettingsArgs),
     Sandbox(sandbox::SandboxArgs),
     Completions(completions::CompletionsArgs),
@@ -86,6 +87,7 @@ impl Cli {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         match self.command {
             Command::Load(args) => load::run(&args, context),
+            Command::Inspect(args) => inspect::run(&args),
             Command::Settings(args) => settings::run(args, context),
             Command::Sandbox(args) => sandbox::run(args, context),
             Command::Completions(args) => completions::run(&args),

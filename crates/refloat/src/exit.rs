@@ -150,6 +150,10 @@ fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
             Exit::Refused,
             vec!["`refloat inspect SOURCE` says what a source is; --source-format says it where it cannot be seen.".to_owned()],
         ),
+        LoadError::Fields { .. } => (
+            Exit::Failed,
+            vec!["How fields and lines end is said with --fields-terminated-by, --fields-enclosed-by, --fields-escaped-by and --lines-terminated-by; which column each field is for with --columns or --header.".to_owned()],
+        ),
         LoadError::RowsMissing { .. } => (Exit::Failed, vec![CUT.to_owned()]),
         LoadError::Interrupted(_) => (Exit::Interrupted, vec!["Start the same command again; with --replace it begins afresh.".to_owned()]),
         LoadError::Input(InputError::Cancelled { .. }) => (Exit::Interrupted, Vec::new()),

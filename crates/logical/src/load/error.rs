@@ -88,6 +88,20 @@ pub enum LoadError {
         /// Rows in its files.
         found: u64,
     },
+    /// The fields of a file are not those of its table.
+    #[error("{file}: line {line}, byte {offset}: table {table}: {message}")]
+    Fields {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: u64,
+        /// Byte of the decompressed text, from 0.
+        offset: u64,
+        /// Database and table.
+        table: String,
+        /// What is wrong.
+        message: String,
+    },
     /// The source cannot be laid out.
     #[error(transparent)]
     Source(#[from] crate::source::SourceError),

@@ -146,6 +146,9 @@ pub struct DelimitedFile {
     pub table: Option<String>,
     /// Whether every row ends with its terminator: a file that does not is cut.
     pub closed: bool,
+    /// Whether characters were escaped, not bytes: `SELECT … INTO OUTFILE` leaves bytes within a character of several
+    /// bytes as they are, also those that look like a terminator.
+    pub by_character: bool,
     /// Statements that the rows' session begins with, besides those of the layout.
     pub session: Vec<String>,
 }

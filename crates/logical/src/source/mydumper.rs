@@ -446,6 +446,7 @@ fn row_file(
                         header: false,
                         fields: infile.fields,
                         closed: true,
+                        by_character: false,
                         table: Some(infile.table),
                         session: session.clone(),
                     })),

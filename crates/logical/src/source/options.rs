@@ -135,6 +135,7 @@ impl DelimitedOptions {
             fields: None,
             table: None,
             closed: false,
+            by_character: true,
             session: vec![
                 "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'".to_owned(),
                 "SET SESSION foreign_key_checks = 0".to_owned(),

@@ -260,6 +260,7 @@ fn rows_of(
         fields: None,
         table: None,
         closed: true,
+        by_character: true,
         session: if definition.utc {
             vec!["SET SESSION time_zone = '+00:00'".to_owned()]
         } else {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,10 +39,13 @@ impl Bench {
             [const { Mutex::new(()) }; ServerKind::ALL.len()];
         let at = ServerKind::ALL.iter().position(|one| *one == kind).unwrap();
         let turn = TURNS[at].lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = tempfile::tempdir().unwrap();
+        // Servers that run as somebody else write files there.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let bench = Self {
             server: servers::server(kind),
             kind,
-            folder: tempfile::tempdir().unwrap(),
+            folder,
             _turn: turn,
         };
         bench.empty();

@@ -127,7 +127,7 @@ fn rows_that_do_not_fit_are_refused_with_their_place() {
             (
                 b"0\tx\ty\t1\n1\tx\\\n\ty\t1\n2\tx\ty\t1\t5\n",
                 3,
-                "it.t.00000.dat: line 4, byte 19: a row has 5 fields where 4 are expected",
+                "it.t.00000.dat: line 4, byte 18: a row has 5 fields where 4 are expected",
             ),
             (
                 b"0\tx\ty\t1\n1\tx\n",

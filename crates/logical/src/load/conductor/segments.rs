@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use refloat_sqltext::{
-    InsertHeader, InsertVerb, Item, ItemKind, RowVisitor, StatementKind, quote_ident,
+    CharsetFamily, InsertHeader, InsertVerb, Item, ItemKind, RowVisitor, StatementKind, quote_ident,
 };
 use refloat_store::Input;
 
@@ -537,10 +537,12 @@ impl Conductor<'_> {
             }
             self.place.current = Some(index);
         }
-        let wrong = |message| LoadError::Text {
+        let table = Arc::clone(&self.entries[index].table);
+        let wrong = |message: String| LoadError::Fields {
             file: self.place.name.to_string(),
             line,
             offset,
+            table: table.label(),
             message,
         };
         let format = &reader.file.format;
@@ -552,12 +554,8 @@ impl Conductor<'_> {
                 Some(fields.0.len())
             })
             .unwrap_or(0);
-        let table = Arc::clone(&self.entries[index].table);
         let Some(columns) = table.layout() else {
-            return Err(wrong(format!(
-                "the columns of {} are not known",
-                table.label()
-            )));
+            return Err(wrong("its columns are not known".to_owned()));
         };
         let given = reader.file.fields.clone().or_else(|| {
             let names = reader.names.clone()?;
@@ -568,8 +566,12 @@ impl Conductor<'_> {
                     .collect(),
             )
         });
-        let fields = fields_of(&columns, given, found)
-            .map_err(|words| wrong(format!("table {}: {words}", table.label())))?;
+        let fields = fields_of(&columns, given, found).map_err(wrong)?;
+        if reader.file.by_character
+            && let Some(words) = ambiguous(&columns, &fields, &reader.file.charset)
+        {
+            return Err(wrong(words));
+        }
         let session = self.session()?;
         let names: Vec<&str> = fields
             .iter()
@@ -705,6 +707,36 @@ fn fields_of(
             Ok((column.name.clone(), decode))
         })
         .collect()
+}
+
+/// Why bytes of characters may be taken for terminators, when they may.
+fn ambiguous(columns: &Columns, fields: &[(String, Decode)], charset: &str) -> Option<String> {
+    let unsafe_charset = |name: &str| {
+        let wide = ["ucs2", "utf16", "utf32"];
+        wide.iter().any(|one| name.starts_with(one))
+            || CharsetFamily::from_charset_name(name.as_bytes()) != CharsetFamily::Plain
+    };
+    if charset != "binary" {
+        return unsafe_charset(charset).then(|| {
+            format!("the file is in {charset}, where a part of a character may look like the end of a field")
+        });
+    }
+    let named = |column: &&crate::load::table::Column| {
+        fields
+            .iter()
+            .any(|(name, decode)| *decode != Decode::Skip && *name == column.name)
+    };
+    let column = columns.columns.iter().filter(named).find_map(|column| {
+        let own = column.charset.as_deref()?;
+        unsafe_charset(own).then_some((column, own))
+    });
+    column.map(|(column, own)| {
+        format!(
+            "column {} is in {own}, and the file has its bytes as they are, where a part of a character may look like the end of a \
+             field: dump this table as SQL",
+            column.name
+        )
+    })
 }
 
 /// The refusal of a source that is not whole.

@@ -13,6 +13,7 @@ mod inspect;
 pub mod layout;
 mod mydumper;
 mod options;
+mod shell;
 mod tab;
 
 pub use detect::open_folder;

@@ -8,5 +8,7 @@ mod by_hand;
 mod delimited;
 #[path = "sources/mydumper.rs"]
 mod mydumper;
+#[path = "sources/shell.rs"]
+mod shell;
 #[path = "sources/tab.rs"]
 mod tab;

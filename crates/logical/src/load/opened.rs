@@ -177,6 +177,9 @@ fn outline_of(
         gather.enter(file.database.as_deref());
         each_statement(file, |kind, text, mode, line| {
             gather.statement(kind, text, mode, line);
+            if let (true, StatementKind::CreateDatabase { database, .. }) = (file.enters, kind) {
+                gather.enter(Some(&String::from_utf8_lossy(database)));
+            }
         })?;
     }
     for name in layout.databases() {

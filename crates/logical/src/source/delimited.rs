@@ -577,7 +577,44 @@ impl RowVisitor for Ends {
     }
 }
 
-/// Body of the fuzz target: cutting gives runs of whole rows, which are all of the text and as many as a walk finds.
+/// Body of the fuzz target: the first byte chooses the rules, the second the size of runs.
+#[doc(hidden)]
+pub fn fuzz(data: &[u8]) {
+    let [rules, target, text @ ..] = data else {
+        return;
+    };
+    let csv = Delimited {
+        field_end: b",".to_vec(),
+        enclosed: Some(b'"'),
+        null_word: Some(b"NULL".to_vec()),
+        ..Delimited::default()
+    };
+    let format = match rules % 6 {
+        0 => Delimited::default(),
+        1 => csv,
+        2 => Delimited {
+            line_end: b"\r\n".to_vec(),
+            ..csv
+        },
+        3 => Delimited {
+            escaped: None,
+            ..csv
+        },
+        4 => Delimited {
+            escaped: Some(b'"'),
+            ..csv
+        },
+        _ => Delimited {
+            field_end: b"\x01|".to_vec(),
+            line_end: b"\x02\n".to_vec(),
+            line_start: b"<<".to_vec(),
+            ..Delimited::default()
+        },
+    };
+    check_walks(&format, text, usize::from(*target) + 1);
+}
+
+/// Cutting gives runs of whole rows, which are all of the text and as many as a walk finds.
 ///
 /// # Panics
 /// When they are not.

@@ -75,6 +75,8 @@ pub struct SqlFile {
     pub database: Option<String>,
     /// Where its statements end.
     pub ends: Ends,
+    /// Whether its session goes into the database that it creates.
+    pub enters: bool,
     /// Statements that its session begins with, besides those of the layout.
     pub session: Vec<String>,
 }

@@ -131,6 +131,7 @@ pub fn layout(folder: &Path, entries: Vec<Entry>) -> Result<Layout, SourceError>
             path: entry.path.clone(),
             database: (role != Role::Database).then(|| database.clone()),
             ends,
+            enters: false,
             session: match role {
                 // The modes of programs are not in the dump: those of the server are the best guess.
                 Role::Post | Role::Triggers | Role::View if metadata.session.is_empty() => {

@@ -196,6 +196,7 @@ fn one(
             path: entry.path.clone(),
             database: database.map(str::to_owned),
             ends: Ends::Client,
+            enters: false,
             session: Vec::new(),
         };
         if layout.written_by.is_none() {
@@ -316,6 +317,7 @@ mod tests {
                 path: name.into(),
                 database: None,
                 ends: Ends::Client,
+                enters: false,
                 session: Vec::new(),
             },
             name: name.to_owned(),

@@ -31,10 +31,16 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        if self.own_database(database, item)?.is_none() {
+        let Some(name) = self.own_database(database, item)? else {
             return Ok(());
+        };
+        if self.execute(text, item, None)?.is_some() && self.place.enters {
+            self.session = None;
+            self.control
+                .exec(format!("USE {}", refloat_sqltext::quote_ident(&name)))
+                .map_err(|error| LoadError::server(format!("going into database {name}"), error))?;
         }
-        self.execute(text, item, None).map(drop)
+        Ok(())
     }
 
     /// `ALTER DATABASE`, which dump tools write around programs whose database had another character set; without a name it is

@@ -31,6 +31,8 @@ pub struct Place {
     pub size_known: Option<u64>,
     /// The file may hold rows and the settings that they need, nothing else.
     pub rows_only: bool,
+    /// Its session goes into the database that it creates.
+    pub enters: bool,
     /// Rows that it has brought so far.
     pub rows: u64,
 }
@@ -48,6 +50,7 @@ impl Place {
             session: None,
             size_known: None,
             rows_only: false,
+            enters: false,
             rows: 0,
         }
     }

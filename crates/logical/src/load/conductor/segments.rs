@@ -216,6 +216,7 @@ impl Conductor<'_> {
             return Ok(());
         }
         self.place = Place::new(&name);
+        self.place.enters = file.enters;
         self.begin_file(start, file.database.as_deref())?;
         for text in &file.session {
             self.set(text.as_bytes(), &own_item(text))?;

@@ -192,6 +192,18 @@ fn rules_that_contradict_themselves_are_refused() {
     }
 }
 
+#[test]
+fn the_seeds_of_the_fuzz_target_are_walked() {
+    let folder =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/delimited");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        fuzz(&std::fs::read(entry.unwrap().path()).unwrap());
+        count += 1;
+    }
+    assert!(count >= 4);
+}
+
 /// Writes values as `SELECT … INTO OUTFILE` does.
 fn write(format: &Delimited, rows: &Rows) -> Vec<u8> {
     let mut text = Vec::new();

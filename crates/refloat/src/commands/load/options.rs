@@ -49,6 +49,7 @@ pub fn source_of(args: &args::DataArgs) -> (Option<SourceFormat>, DelimitedOptio
     let format = args.source_format.map(|format| match format {
         args::SourceFormat::Mydumper => SourceFormat::Mydumper,
         args::SourceFormat::Tab => SourceFormat::Tab,
+        args::SourceFormat::Shell => SourceFormat::Shell,
         args::SourceFormat::Csv | args::SourceFormat::Tsv => SourceFormat::Delimited,
     });
     let bytes = |delimiter: &Option<args::Delimiter>| {

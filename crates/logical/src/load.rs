@@ -264,6 +264,17 @@ fn with_settings(
     }
     let watch = bound::Watch::start(&ctx, probe, &mut control);
     clock.enter(Phase::Data);
+    let open_max = options
+        .threads
+        .min(options.max_memory / MEMORY_PER_TABLE)
+        .max(1);
+    let rows_memory = match &source {
+        Opened::Stream(_) => rows_memory,
+        // Every open table holds a part of it.
+        Opened::Layout(_) => rows_memory
+            .saturating_sub(open_max * MEMORY_PER_TABLE / 2)
+            .max(MEMORY_ROWS_MIN),
+    };
     let limits = Limits {
         memory: rows_memory,
         lane_workers: options
@@ -274,7 +285,6 @@ fn with_settings(
         workers: options.threads,
         chunk_rows: options.chunk_rows,
     };
-    let open_max = options.threads.min(rows_memory / MEMORY_PER_TABLE).max(1);
     let queue = Queue::new(limits, Arc::clone(&ctx.chunk_size), run.cancel.clone());
     let mut conductor = Conductor::new(&ctx, &queue, control, file.clone())?;
     drop(kill);

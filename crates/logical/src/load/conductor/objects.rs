@@ -34,7 +34,10 @@ impl Conductor<'_> {
         let Some(name) = self.own_database(database, item)? else {
             return Ok(());
         };
-        if self.execute(text, item, None)?.is_some() && self.place.enters {
+        let kept =
+            self.place.keeps_databases && default_collation(&mut self.catalog, &name)?.is_some();
+        let created = kept || self.execute(text, item, None)?.is_some();
+        if created && self.place.enters {
             self.session = None;
             self.control
                 .exec(format!("USE {}", refloat_sqltext::quote_ident(&name)))

@@ -33,6 +33,8 @@ pub struct Place {
     pub rows_only: bool,
     /// Its session goes into the database that it creates.
     pub enters: bool,
+    /// Whether a database that it creates may be there already: mydumper writes no `IF NOT EXISTS`.
+    pub keeps_databases: bool,
     /// Rows that it has brought so far.
     pub rows: u64,
 }
@@ -51,6 +53,7 @@ impl Place {
             size_known: None,
             rows_only: false,
             enters: false,
+            keeps_databases: false,
             rows: 0,
         }
     }

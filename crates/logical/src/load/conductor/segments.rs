@@ -217,6 +217,7 @@ impl Conductor<'_> {
         }
         self.place = Place::new(&name);
         self.place.enters = file.enters;
+        self.place.keeps_databases = true;
         self.begin_file(start, file.database.as_deref())?;
         for text in &file.session {
             self.set(text.as_bytes(), &own_item(text))?;

@@ -45,6 +45,19 @@ pub fn list(folder: &Path) -> Result<Vec<Entry>, SourceError> {
     for entry in fs::read_dir(folder).map_err(failed(folder))? {
         let path = entry.map_err(failed(folder))?.path();
         let meta = fs::metadata(&path).map_err(failed(&path))?;
+        if fs::symlink_metadata(&path)
+            .map_err(failed(&path))?
+            .is_symlink()
+        {
+            let inside = fs::canonicalize(folder).map_err(failed(folder))?;
+            let target = fs::canonicalize(&path).map_err(failed(&path))?;
+            if !target.starts_with(inside) {
+                return Err(SourceError::Unreadable {
+                    path: path.display().to_string(),
+                    reason: "it is a link that leads out of the folder".to_owned(),
+                });
+            }
+        }
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             return Err(SourceError::Unreadable {
                 path: path.display().to_string(),

@@ -166,3 +166,66 @@ fn rows_that_do_not_fit_are_refused_with_their_place() {
         bench.refuses(&source, |_| {}, "it.t.00000.dat is missing");
     }
 }
+
+/// A folder of two tables, whose rows are given.
+fn two_tables(bench: &Bench, rows: [&str; 2]) -> PathBuf {
+    let folder = bench.path("two");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir(&folder).unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+    let head = "/*!40101 SET NAMES binary*/;\n";
+    write("it-schema-create.sql", "CREATE DATABASE `it`;\n");
+    write(
+        "it.j-schema.sql",
+        &format!("{head}CREATE TABLE `j` (`a` int, `j` json);\n"),
+    );
+    write(
+        "it.k-schema.sql",
+        &format!("{head}CREATE TABLE `k` (`a` int, `b` int);\n"),
+    );
+    write(
+        "it.j.00000.sql",
+        &format!("{head}INSERT INTO `j` VALUES{};\n", rows[0]),
+    );
+    write(
+        "it.k.00000.sql",
+        &format!("{head}INSERT INTO `k` VALUES{};\n", rows[1]),
+    );
+    write(
+        "metadata",
+        "# Started dump at: x\n[config]\nquote-character = BACKTICK\n\n[`it`.`j`]\nreal_table_name=j\nrows = 2\n\n[`it`.`k`]\nreal_table_name=k\nrows = 3\n# Finished dump at: x\n",
+    );
+    folder
+}
+
+#[test]
+fn json_as_mydumper_writes_it_is_no_reason_to_wait() {
+    for kind in BOTH {
+        let bench = Bench::new(kind);
+        let rows = [
+            r#"(1,CONVERT("{\"k\": \"é)\\n\"}" USING UTF8MB4)),(2,NULL)"#,
+            "(1,2),(3,4),(5,6)",
+        ];
+        let outcome = bench.load(&two_tables(&bench, rows), |_| {}).unwrap();
+        assert!(outcome.proven);
+        let value = bench
+            .connect()
+            .query_value("SELECT HEX(JSON_UNQUOTE(JSON_EXTRACT(j, '$.k'))) FROM it.j WHERE a = 1")
+            .unwrap();
+        assert_eq!(value.as_deref(), Some("C3A9290A"));
+    }
+}
+
+#[test]
+fn rows_that_only_one_connection_can_know_wait_for_all_others() {
+    for kind in BOTH {
+        let bench = Bench::new(kind);
+        let rows = [
+            "(1,NULL),(2,NULL)",
+            "(1,2),(2,(SELECT COUNT(*) FROM j)),(3,1+1)",
+        ];
+        let outcome = bench.load(&two_tables(&bench, rows), |_| {}).unwrap();
+        assert!(outcome.proven);
+        assert_eq!(outcome.rows, 5);
+    }
+}

@@ -132,6 +132,11 @@ fn names_in_a_folder_do_not_lead_out_of_it() {
                 .exits(3)
                 .says("is missing");
         }
+        std::fs::remove_file(&rows).expect("the file can be removed");
+        std::os::unix::fs::symlink(&secret, &rows).expect("a link can be made");
+        finish(desk.refloat(["load", path, "--to", &url]))
+            .exits(3)
+            .says("leads out of the folder");
         assert_eq!(desk.tables(server), 0);
     }
 }

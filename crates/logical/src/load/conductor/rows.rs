@@ -3,7 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use refloat_sqltext::{InsertHeader, InsertVerb, Item, ObjectName, RowsPiece};
+use refloat_sqltext::token::{TokenKind, tokens};
+use refloat_sqltext::{
+    InsertHeader, InsertVerb, Item, LexMode, ObjectName, RowVisitor, RowsPiece, visit_rows,
+};
 
 use super::Conductor;
 use super::registry::Touch;
@@ -91,7 +94,8 @@ impl Conductor<'_> {
         self.place.rows += rows.row_count;
         let triggered = self.triggered.contains(&key) || self.has_postponed_trigger(&key);
         let numbered = self.leaves_number(index, &session, header, text);
-        if rows.complex || self.control_only || triggered || numbered {
+        let complex = rows.complex && !only_converts(text, session.lex_mode());
+        if complex || self.control_only || triggered || numbered {
             // They may look at any other row, and other statements at the number that they take.
             self.finish_current()?;
             self.queue.wait_rows()?;
@@ -331,4 +335,31 @@ impl Conductor<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the only expressions among the values are those that mydumper writes for JSON, `CONVERT('…' USING UTF8MB4)`: they look
+/// at nothing but themselves.
+fn only_converts(text: &[u8], mode: LexMode) -> bool {
+    struct Converts(LexMode);
+    impl RowVisitor for Converts {
+        type Error = ();
+
+        fn expression(&mut self, text: &[u8]) -> Result<(), ()> {
+            let words: Vec<_> = tokens(text, self.0).collect();
+            match words.as_slice() {
+                [convert, open, literal, using, charset, close]
+                    if convert.is(text, "CONVERT")
+                        && open.is_punct(b'(')
+                        && literal.kind == TokenKind::Text
+                        && using.is(text, "USING")
+                        && charset.is(text, "UTF8MB4")
+                        && close.is_punct(b')') =>
+                {
+                    Ok(())
+                }
+                _ => Err(()),
+            }
+        }
+    }
+    visit_rows(text, mode, &mut Converts(mode)).is_ok()
 }

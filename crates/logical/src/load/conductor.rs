@@ -5,6 +5,7 @@
 //! is not known to be independent of rows in flight is a barrier: everything before it is finished first.
 
 mod barrier;
+mod delimited;
 mod foreign_keys;
 mod indexes;
 mod objects;
@@ -40,6 +41,8 @@ pub use segments::not_whole;
 
 /// Bytes of decompressed text read at a time.
 const BLOCK_BYTES: usize = 4 << 20;
+/// Bytes of rows in one piece.
+const PIECE_BYTES: usize = 1 << 20;
 /// Bytes of rows in one piece, of a dump whose inserts end with something that changes what their rows do: they have to be seen whole.
 const PIECE_BYTES_WHOLE: usize = 64 << 20;
 /// A definition that runs after the rows, with the session state that it stands in.

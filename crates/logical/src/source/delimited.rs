@@ -4,8 +4,15 @@
 //! `NULL`, and where fields are enclosed the bare word `NULL` is too. [`Delimited::cut`] finds runs of whole rows without
 //! looking at values; [`Delimited::visit`] hands the values of rows to a visitor, each as the bytes that its column holds.
 
+mod decode;
+mod fuzzing;
+
 use memchr::memmem;
 use refloat_sqltext::{RowVisitor, VisitError};
+
+use decode::{from_base64, from_hex};
+#[doc(hidden)]
+pub use fuzzing::{check_walks, fuzz};
 
 /// How a row is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -512,128 +519,6 @@ fn is_escaped(before: &[u8], escape: u8) -> bool {
         .take_while(|&&byte| byte == escape)
         .count();
     run % 2 == 1
-}
-
-/// Replaces hexadecimal digits by their bytes; `false` when they are none.
-fn from_hex(text: &mut Vec<u8>) -> bool {
-    if !text.len().is_multiple_of(2) {
-        return false;
-    }
-    for at in 0..text.len() / 2 {
-        let digit = |byte: u8| (byte as char).to_digit(16);
-        let (Some(high), Some(low)) = (digit(text[2 * at]), digit(text[2 * at + 1])) else {
-            return false;
-        };
-        text[at] = (high << 4 | low) as u8;
-    }
-    text.truncate(text.len() / 2);
-    true
-}
-
-/// Replaces base 64 by its bytes; newlines, which the server writes after every 76 digits, count for nothing. `false` when it
-/// is none.
-fn from_base64(text: &mut Vec<u8>) -> bool {
-    let (mut bits, mut held, mut to, mut padding, mut digits) = (0_u32, 0, 0, 0, 0_usize);
-    for at in 0..text.len() {
-        let value = match text[at] {
-            byte @ b'A'..=b'Z' => byte - b'A',
-            byte @ b'a'..=b'z' => byte - b'a' + 26,
-            byte @ b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            b'=' => {
-                padding += 1;
-                continue;
-            }
-            b'\n' | b'\r' => continue,
-            _ => return false,
-        };
-        if padding > 0 {
-            return false;
-        }
-        digits += 1;
-        bits = bits << 6 | u32::from(value);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            text[to] = (bits >> held) as u8;
-            bits &= (1 << held) - 1;
-            to += 1;
-        }
-    }
-    text.truncate(to);
-    padding <= 2 && (digits + padding).is_multiple_of(4)
-}
-
-/// Counts rows and where they end.
-struct Ends(Vec<usize>);
-
-impl RowVisitor for Ends {
-    type Error = std::convert::Infallible;
-
-    fn end_row(&mut self, end: usize) -> Result<(), Self::Error> {
-        self.0.push(end);
-        Ok(())
-    }
-}
-
-/// Body of the fuzz target: the first byte chooses the rules, the second the size of runs.
-#[doc(hidden)]
-pub fn fuzz(data: &[u8]) {
-    let [rules, target, text @ ..] = data else {
-        return;
-    };
-    let csv = Delimited {
-        field_end: b",".to_vec(),
-        enclosed: Some(b'"'),
-        null_word: Some(b"NULL".to_vec()),
-        ..Delimited::default()
-    };
-    let format = match rules % 6 {
-        0 => Delimited::default(),
-        1 => csv,
-        2 => Delimited {
-            line_end: b"\r\n".to_vec(),
-            ..csv
-        },
-        3 => Delimited {
-            escaped: None,
-            ..csv
-        },
-        4 => Delimited {
-            escaped: Some(b'"'),
-            ..csv
-        },
-        _ => Delimited {
-            field_end: b"\x01|".to_vec(),
-            line_end: b"\x02\n".to_vec(),
-            line_start: b"<<".to_vec(),
-            ..Delimited::default()
-        },
-    };
-    check_walks(&format, text, usize::from(*target) + 1);
-}
-
-/// Cutting gives runs of whole rows, which are all of the text and as many as a walk finds.
-///
-/// # Panics
-/// When they are not.
-#[doc(hidden)]
-pub fn check_walks(format: &Delimited, text: &[u8], target: usize) {
-    let mut whole = Ends(Vec::new());
-    let readable = format.visit(text, &[], &mut whole).is_ok();
-    let (mut at, mut rows) = (0, 0);
-    while let Some(run) = format.cut(&text[at..], target, true) {
-        assert!(run.len > 0 && run.rows > 0, "{run:?}");
-        at += run.len;
-        rows += run.rows;
-        if readable {
-            let end = whole.0.get(rows as usize - 1).copied();
-            assert_eq!(end, Some(at), "a run ends where a row does");
-        }
-    }
-    assert_eq!(at, text.len());
-    assert!(!readable || rows == whole.0.len() as u64);
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ impl Opened {
     pub fn total_bytes(&self) -> Option<u64> {
         match self {
             Self::Stream(input) => input.total_bytes(),
-            Self::Layout(layout) => Some(layout.bytes()),
+            Self::Layout(layout) => Some(layout.bytes()).filter(|bytes| *bytes > 0),
         }
     }
 

@@ -162,16 +162,20 @@ impl DelimitedOptions {
             Some((database, table)) => (Some(database.to_owned()), table.to_owned()),
             None => (None, table.clone()),
         };
-        let bytes = path
-            .metadata()
-            .map_err(|source| SourceError::Read {
+        // Standard input is read once, and has no size.
+        let stdin = path.as_os_str() == "-";
+        let bytes = if stdin {
+            0
+        } else {
+            let meta = path.metadata().map_err(|source| SourceError::Read {
                 path: path.display().to_string(),
                 source,
-            })?
-            .len();
+            })?;
+            meta.len()
+        };
         let mut file = self.file();
         self.apply(&mut file);
-        if self.lines_terminated_by.is_none() {
+        if self.lines_terminated_by.is_none() && !stdin {
             let (head, _) = folder::read_up_to(path, HEAD)?;
             if memchr::memchr(b'\n', &head).is_some_and(|at| at > 0 && head[at - 1] == b'\r') {
                 file.format.line_end = b"\r\n".to_vec();

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::support::{BOTH, Desk, assert_same_settings, finish, settings, shared, table};
+use crate::support::{
+    BOTH, Desk, assert_same_settings, finish, finish_with_input, settings, shared, table,
+};
 
 /// A folder as mydumper 0.10 makes it, with two tables.
 fn folder(desk: &Desk, rows: u64) -> PathBuf {
@@ -167,6 +169,22 @@ fn a_file_of_another_format_is_told_by_its_fields() {
             "SELECT GROUP_CONCAT(a, IFNULL(b, '-') ORDER BY a) FROM @db.t",
         );
         assert_eq!(rows, "1x,y,2-");
+        let command = desk.refloat([
+            "load",
+            "-",
+            "--to",
+            &url,
+            "--table",
+            &table,
+            "--append",
+            "--fields-terminated-by",
+            ";",
+        ]);
+        finish_with_input(command, |stdin| {
+            stdin.write_all(b"3;z\n4;\\N").unwrap_or_default();
+        })
+        .exits(0)
+        .says("2 in 1 table");
         load(&["--fields-enclosed-by", "ab"])
             .exits(3)
             .says("takes one byte");

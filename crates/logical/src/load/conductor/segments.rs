@@ -16,6 +16,7 @@ use super::place::{Place, SqlReader};
 use super::registry::TableKey;
 use super::{Conductor, PIECE_BYTES};
 use crate::load::chunk::{BlockPool, PlainFile};
+use crate::load::context::abandonable;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::SystemSchemaMode;
 use crate::load::session::Session;
@@ -329,7 +330,13 @@ impl Conductor<'_> {
         form: &'l RowForm,
         pool: &Arc<BlockPool>,
     ) -> Result<FileReader<'l>, LoadError> {
-        let mut input = Input::open(path)?;
+        let mut input = if path.as_os_str() == "-" {
+            // Its first bytes may come late or never.
+            let opened = abandonable(&self.ctx.cancel, Input::stdin);
+            opened.ok_or_else(|| self.ctx.interrupted())??
+        } else {
+            Input::open(path)?
+        };
         input.cancel_flag(self.ctx.cancel.flag());
         self.place.file = None;
         // Small files are read at once: a piece in memory costs less than opening the file again.

@@ -8,9 +8,9 @@ mod bound;
 mod chunk;
 mod chunk_size;
 mod conductor;
-mod context;
+pub(crate) mod context;
 mod deferral;
-mod definition;
+pub(crate) mod definition;
 mod encode;
 mod error;
 mod form;
@@ -19,8 +19,8 @@ mod opened;
 mod options;
 mod outcome;
 mod outline;
-mod pattern;
-mod phases;
+pub(crate) mod pattern;
+pub(crate) mod phases;
 mod plan;
 mod preflight;
 mod programs;
@@ -54,6 +54,7 @@ pub use outcome::{
 };
 pub(crate) use outline::Modes;
 pub use plan::{LoadPlan, PlannedTable, plan};
+pub(crate) use programs::literal;
 
 use chunk::PlainFile;
 use chunk_size::ChunkSize;
@@ -104,7 +105,7 @@ pub fn load(options: &LoadOptions, run: &LoadRun) -> Result<LoadOutcome, LoadFai
         target: options.target.describe(),
         ..LoadOutcome::default()
     };
-    let clock = Arc::new(Phases::new(run));
+    let clock = Arc::new(Phases::new(&run.events, &run.progress));
     let result = run_load(options, run, &mut outcome, &clock);
     outcome.phases = clock.end();
     outcome.seconds = started.elapsed().as_secs_f64();

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::commands::{completions, inspect, load, man, sandbox, settings};
+use crate::commands::{completions, dump, inspect, load, man, sandbox, settings};
 use crate::context::Context;
 use crate::exit::{self, Exit};
 
@@ -22,6 +22,9 @@ EXAMPLES:
   Try it first on a throw-away server on this machine:
       refloat sandbox start --server mariadb-11.8 --name try
       refloat load shop.sql.gz --to \"$(refloat sandbox env try --url)\"
+
+  Dump a server into a folder, all of one moment:
+      refloat dump --from mysql://root@db1/ --out /backup/db1
 
   Put back settings after a run that was killed:
       refloat settings list
@@ -40,8 +43,8 @@ Passwords never go on the command line: use ~/.my.cnf, MYSQL_PWD or --ask-passwo
 
 /// Gets a MySQL, MariaDB or Galera database afloat again.
 ///
-/// Refloat loads logical dumps into real servers as fast as the server can take them, never loses a row in doing so,
-/// proves that at the end, and puts every server setting back that it changed.
+/// Refloat loads logical dumps into real servers as fast as the server can take them, and dumps servers as fast as they can be
+/// read. It never loses a row in doing so, proves that at the end, and puts every server setting back that it changed.
 ///
 /// Run `refloat COMMAND --help` for the manual page of one command.
 #[derive(Debug, Parser)]
@@ -63,6 +66,7 @@ pub struct Cli {
 enum Command {
     Load(Box<load::LoadArgs>),
     Inspect(Box<inspect::InspectArgs>),
+    Dump(Box<dump::DumpArgs>),
     Settings(settings::SettingsArgs),
     Sandbox(sandbox::SandboxArgs),
     Completions(completions::CompletionsArgs),
@@ -88,6 +92,7 @@ impl Cli {
         match self.command {
             Command::Load(args) => load::run(&args, context),
             Command::Inspect(args) => inspect::run(&args),
+            Command::Dump(args) => dump::run(&args, context),
             Command::Settings(args) => settings::run(args, context),
             Command::Sandbox(args) => sandbox::run(args, context),
             Command::Completions(args) => completions::run(&args),

@@ -40,6 +40,31 @@ pub struct TargetArgs {
     pub options: ConnectArgs,
 }
 
+/// `--from URL` and everything about the connection.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
+pub struct SourceArgs {
+    /// The server to read
+    ///
+    /// mysql://USER@HOST:PORT/ or mariadb://USER@HOST:PORT/, with options after a question mark:
+    /// ?socket=PATH for a unix socket, ?ssl-mode=MODE. A password in the URL is refused: it would show in the process list.
+    #[arg(long = "from", value_name = "URL")]
+    pub from: String,
+
+    #[command(flatten)]
+    pub options: ConnectArgs,
+}
+
+impl SourceArgs {
+    /// What `--from` and everything beside it mean together.
+    ///
+    /// # Errors
+    /// As [`TargetArgs::resolve`].
+    pub fn resolve(&self, context: &Context) -> anyhow::Result<ConnectOptions> {
+        self.options.resolve_flag("--from", &self.from, context)
+    }
+}
+
 /// Connection options that are the same for every command and every URL.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection")]
@@ -93,10 +118,23 @@ impl ConnectArgs {
     /// # Errors
     /// As [`TargetArgs::resolve`].
     pub fn resolve(&self, url: &str, context: &Context) -> anyhow::Result<ConnectOptions> {
+        self.resolve_flag("--to", url, context)
+    }
+
+    /// The same for a URL that another flag has brought.
+    ///
+    /// # Errors
+    /// As [`TargetArgs::resolve`].
+    pub fn resolve_flag(
+        &self,
+        flag: &str,
+        url: &str,
+        context: &Context,
+    ) -> anyhow::Result<ConnectOptions> {
         refuse_password_in_url(url)?;
         let parsed = ParsedUrl::parse(url).map_err(|error| {
             let form = "Write it as mysql://USER@HOST:PORT/ or, for a unix socket, mysql://USER@localhost/?socket=PATH";
-            ProgramError::usage(format!("--to: {error}")).hint(match error {
+            ProgramError::usage(format!("{flag}: {error}")).hint(match error {
                 UrlError::Delimiter => PERCENT_HINT,
                 _ => form,
             })

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use refloat_logical::dump::DumpError;
 use refloat_logical::load::{LoadError, StatementFailure};
 use refloat_run::events::RunResult;
 use refloat_sqltext::ScanError;
@@ -110,6 +111,9 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
         if let Some(load) = cause.downcast_ref::<LoadError>() {
             return of_load(load);
         }
+        if let Some(dump) = cause.downcast_ref::<DumpError>() {
+            return of_dump(dump);
+        }
         if let Some(wire) = cause.downcast_ref::<refloat_wire::Error>() {
             return (Exit::Failed, wire_hints(wire));
         }
@@ -126,6 +130,40 @@ pub fn result_of_load(error: &LoadError) -> RunResult {
         Exit::SettingsPending => RunResult::SettingsLeft,
         Exit::Done | Exit::Failed | Exit::Usage => RunResult::Failed,
     }
+}
+
+/// The end of a dump that stopped, in one word.
+pub fn result_of_dump(error: &DumpError) -> RunResult {
+    match of_dump(error).0 {
+        Exit::Refused => RunResult::Refused,
+        Exit::Interrupted => RunResult::Interrupted,
+        _ => RunResult::Failed,
+    }
+}
+
+/// What is left of a dump that stopped.
+const NO_DUMP: &str = "What was written is no dump: it has no manifest. Remove the folder, or name another, and start again.";
+
+/// Exit code and hints for a dump that stopped.
+fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
+    let mut hints = match error {
+        DumpError::Refused { hint, .. } => return (Exit::Refused, vec![hint.clone()]),
+        DumpError::NoLock { .. } => {
+            return (
+                Exit::Refused,
+                vec!["Wait until that is done, or end it; --lock-wait gives it longer; --consistency none takes no lock at all.".to_owned()],
+            );
+        }
+        DumpError::Interrupted(_) => return (Exit::Interrupted, vec![NO_DUMP.to_owned()]),
+        DumpError::Changed { .. } => vec!["Dump again when nobody changes definitions.".to_owned()],
+        DumpError::Folder { source } if source.is_disk_full() => {
+            vec!["The disk is full: make room, or name another place.".to_owned()]
+        }
+        DumpError::Server { source, .. } => wire_hints(source),
+        _ => Vec::new(),
+    };
+    hints.push(NO_DUMP.to_owned());
+    (Exit::Failed, hints)
 }
 
 /// Exit code and hints for a load that stopped.

@@ -5,6 +5,7 @@ mod commands;
 mod connect;
 mod context;
 mod exit;
+mod record;
 mod sizes;
 mod watch;
 

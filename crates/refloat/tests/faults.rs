@@ -10,6 +10,8 @@ mod certificates;
 mod checked;
 #[path = "faults/disk.rs"]
 mod disk;
+#[path = "faults/dumped.rs"]
+mod dumped;
 #[path = "faults/early.rs"]
 mod early;
 #[path = "faults/engines.rs"]

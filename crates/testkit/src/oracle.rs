@@ -40,7 +40,7 @@ pub struct Scope {
 pub struct Snapshot {
     /// Definitions by kind of object and name.
     pub definitions: BTreeMap<(String, String), String>,
-    /// Rows by `database.table`.
+    /// Rows by `database.table`, quoted where the names hold a point.
     pub rows: BTreeMap<String, Rows>,
 }
 
@@ -90,7 +90,7 @@ impl Snapshot {
         catalogue::objects(conn, database, &mut self.definitions)?;
         for table in catalogue::tables_with_rows(conn, database)? {
             let read = rows::read(conn, database, &table, scope)?;
-            self.rows.insert(format!("{database}.{table}"), read);
+            self.rows.insert(label(database, &table), read);
         }
         Ok(())
     }
@@ -107,6 +107,15 @@ pub fn databases(conn: &mut Connection) -> Result<Vec<String>, Error> {
         .map(|name| String::from_utf8_lossy(name).into_owned())
         .filter(|name| !SYSTEM_DATABASES.contains(&name.as_str()))
         .collect())
+}
+
+/// `database.table`; quoted where a point within the names could stand for the one between them.
+fn label(database: &str, table: &str) -> String {
+    if database.contains('.') || table.contains('.') {
+        format!("{}.{}", quote(database), quote(table))
+    } else {
+        format!("{database}.{table}")
+    }
 }
 
 /// A name between backticks.

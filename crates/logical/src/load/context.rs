@@ -30,7 +30,7 @@ const WARNINGS_FETCHED: usize = 20;
 pub const DUPLICATE_ENTRY: u16 = 1062;
 /// What every connection of a load sets first, so that nothing is inherited from the server's defaults.
 const SESSION_INIT: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mode = '', SESSION wait_timeout = 86400, \
-     SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, SESSION sql_select_limit = DEFAULT";
+     SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, SESSION sql_select_limit = 18446744073709551615";
 
 /// What is the same for all threads of one load, from its beginning to its end.
 pub struct Setup {

@@ -6,7 +6,6 @@ use std::time::Instant;
 use refloat_run::progress::Phase;
 use refloat_run::{Event, Events, Progress};
 
-use super::LoadRun;
 use super::outcome::PhaseTime;
 
 /// Measures phases; a phase may be entered more than once (a barrier in the dump ends the rows for a while).
@@ -24,11 +23,11 @@ struct State {
 
 impl Phases {
     /// A clock that is in no phase yet.
-    pub fn new(run: &LoadRun) -> Self {
+    pub fn new(events: &Events, progress: &Progress) -> Self {
         Self {
             state: Mutex::default(),
-            events: run.events.clone(),
-            progress: run.progress.clone(),
+            events: events.clone(),
+            progress: progress.clone(),
         }
     }
 

@@ -3,7 +3,7 @@
 mod args;
 mod options;
 
-pub use args::{DataArgs, LoadArgs};
+pub use args::{DataArgs, LoadArgs, OutputArgs};
 pub use options::source_of;
 
 use std::io::Write as _;
@@ -12,13 +12,14 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use refloat_logical::load::{self, LoadError, LoadFailure, LoadOptions, LoadOutcome, LoadRun};
 use refloat_report::summary;
-use refloat_run::events::{JsonLines, Outcome, RunResult};
-use refloat_run::{Event, RunDir};
+use refloat_run::RunDir;
+use refloat_run::events::{JsonLines, RunResult};
 
 use crate::connect::refuse_password_in_url;
 use crate::context::Context;
 use crate::exit::{self, Exit};
-use crate::watch::{Show, Watch};
+use crate::record::record;
+use crate::watch::Watch;
 
 pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     // A URL in the place of the dump is no file, and would go into the record of the run as it is.
@@ -31,13 +32,7 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     if args.what.plan {
         return plan(&options, args.output.json);
     }
-    let show = if args.output.json {
-        Show::Json
-    } else if args.output.no_progress {
-        Show::Lines
-    } else {
-        Show::Best
-    };
+    let show = args.output.show();
     let dir = RunDir::create(context.state_dir(), "load")
         .context("cannot begin the record of the run")?;
     let watch = Watch::start(show, context)?;
@@ -55,7 +50,8 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     let result = result_of(&outcome, error.as_ref());
     let error = error.map(anyhow::Error::new);
     watch.quiet();
-    record(&run, &outcome, result, error.as_ref());
+    let summary = serde_json::to_value(&outcome).unwrap_or_default();
+    record(&run, outcome.seconds, summary, result, error.as_ref());
     watch.stop();
     // Nothing was begun without a server: the error says it all.
     if !args.output.json && result != RunResult::Refused && !outcome.server.is_empty() {
@@ -109,21 +105,4 @@ fn result_of(outcome: &LoadOutcome, error: Option<&LoadError>) -> RunResult {
         None if outcome.proven => RunResult::Done,
         None => RunResult::ProofFailed,
     }
-}
-
-/// Says the end to everyone who follows, and writes it into the run's folder. The run is over: a record that cannot be
-/// written is said, and changes nothing.
-fn record(run: &LoadRun, outcome: &LoadOutcome, result: RunResult, error: Option<&anyhow::Error>) {
-    let last = Outcome {
-        result,
-        seconds: outcome.seconds,
-        message: error.map(|error| exit::redact(&exit::chain_text(error))),
-        summary: serde_json::to_value(outcome).unwrap_or_default(),
-    };
-    if let Err(error) = run.dir.write(RunDir::OUTCOME, &last) {
-        run.events.warn(format!(
-            "the outcome of the run could not be recorded: {error}"
-        ));
-    }
-    run.events.emit(Event::Finished { outcome: last });
 }

@@ -108,7 +108,7 @@ fn screen(desk: &Desk, file: &Path, more: &str) -> String {
         desk.db
     );
     let output = Command::new("timeout")
-        .args(["--foreground", "60", "script"])
+        .args(["--foreground", "300", "script"])
         .args(["--quiet", "--return", "--command", &line, "/dev/null"])
         .env_clear()
         .env("PATH", "/usr/bin:/bin")

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::connect::TargetArgs;
 use crate::sizes::{parse_bytes, parse_count};
+use crate::watch::Show;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -306,6 +307,19 @@ pub struct OutputArgs {
     /// Print events as JSON lines on stdout, the outcome as the last one
     #[arg(long)]
     pub json: bool,
+}
+
+impl OutputArgs {
+    /// How the run is shown.
+    pub fn show(&self) -> Show {
+        if self.json {
+            Show::Json
+        } else if self.no_progress {
+            Show::Lines
+        } else {
+            Show::Best
+        }
+    }
 }
 
 /// `--durability`.

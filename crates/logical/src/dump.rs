@@ -1,0 +1,556 @@
+//! Dumping a server into a folder: one moment, many readers, and a manifest that is written last.
+//!
+//! [`dump`] is the recipe. `snapshot` makes all connections see one moment, `ranges` cuts tables, `work` reads ranges into the
+//! files of `chunk`. `docs/format.md` says what the folder holds, `docs/design/dump.md` why it is done in this way.
+
+mod accounts;
+mod catalog;
+mod chunk;
+mod error;
+mod names;
+mod options;
+mod outcome;
+mod privileges;
+mod ranges;
+mod schema;
+mod session;
+mod snapshot;
+mod throttle;
+mod tsv;
+mod work;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use refloat_run::Event;
+use refloat_run::progress::Phase;
+use refloat_run::settings::{Facts, SettingsError};
+use refloat_store::{Folder, FolderError, Written};
+use refloat_wire::Connection;
+
+pub use crate::load::LoadRun as DumpRun;
+pub use error::{DumpError, DumpFailure};
+pub use options::{Consistency, DumpOptions, Kind, RowCompression};
+pub use outcome::DumpOutcome;
+
+use crate::load::context::kill_on_cancel;
+use crate::load::phases::Phases;
+use crate::manifest::{
+    ColumnEntry, DatabaseEntry, FORMAT, FileEntry, MANIFEST, Manifest, ServerInfo, TableEntry,
+};
+use catalog::{DataPolicy, Database, Programs, Table};
+use names::FileNames;
+use snapshot::{Snapshot, Wanted};
+use throttle::Throttle;
+use tsv::RowDigest;
+use work::{TableWork, Work};
+
+/// How often the snapshot is taken anew because a definition was changed meanwhile.
+const SNAPSHOT_TRIES: u32 = 3;
+/// Text that files are assumed to hold per byte when they are compressed.
+const COMPRESSION_GUESS: u64 = 2;
+
+/// Dumps a server into a folder.
+///
+/// # Errors
+/// [`DumpFailure`] with why it stopped. A folder without a manifest is no dump.
+pub fn dump(options: &DumpOptions, run: &DumpRun) -> Result<DumpOutcome, DumpFailure> {
+    let started = Instant::now();
+    let mut outcome = DumpOutcome {
+        run: run.dir.id().to_string(),
+        source: options.source.describe(),
+        out: options.out.display().to_string(),
+        ..DumpOutcome::default()
+    };
+    let clock = Phases::new(&run.events, &run.progress);
+    let result = run_dump(options, run, &mut outcome, &clock);
+    outcome.phases = clock.end();
+    outcome.seconds = started.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => Ok(outcome),
+        Err(error) => Err(DumpFailure {
+            // Ctrl-C ends connections: what they then say is not why it stopped.
+            error: match error {
+                DumpError::Server { .. } if run.cancel.is_cancelled() => {
+                    DumpError::interrupted(&run.cancel)
+                }
+                error => error,
+            },
+            outcome: Box::new(outcome),
+        }),
+    }
+}
+
+fn run_dump(
+    options: &DumpOptions,
+    run: &DumpRun,
+    outcome: &mut DumpOutcome,
+    clock: &Phases,
+) -> Result<(), DumpError> {
+    clock.enter(Phase::Preflight);
+    let mut control = session::connect(options, &run.cancel)?;
+    let _kill = kill_on_cancel(&run.cancel, &control);
+    outcome.server = format!(
+        "{} {}",
+        control.server().vendor,
+        control.server().version_string
+    );
+    let ddl_blocked = snapshot::block_ddl(&mut control)?;
+    let (mut snapshot, plan) = moment(options, run, &mut control, ddl_blocked)?;
+    let folder = make_folder(options, &plan)?;
+    announce(options, run, outcome, &plan);
+    let mut written = write_definitions(options, &mut control, &folder, &plan)?;
+    let tables = std::mem::take(&mut written.tables);
+    let checker = if ddl_blocked {
+        None
+    } else {
+        Some(Mutex::new(again(&control)?))
+    };
+    let watcher = match options.max_running {
+        Some(_) => Some(again(&control)?),
+        None => None,
+    };
+    let throttle = Throttle::new(
+        options.max_rate,
+        options.max_running,
+        options.threads,
+        watcher,
+    );
+    let done = Arc::new(AtomicU64::new(0));
+    let bytes = tables.iter().map(|of| of.table.bytes).sum();
+    run.progress.set_source(Some(bytes), Arc::clone(&done));
+    run.progress.set_tables_total(tables.len() as u64);
+    clock.enter(Phase::Data);
+    let work = Work {
+        options,
+        folder: &folder,
+        cancel: &run.cancel,
+        events: &run.events,
+        progress: &run.progress,
+        done: &done,
+        throttle: &throttle,
+        checker: checker.as_ref(),
+        tables: &tables,
+    };
+    read_rows(options, &work, &mut snapshot, &mut control)?;
+    outcome.held_seconds = throttle.held().as_secs_f64();
+    if ddl_blocked {
+        // The lock lives as long as its connection: without it definitions were nobody's business.
+        control.ping().map_err(|error| {
+            DumpError::server(
+                "holding the lock on definitions until all rows were read",
+                error,
+            )
+        })?;
+    }
+    clock.enter(Phase::Proof);
+    written.notes.extend(plan.notes);
+    if !snapshot.info.consistent {
+        written.notes.push(format!(
+            "not guaranteed to be of one moment: {}",
+            snapshot.info.method
+        ));
+    }
+    for note in &written.notes {
+        run.events.warn(note.clone());
+    }
+    outcome.notes.clone_from(&written.notes);
+    outcome.snapshot = snapshot.info.clone();
+    let manifest = complete(written, tables, snapshot.info, &control);
+    count(&manifest, outcome);
+    let text = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
+    folder.seal(MANIFEST, &text)?;
+    outcome.complete = true;
+    run.progress.set_phase(Phase::Done);
+    Ok(())
+}
+
+/// What is dumped.
+struct Plan {
+    databases: Vec<Database>,
+    /// Collations of the databases, by name.
+    collations: Vec<(String, String)>,
+    tables: Vec<Vec<Table>>,
+    programs: Programs,
+    notes: Vec<String>,
+}
+
+/// Opens the snapshot, and makes sure that what was listed before it is what is there in it.
+fn moment(
+    options: &DumpOptions,
+    run: &DumpRun,
+    control: &mut Connection,
+    ddl_blocked: bool,
+) -> Result<(Snapshot, Plan), DumpError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let plan = look(options, control)?;
+        let all = || plan.tables.iter().flatten();
+        let quoted: Vec<String> = all().map(Table::quoted).collect();
+        let wanted = Wanted {
+            tables: &quoted,
+            locked_reads: !options.no_data && all().any(|table| table.policy == DataPolicy::Locked),
+            readers: options.threads,
+        };
+        let (snapshot, listed) = Snapshot::take(
+            control,
+            options,
+            &wanted,
+            (&run.cancel, &run.events),
+            |conn| catalog::list(conn, options),
+        )?;
+        let mut changed = (listed != plan.databases).then_some("a table or view");
+        // Programs are not in the snapshot: if they are now what they were before it, they were so in it.
+        if changed.is_none()
+            && !ddl_blocked
+            && read_programs(control, options, &listed)? != plan.programs
+        {
+            changed = Some("a routine, view, trigger or event");
+        }
+        match changed {
+            None => return Ok((snapshot, plan)),
+            Some(what) if tries == SNAPSHOT_TRIES => {
+                return Err(DumpError::Changed {
+                    what: what.to_owned(),
+                });
+            }
+            Some(what) => run.events.note(format!(
+                "{what} was changed while the snapshot was opened: it is opened again"
+            )),
+        }
+        // Its readers, and with them its locks, end here.
+        let mut snapshot = snapshot;
+        snapshot.release(control)?;
+    }
+}
+
+/// Looks at everything that is asked for.
+fn look(options: &DumpOptions, control: &mut Connection) -> Result<Plan, DumpError> {
+    let databases = catalog::list(control, options)?;
+    let unmatched = catalog::unmatched(options, &databases);
+    if !unmatched.is_empty() {
+        return Err(DumpError::Refused {
+            reason: format!("nothing on the server is called {}", unmatched.join(", ")),
+            hint: "Names are compared as the server has them; * and ? stand for other characters; tables are `table` or `db.table`.".to_owned(),
+        });
+    }
+    if databases.is_empty() {
+        return Err(DumpError::Refused {
+            reason: "there is nothing to dump: the account sees no database but those of the server itself".to_owned(),
+            hint: "Check the account's privileges with SHOW GRANTS.".to_owned(),
+        });
+    }
+    let facts = Facts::read(control).map_err(|error| match error {
+        SettingsError::Server(error) => DumpError::server("asking for privileges", error),
+        other => DumpError::Refused {
+            reason: other.to_string(),
+            hint: String::new(),
+        },
+    })?;
+    let mut notes = privileges::check(options, &facts, &databases)?;
+    let mut tables = Vec::with_capacity(databases.len());
+    for database in &databases {
+        let of = catalog::read_tables(control, options, database)?;
+        for table in &of {
+            if table.policy == DataPolicy::Elsewhere {
+                notes.push(format!(
+                    "table {}: only its definition is in the dump, engine {} keeps its rows elsewhere",
+                    table.label(),
+                    table.engine
+                ));
+            }
+        }
+        for name in &database.leftovers {
+            notes.push(format!(
+                "table {}.{name} is not in the dump: it is a leftover of the server's own work",
+                database.name
+            ));
+        }
+        tables.push(of);
+    }
+    let programs = read_programs(control, options, &databases)?;
+    for view in programs.views.iter().filter(|view| view.invalid.is_some()) {
+        notes.push(format!(
+            "view {}.{} cannot be read on the server: {}",
+            view.database,
+            view.name,
+            view.invalid.as_deref().unwrap_or_default()
+        ));
+    }
+    let collations = catalog::collations(control)?;
+    Ok(Plan {
+        databases,
+        collations,
+        tables,
+        programs,
+        notes,
+    })
+}
+
+/// Programs are text in the character set of who made them: it comes as it is stored.
+fn read_programs(
+    control: &mut Connection,
+    options: &DumpOptions,
+    databases: &[Database],
+) -> Result<Programs, DumpError> {
+    let failed = |error| DumpError::server("preparing the session", error);
+    control
+        .exec("SET SESSION character_set_results = binary")
+        .map_err(failed)?;
+    let programs = catalog::read_programs(control, options, databases);
+    control
+        .exec("SET SESSION character_set_results = utf8mb4")
+        .map_err(failed)?;
+    programs
+}
+
+/// Makes the folder, where there is room for what is expected.
+fn make_folder(options: &DumpOptions, plan: &Plan) -> Result<Folder, DumpError> {
+    let bytes: u64 = if options.no_data {
+        0
+    } else {
+        plan.tables.iter().flatten().map(|table| table.bytes).sum()
+    };
+    let expected = match options.compression {
+        RowCompression::None => bytes,
+        RowCompression::Zstd { .. } => bytes / COMPRESSION_GUESS,
+    };
+    let folder = match Folder::create(&options.out) {
+        Err(FolderError::NotEmpty(path)) => {
+            return Err(DumpError::Refused {
+                reason: format!("{} is there already and not empty", path.display()),
+                hint: "Name a folder that does not exist yet: a dump never overwrites another."
+                    .to_owned(),
+            });
+        }
+        other => other?,
+    };
+    match refloat_run::machine::disk_available(&options.out) {
+        Some(free) if free < expected => Err(DumpError::Refused {
+            reason: format!(
+                "{} has {} MiB free, and the dump will take about {} MiB",
+                options.out.display(),
+                free >> 20,
+                expected >> 20
+            ),
+            hint: "Choose another place, or compress more with --compress zstd --level 9."
+                .to_owned(),
+        }),
+        _ => Ok(folder),
+    }
+}
+
+fn announce(options: &DumpOptions, run: &DumpRun, outcome: &DumpOutcome, plan: &Plan) {
+    run.events.emit(Event::RunStarted {
+        run: run.dir.id().clone(),
+        command: "dump".to_owned(),
+        source: outcome.source.clone(),
+        target: outcome.out.clone(),
+        plan: serde_json::json!({
+            "server": outcome.server,
+            "threads": options.threads,
+            "databases": plan.databases.len(),
+            "tables": plan.tables.iter().map(Vec::len).sum::<usize>(),
+            "compression": options.compression,
+        }),
+    });
+}
+
+/// What is written so far.
+struct Definitions {
+    databases: Vec<DatabaseEntry>,
+    /// How many tables each database has.
+    counts: Vec<usize>,
+    tables: Vec<TableWork>,
+    programs: Option<FileEntry>,
+    users: Option<FileEntry>,
+    notes: Vec<String>,
+}
+
+fn write_definitions(
+    options: &DumpOptions,
+    control: &mut Connection,
+    folder: &Folder,
+    plan: &Plan,
+) -> Result<Definitions, DumpError> {
+    let mut names = FileNames::default();
+    let mut definitions = Definitions {
+        databases: Vec::new(),
+        counts: Vec::new(),
+        tables: Vec::new(),
+        programs: None,
+        users: None,
+        notes: Vec::new(),
+    };
+    for (database, tables) in plan.databases.iter().zip(&plan.tables) {
+        let dir = names.give(&database.name);
+        folder.make(&dir)?;
+        let sql = schema::of_database(control, database, tables)?;
+        let schema = folder.write(&format!("{dir}/schema.sql"), &sql)?;
+        let mut files = FileNames::default();
+        definitions
+            .databases
+            .push(entry_of(database, &plan.programs, schema));
+        definitions.counts.push(tables.len());
+        definitions.tables.extend(tables.iter().map(|table| {
+            let stem = format!("{dir}/{}", files.give(&table.name));
+            TableWork::new(table.clone(), stem)
+        }));
+    }
+    if let Some(sql) = schema::of_programs(options, &plan.collations, &plan.programs) {
+        definitions.programs = Some(file(folder.write("programs.sql", &sql)?));
+    }
+    if options.users {
+        let (sql, notes) = accounts::read(control)?;
+        definitions.users = Some(file(folder.write("users.sql", &sql)?));
+        definitions.notes.extend(notes);
+    }
+    Ok(definitions)
+}
+
+fn file(written: Written) -> FileEntry {
+    FileEntry {
+        path: written.path,
+        bytes: written.bytes,
+        checksum: written.checksum,
+    }
+}
+
+fn entry_of(database: &Database, programs: &Programs, schema: Written) -> DatabaseEntry {
+    let of = |list: &[catalog::Program], kinds: bool| -> Vec<String> {
+        list.iter()
+            .filter(|program| program.database == database.name)
+            .map(|program| {
+                if kinds {
+                    format!("{} {}", program.kind, program.name)
+                } else {
+                    program.name.clone()
+                }
+            })
+            .collect()
+    };
+    let views = || {
+        programs
+            .views
+            .iter()
+            .filter(|view| view.database == database.name)
+    };
+    DatabaseEntry {
+        name: database.name.clone(),
+        schema: file(schema),
+        tables: Vec::new(),
+        sequences: database.sequences.clone(),
+        views: views().map(|view| view.name.clone()).collect(),
+        invalid_views: views()
+            .filter(|view| view.invalid.is_some())
+            .map(|view| view.name.clone())
+            .collect(),
+        routines: of(&programs.routines, true),
+        triggers: of(&programs.triggers, false),
+        events: of(&programs.events, false),
+    }
+}
+
+/// Tables without old versions of rows first, while writers wait; then all others.
+fn read_rows(
+    options: &DumpOptions,
+    work: &Work<'_>,
+    snapshot: &mut Snapshot,
+    control: &mut Connection,
+) -> Result<(), DumpError> {
+    let with = |policy: DataPolicy| -> Vec<usize> {
+        (0..work.tables.len())
+            .filter(|index| !options.no_data && work.tables[*index].table.policy == policy)
+            .collect()
+    };
+    let locked = with(DataPolicy::Locked);
+    if !locked.is_empty() {
+        work::read_all(work, &mut snapshot.readers, &locked)?;
+    }
+    snapshot.release(control)?;
+    work::read_all(work, &mut snapshot.readers, &with(DataPolicy::Snapshot))
+}
+
+fn again(control: &Connection) -> Result<Connection, DumpError> {
+    session::another(control).map_err(|error| DumpError::server("connecting once more", error))
+}
+
+/// The manifest of what was written.
+fn complete(
+    definitions: Definitions,
+    tables: Vec<TableWork>,
+    snapshot: crate::manifest::SnapshotInfo,
+    control: &Connection,
+) -> Manifest {
+    let mut tables = tables.into_iter();
+    let mut databases = definitions.databases;
+    for (database, count) in databases.iter_mut().zip(definitions.counts) {
+        database.tables = tables.by_ref().take(count).map(table_entry).collect();
+    }
+    Manifest {
+        format: FORMAT,
+        made_by: concat!("refloat ", env!("CARGO_PKG_VERSION")).to_owned(),
+        server: ServerInfo {
+            vendor: control.server().vendor.to_string(),
+            version: control.server().version_string.clone(),
+            hostname: control.identity().hostname.clone(),
+        },
+        snapshot,
+        databases,
+        programs: definitions.programs,
+        users: definitions.users,
+        notes: definitions.notes,
+    }
+}
+
+fn table_entry(of: TableWork) -> TableEntry {
+    let (table, chunks) = of.into_chunks();
+    let mut digest = RowDigest::default();
+    for chunk in &chunks {
+        digest.merge(RowDigest::from_hex(&chunk.digest, chunk.rows));
+    }
+    TableEntry {
+        data: table.policy != DataPolicy::Elsewhere,
+        columns: table
+            .columns
+            .into_iter()
+            .map(|column| ColumnEntry {
+                name: column.name,
+                load: column.load,
+            })
+            .collect(),
+        key: table.key.into_iter().map(|column| column.name).collect(),
+        name: table.name,
+        engine: table.engine,
+        rows: digest.rows(),
+        digest: digest.hex(),
+        history: table.history,
+        chunks,
+    }
+}
+
+fn count(manifest: &Manifest, outcome: &mut DumpOutcome) {
+    outcome.databases = manifest.databases.len() as u64;
+    for database in &manifest.databases {
+        outcome.tables += database.tables.len() as u64;
+        let programs = [
+            &database.sequences,
+            &database.views,
+            &database.routines,
+            &database.triggers,
+            &database.events,
+        ];
+        outcome.programs += programs.iter().map(|list| list.len() as u64).sum::<u64>();
+        outcome.file_bytes += database.schema.bytes;
+        for table in &database.tables {
+            outcome.rows += table.rows;
+            outcome.files += table.chunks.len() as u64;
+            for chunk in &table.chunks {
+                outcome.text_bytes += chunk.text_bytes;
+                outcome.file_bytes += chunk.file.bytes;
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Accounts, roles and grants, as statements.
+
+use std::fmt::Write as _;
+
+use refloat_wire::{Connection, ResultSet, Vendor};
+
+use super::error::DumpError;
+
+/// Accounts that belong to the server itself.
+const INTERNAL: &[&str] = &[
+    "mysql.sys",
+    "mysql.session",
+    "mysql.infoschema",
+    "mariadb.sys",
+    "PUBLIC",
+];
+
+/// An account or role.
+struct Account {
+    user: String,
+    host: String,
+    role: bool,
+}
+
+impl Account {
+    /// As statements name it. MariaDB's roles have no host.
+    fn quoted(&self, vendor: Vendor) -> String {
+        let quote = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"));
+        if self.role && vendor == Vendor::MariaDb {
+            quote(&self.user)
+        } else {
+            format!("{}@{}", quote(&self.user), quote(&self.host))
+        }
+    }
+}
+
+/// Statements that create all accounts but the server's own, and notes about what is not among them.
+pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> {
+    let failed = |error| DumpError::server("reading accounts", error);
+    let vendor = conn.server().vendor;
+    if vendor == Vendor::MySql {
+        // Hashes hold bytes that no text file keeps.
+        conn.exec("SET SESSION print_identified_with_as_hex = ON")
+            .map_err(failed)?;
+    }
+    let query = match vendor {
+        Vendor::MariaDb => {
+            "SELECT User, Host, is_role = 'Y' FROM mysql.user ORDER BY is_role = 'Y' DESC, User, Host"
+        }
+        // A role of MySQL is an account: one that is granted comes first.
+        Vendor::MySql => {
+            "SELECT User, Host, EXISTS(SELECT 1 FROM mysql.role_edges WHERE FROM_USER = User AND FROM_HOST = Host) \
+             FROM mysql.user ORDER BY 3 DESC, User, Host"
+        }
+    };
+    let list = conn.query(query).map_err(failed)?;
+    let accounts: Vec<Account> = (0..list.len())
+        .map(|row| Account {
+            user: list.str(row, 0).unwrap_or_default().to_owned(),
+            host: list.str(row, 1).unwrap_or_default().to_owned(),
+            role: list.u64(row, 2) == Some(1),
+        })
+        .filter(|account| !INTERNAL.contains(&account.user.as_str()))
+        .collect();
+    let mut sql = String::from("SET NAMES utf8mb4;\n");
+    let mut defaults = String::new();
+    let mut notes = Vec::new();
+    for account in &accounts {
+        let name = account.quoted(vendor);
+        if account.role && vendor == Vendor::MariaDb {
+            let _ = writeln!(sql, "CREATE ROLE IF NOT EXISTS {name};");
+            continue;
+        }
+        let create = conn
+            .query(format!("SHOW CREATE USER {name}"))
+            .map_err(failed)?;
+        let text = create.str(0, 0).unwrap_or_default();
+        let (text, default_role) = split_default_role(text);
+        let created = text.replacen("CREATE USER ", "CREATE USER IF NOT EXISTS ", 1);
+        let _ = writeln!(sql, "{created};");
+        if let Some(roles) = default_role {
+            let _ = writeln!(defaults, "ALTER USER {name} DEFAULT ROLE {roles};");
+        }
+    }
+    for account in &accounts {
+        let name = account.quoted(vendor);
+        let grants: ResultSet = match conn.query(format!("SHOW GRANTS FOR {name}")) {
+            Ok(grants) => grants,
+            Err(error) if error.server_code().is_some() => {
+                notes.push(format!("grants of {name} are not in the dump: {error}"));
+                continue;
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        for grant in grants.texts(0) {
+            match grant.strip_prefix("SET DEFAULT ROLE ") {
+                // MariaDB writes it among the grants; it comes when all roles are granted.
+                Some(rest) => {
+                    let _ = writeln!(defaults, "SET DEFAULT ROLE {rest};");
+                }
+                None => {
+                    let _ = writeln!(sql, "{grant};");
+                }
+            }
+        }
+    }
+    sql += &defaults;
+    Ok((sql.into_bytes(), notes))
+}
+
+/// MySQL's `CREATE USER` names default roles, which only exist for the account when they are granted.
+fn split_default_role(text: &str) -> (String, Option<String>) {
+    let Some((before, behind)) = text.split_once(" DEFAULT ROLE ") else {
+        return (text.to_owned(), None);
+    };
+    let end = behind.find(" REQUIRE ").unwrap_or(behind.len());
+    (
+        format!("{before}{}", &behind[end..]),
+        Some(behind[..end].to_owned()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_roles_come_when_they_are_granted() {
+        let (text, roles) = split_default_role(
+            "CREATE USER `a`@`%` IDENTIFIED WITH 'x' DEFAULT ROLE `r`@`%` REQUIRE NONE",
+        );
+        assert_eq!(text, "CREATE USER `a`@`%` IDENTIFIED WITH 'x' REQUIRE NONE");
+        assert_eq!(roles.as_deref(), Some("`r`@`%`"));
+    }
+}

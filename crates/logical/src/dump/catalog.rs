@@ -1,0 +1,190 @@
+//! What is on the server, and what of it is asked for.
+
+mod programs;
+mod tables;
+
+use std::collections::BTreeSet;
+
+use refloat_sqltext::quote_ident;
+use refloat_wire::{Connection, Error, ResultSet};
+
+use super::error::DumpError;
+use super::options::DumpOptions;
+use crate::load::pattern::{is_system_database, matches_any};
+
+pub use programs::{Program, Programs, View, read_programs};
+pub use tables::{DataPolicy, KeyColumn, KeyLiteral, Table, read_tables};
+
+/// The database in which this program keeps its own journals.
+const OWN_DATABASE: &str = "refloat";
+
+/// A database that is dumped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Database {
+    /// Its name.
+    pub name: String,
+    /// Tables, in the order of their names.
+    pub tables: Vec<String>,
+    /// Sequences.
+    pub sequences: Vec<String>,
+    /// Views.
+    pub views: Vec<String>,
+    /// Names that no tool may touch: leftovers of the server's own work.
+    pub leftovers: Vec<String>,
+}
+
+/// Lists databases, tables and views that are asked for, in the order of their names. Cheap: it is also asked while writers wait.
+pub fn list(conn: &mut Connection, options: &DumpOptions) -> Result<Vec<Database>, DumpError> {
+    let failed = |error| DumpError::server("listing tables", error);
+    let mut databases: Vec<String> = texts(&conn.query("SHOW DATABASES").map_err(failed)?, 0);
+    databases.sort_unstable();
+    databases.retain(|name| wanted_database(options, name));
+    let mut listed = Vec::with_capacity(databases.len());
+    for name in databases {
+        let query = format!("SHOW FULL TABLES FROM {}", quote_ident(&name));
+        let found = match conn.query(query) {
+            // Somebody dropped it in between.
+            Err(error) if error.server_code() == Some(1049) => continue,
+            other => other.map_err(failed)?,
+        };
+        let mut database = Database {
+            name,
+            tables: Vec::new(),
+            sequences: Vec::new(),
+            views: Vec::new(),
+            leftovers: Vec::new(),
+        };
+        let (names, kinds) = (texts(&found, 0), texts(&found, 1));
+        for (name, kind) in names.into_iter().zip(kinds) {
+            if !wanted_table(options, &database.name, &name) {
+                continue;
+            }
+            if name.starts_with("#sql") || name.starts_with("#mysql50#") {
+                database.leftovers.push(name);
+                continue;
+            }
+            match kind.as_str() {
+                "VIEW" | "SYSTEM VIEW" => database.views.push(name),
+                "SEQUENCE" => database.sequences.push(name),
+                _ => database.tables.push(name),
+            }
+        }
+        database.tables.sort_unstable();
+        database.sequences.sort_unstable();
+        database.views.sort_unstable();
+        listed.push(database);
+    }
+    if !options.tables.is_empty() {
+        listed.retain(|database| {
+            !database.tables.is_empty()
+                || !database.views.is_empty()
+                || !database.sequences.is_empty()
+        });
+    }
+    Ok(listed)
+}
+
+/// Patterns that match nothing: a name with a typing error must not give an empty dump.
+pub fn unmatched(options: &DumpOptions, listed: &[Database]) -> Vec<String> {
+    let objects: Vec<(&str, &str)> = listed
+        .iter()
+        .flat_map(|database| {
+            let tables = database.tables.iter().map(String::as_str);
+            tables
+                .chain(database.views.iter().map(String::as_str))
+                .chain(database.sequences.iter().map(String::as_str))
+                .map(|name| (database.name.as_str(), name))
+        })
+        .collect();
+    let databases: BTreeSet<&str> = listed
+        .iter()
+        .map(|database| database.name.as_str())
+        .collect();
+    let no_table = options.tables.iter().filter(|pattern| {
+        let one = std::slice::from_ref(*pattern);
+        !objects
+            .iter()
+            .any(|(database, name)| matches_any(one, database, name))
+    });
+    let no_database = options.databases.iter().filter(|pattern| {
+        let one = std::slice::from_ref(*pattern);
+        !databases.iter().any(|name| matches_any(one, "", name))
+    });
+    no_table.chain(no_database).cloned().collect()
+}
+
+fn wanted_database(options: &DumpOptions, name: &str) -> bool {
+    let asked = options.databases.is_empty() || matches_any(&options.databases, "", name);
+    asked && !is_system_database(name) && (name != OWN_DATABASE || !options.databases.is_empty())
+}
+
+fn wanted_table(options: &DumpOptions, database: &str, name: &str) -> bool {
+    let asked = options.tables.is_empty() || matches_any(&options.tables, database, name);
+    asked && !matches_any(&options.exclude, database, name)
+}
+
+/// The collations of all databases, by name.
+pub fn collations(conn: &mut Connection) -> Result<Vec<(String, String)>, DumpError> {
+    let query = "SELECT SCHEMA_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA";
+    let result = conn
+        .query(query)
+        .map_err(|error| DumpError::server("listing databases", error))?;
+    Ok(texts(&result, 0)
+        .into_iter()
+        .zip(texts(&result, 1))
+        .collect())
+}
+
+/// A column of a result as texts; what is NULL or no UTF-8 is empty.
+fn texts(result: &ResultSet, column: usize) -> Vec<String> {
+    (0..result.len())
+        .map(|row| result.str(row, column).unwrap_or_default().to_owned())
+        .collect()
+}
+
+/// The text of a `SHOW CREATE`. A server that hides it from the account gives NULL: that is no empty definition.
+pub fn show_create(
+    conn: &mut Connection,
+    what: &str,
+    statement: &str,
+    columns: &[&str],
+) -> Result<ShowCreate, DumpError> {
+    let result = conn.query(statement).map_err(|error: Error| {
+        DumpError::server(format!("reading the definition of {what}"), error)
+    })?;
+    let text = columns
+        .iter()
+        .find_map(|name| result.bytes(0, result.column(name)?));
+    let Some(text) = text else {
+        return Err(DumpError::Refused {
+            reason: format!("the definition of {what} is hidden from the account"),
+            hint: "Grant it SHOW VIEW, TRIGGER, EVENT, and for routines SHOW_ROUTINE or SELECT on mysql.proc; or leave the object out with --exclude.".to_owned(),
+        });
+    };
+    let cell = |name: &str| result.get(0, name).map(str::to_owned);
+    Ok(ShowCreate {
+        text: text.to_vec(),
+        sql_mode: cell("sql_mode"),
+        client: cell("character_set_client"),
+        connection: cell("collation_connection"),
+        database: cell("Database Collation"),
+        time_zone: cell("time_zone"),
+    })
+}
+
+/// A definition, and the session in which it means what it means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShowCreate {
+    /// The statement.
+    pub text: Vec<u8>,
+    /// `sql_mode`, of programs.
+    pub sql_mode: Option<String>,
+    /// `character_set_client`.
+    pub client: Option<String>,
+    /// `collation_connection`.
+    pub connection: Option<String>,
+    /// Collation of the database when it was created.
+    pub database: Option<String>,
+    /// `time_zone`, of events.
+    pub time_zone: Option<String>,
+}

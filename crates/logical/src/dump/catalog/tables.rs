@@ -1,0 +1,400 @@
+//! Tables: definition, columns, the key that their rows are cut by.
+
+use std::collections::HashMap;
+
+use refloat_sqltext::quote_ident;
+use refloat_wire::{Connection, ResultSet, Vendor};
+
+use super::{Database, show_create};
+use crate::dump::error::DumpError;
+use crate::dump::options::DumpOptions;
+use crate::load::literal;
+use crate::manifest::FieldLoad;
+
+/// Rows that an estimate of none stands for.
+const ROW_BYTES: u64 = 100;
+
+/// What becomes of a table's rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataPolicy {
+    /// They are read in the snapshot.
+    Snapshot,
+    /// The engine keeps no old versions: they are read while writers are stopped.
+    Locked,
+    /// They are kept elsewhere, or nowhere: only the definition is taken.
+    Elsewhere,
+}
+
+/// A table that is dumped.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// Database.
+    pub database: String,
+    /// Name.
+    pub name: String,
+    /// Engine.
+    pub engine: String,
+    /// Its `CREATE TABLE`.
+    pub create: Vec<u8>,
+    /// Columns of a row; generated ones are left out.
+    pub columns: Vec<Column>,
+    /// A key by which its rows can be cut; empty when there is none.
+    pub key: Vec<KeyColumn>,
+    /// The name of that key.
+    pub key_name: String,
+    /// Partitions, when there are any.
+    pub partitions: Vec<String>,
+    /// Rows of the past belong to the dump.
+    pub history: bool,
+    /// What becomes of its rows.
+    pub policy: DataPolicy,
+    /// Bytes of rows, as the server estimates them.
+    pub bytes: u64,
+    /// Rows, as the server estimates them.
+    pub rows: u64,
+}
+
+/// A column of a row.
+#[derive(Debug, Clone)]
+pub struct Column {
+    /// Name.
+    pub name: String,
+    /// The expression that is read.
+    pub select: String,
+    /// What a load must do with it.
+    pub load: Option<FieldLoad>,
+}
+
+/// A column of a key.
+#[derive(Debug, Clone)]
+pub struct KeyColumn {
+    /// Name.
+    pub name: String,
+    /// Its place among the columns of a row.
+    pub index: usize,
+    /// Whether the key goes downwards here.
+    pub descending: bool,
+    /// How a value of it is written in a condition.
+    pub literal: KeyLiteral,
+}
+
+/// How a value of a key is written in a condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyLiteral {
+    /// Digits.
+    Integer,
+    /// Digits with a point.
+    Decimal,
+    /// Text of dates and times.
+    Quoted,
+    /// Bytes in a character set and collation.
+    Text {
+        /// Character set.
+        charset: String,
+        /// Collation.
+        collation: String,
+    },
+    /// Bytes.
+    Binary,
+}
+
+impl Table {
+    /// `` `database`.`table` ``.
+    pub fn quoted(&self) -> String {
+        format!(
+            "{}.{}",
+            quote_ident(&self.database),
+            quote_ident(&self.name)
+        )
+    }
+
+    /// `database.table`, for people.
+    pub fn label(&self) -> String {
+        format!("{}.{}", self.database, self.name)
+    }
+}
+
+/// Reads everything about the tables of a database that are in its list.
+pub fn read_tables(
+    conn: &mut Connection,
+    options: &DumpOptions,
+    database: &Database,
+) -> Result<Vec<Table>, DumpError> {
+    let schema = literal(&database.name);
+    let ask = |conn: &mut Connection, query: String| {
+        conn.query(query).map_err(|error| {
+            DumpError::server(
+                format!("reading the tables of database {}", database.name),
+                error,
+            )
+        })
+    };
+    let facts = ask(
+        conn,
+        format!(
+            "SELECT TABLE_NAME, ENGINE, TABLE_ROWS, DATA_LENGTH, TABLE_TYPE FROM information_schema.TABLES \
+             WHERE TABLE_SCHEMA = {schema}"
+        ),
+    )?;
+    let facts_of = by_name(&facts);
+    let columns = ask(
+        conn,
+        format!(
+            "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, EXTRA, COALESCE(GENERATION_EXPRESSION, ''), \
+             CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS \
+             WHERE TABLE_SCHEMA = {schema} ORDER BY TABLE_NAME, ORDINAL_POSITION"
+        ),
+    )?;
+    let columns_of = groups(&columns);
+    let keys = ask(
+        conn,
+        format!(
+            "SELECT TABLE_NAME, INDEX_NAME, NON_UNIQUE, SEQ_IN_INDEX, COLUMN_NAME, COLLATION, SUB_PART, NULLABLE \
+             FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {schema} AND NON_UNIQUE = 0 \
+             ORDER BY TABLE_NAME, INDEX_NAME = 'PRIMARY' DESC, INDEX_NAME, SEQ_IN_INDEX"
+        ),
+    )?;
+    let keys_of = groups(&keys);
+    let partitions = ask(
+        conn,
+        format!(
+            "SELECT TABLE_NAME, COALESCE(SUBPARTITION_NAME, PARTITION_NAME) FROM information_schema.PARTITIONS \
+             WHERE TABLE_SCHEMA = {schema} AND PARTITION_NAME IS NOT NULL \
+             ORDER BY TABLE_NAME, PARTITION_ORDINAL_POSITION, SUBPARTITION_ORDINAL_POSITION"
+        ),
+    )?;
+    let partitions_of = groups(&partitions);
+    let vendor = conn.server().vendor;
+    let mut tables = Vec::with_capacity(database.tables.len());
+    for name in &database.tables {
+        let name = name.as_str();
+        let label = format!("table {}.{name}", database.name);
+        let statement = format!(
+            "SHOW CREATE TABLE {}.{}",
+            quote_ident(&database.name),
+            quote_ident(name)
+        );
+        let create = show_create(conn, &label, &statement, &["Create Table"])?.text;
+        let mine = columns_of.get(name).cloned().unwrap_or(0..0);
+        let all: Vec<Described> = mine.map(|row| Described::read(&columns, row)).collect();
+        if all.is_empty() {
+            return Err(DumpError::Refused {
+                reason: format!("the columns of {label} are hidden from the account"),
+                hint: "Grant it SELECT on the table, or leave the table out with --exclude."
+                    .to_owned(),
+            });
+        }
+        let fact = facts_of.get(name).copied();
+        let number = |column| fact.and_then(|row| facts.u64(row, column)).unwrap_or(0);
+        let engine = fact
+            .and_then(|row| facts.str(row, 1))
+            .unwrap_or_default()
+            .to_owned();
+        let versioned = fact.and_then(|row| facts.str(row, 4)) == Some("SYSTEM VERSIONED");
+        let history = versioned && !options.no_history;
+        let kept = all.iter().filter(|column| column.stored(history));
+        let mut read: Vec<Column> = kept.map(|column| column.column(vendor)).collect();
+        if history {
+            read.extend(hidden_period(&create, &all));
+        }
+        let (key_name, key) = keys_of
+            .get(name)
+            .map(|rows| usable_key(&keys, rows.clone(), &all, &read))
+            .unwrap_or_default();
+        let rows = number(2);
+        tables.push(Table {
+            database: database.name.clone(),
+            name: name.to_owned(),
+            policy: policy(&engine, &create),
+            bytes: number(3).max(rows * ROW_BYTES / 4),
+            rows,
+            engine,
+            create,
+            columns: read,
+            key,
+            key_name,
+            partitions: partitions_of
+                .get(name)
+                .map(|rows| {
+                    rows.clone()
+                        .filter_map(|row| partitions.str(row, 1))
+                        .map(str::to_owned)
+                        .collect()
+                })
+                .unwrap_or_default(),
+            history,
+        });
+    }
+    Ok(tables)
+}
+
+/// Rows of a result by the table in their first column.
+fn by_name(result: &ResultSet) -> HashMap<&str, usize> {
+    (0..result.len())
+        .filter_map(|row| Some((result.str(row, 0)?, row)))
+        .collect()
+}
+
+/// Rows of a sorted result, as ranges by the table in their first column.
+fn groups(result: &ResultSet) -> HashMap<&str, std::ops::Range<usize>> {
+    let mut groups: HashMap<&str, std::ops::Range<usize>> = HashMap::new();
+    for row in 0..result.len() {
+        if let Some(name) = result.str(row, 0) {
+            groups
+                .entry(name)
+                .and_modify(|range| range.end = row + 1)
+                .or_insert(row..row + 1);
+        }
+    }
+    groups
+}
+
+/// What the server says about a column.
+struct Described {
+    name: String,
+    data_type: String,
+    column_type: String,
+    nullable: bool,
+    extra: String,
+    expression: String,
+    charset: String,
+    collation: String,
+}
+
+impl Described {
+    fn read(columns: &ResultSet, row: usize) -> Self {
+        let text = |column| columns.str(row, column).unwrap_or_default().to_owned();
+        Self {
+            name: text(1),
+            data_type: text(2).to_ascii_lowercase(),
+            column_type: text(3).to_ascii_lowercase(),
+            nullable: text(4) == "YES",
+            extra: text(5).to_ascii_uppercase(),
+            expression: text(6),
+            charset: text(7),
+            collation: text(8),
+        }
+    }
+
+    /// Whether a dump must hold its values. `DEFAULT_GENERATED` in MySQL's extra says something else.
+    fn stored(&self, history: bool) -> bool {
+        let period = matches!(self.expression.as_str(), "ROW START" | "ROW END");
+        if period {
+            return history;
+        }
+        self.expression.is_empty()
+            && !["VIRTUAL GENERATED", "STORED GENERATED", "PERSISTENT"]
+                .iter()
+                .any(|word| self.extra.contains(word))
+    }
+
+    fn column(&self, vendor: Vendor) -> Column {
+        let quoted = quote_ident(&self.name);
+        let (select, load) = match self.data_type.as_str() {
+            // As text a FLOAT has six digits; multiplied it is a DOUBLE and has all of them, and keeps its sign at zero.
+            "float" => (format!("{quoted} * 1E0"), None),
+            // Index 0 and the member '' are written alike.
+            "enum" if self.has_empty_member() => (format!("{quoted} + 0"), Some(FieldLoad::Number)),
+            "json" if vendor == Vendor::MySql => (quoted, Some(FieldLoad::Utf8)),
+            "uuid" | "inet4" | "inet6" | "xmltype" => (quoted, Some(FieldLoad::Utf8)),
+            _ => (quoted, None),
+        };
+        Column {
+            name: self.name.clone(),
+            select,
+            load,
+        }
+    }
+
+    fn has_empty_member(&self) -> bool {
+        self.column_type.contains("('')")
+            || self.column_type.contains("('',")
+            || self.column_type.contains(",'')")
+            || self.column_type.contains(",'',")
+    }
+
+    /// How a value of it is written in a condition; `None` where conditions do not follow the order of the key.
+    fn literal(&self) -> Option<KeyLiteral> {
+        Some(match self.data_type.as_str() {
+            "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" => {
+                KeyLiteral::Integer
+            }
+            "decimal" => KeyLiteral::Decimal,
+            "date" | "datetime" | "timestamp" | "time" | "year" => KeyLiteral::Quoted,
+            "char" | "varchar" => KeyLiteral::Text {
+                charset: self.charset.clone(),
+                collation: self.collation.clone(),
+            },
+            "binary" | "varbinary" => KeyLiteral::Binary,
+            // ENUM and SET sort by number and compare as text; FLOAT and DOUBLE do not come back as they were.
+            _ => return None,
+        })
+    }
+}
+
+/// The period of a system-versioned table that does not name its columns: they are there nevertheless.
+fn hidden_period(create: &[u8], all: &[Described]) -> Vec<Column> {
+    let named = all
+        .iter()
+        .any(|column| matches!(column.expression.as_str(), "ROW START" | "ROW END"));
+    if named || memchr::memmem::find(create, b"PERIOD FOR SYSTEM_TIME").is_some() {
+        return Vec::new();
+    }
+    ["row_start", "row_end"]
+        .iter()
+        .map(|name| Column {
+            name: (*name).to_owned(),
+            select: quote_ident(name),
+            load: None,
+        })
+        .collect()
+}
+
+/// The first key (the primary one, if there is one) whose order conditions can follow.
+fn usable_key(
+    keys: &ResultSet,
+    rows: std::ops::Range<usize>,
+    all: &[Described],
+    read: &[Column],
+) -> (String, Vec<KeyColumn>) {
+    let mut by_key: Vec<(String, Vec<usize>)> = Vec::new();
+    for row in rows {
+        let name = keys.str(row, 1).unwrap_or_default();
+        match by_key.last_mut() {
+            Some((last, rows)) if last == name => rows.push(row),
+            _ => by_key.push((name.to_owned(), vec![row])),
+        }
+    }
+    let column = |row: usize| -> Option<KeyColumn> {
+        let name = keys.str(row, 4)?;
+        let described = all.iter().find(|column| column.name == name)?;
+        if described.nullable || keys.bytes(row, 6).is_some() {
+            return None;
+        }
+        Some(KeyColumn {
+            index: read.iter().position(|column| column.name == name)?,
+            name: name.to_owned(),
+            descending: keys.str(row, 5) == Some("D"),
+            literal: described.literal()?,
+        })
+    };
+    by_key
+        .into_iter()
+        .find_map(|(name, rows)| {
+            let columns: Option<Vec<KeyColumn>> = rows.into_iter().map(column).collect();
+            Some((name, columns?))
+        })
+        .unwrap_or_default()
+}
+
+/// What becomes of the rows of a table with this engine.
+fn policy(engine: &str, create: &[u8]) -> DataPolicy {
+    match engine.to_ascii_lowercase().as_str() {
+        "innodb" | "rocksdb" | "tokudb" | "ndbcluster" | "columnstore" => DataPolicy::Snapshot,
+        // Rows of other servers and files, of other tables, or none at all.
+        "federated" | "spider" | "connect" | "blackhole" | "mrg_myisam" | "oqgraph" | "sphinx"
+        | "s3" => DataPolicy::Elsewhere,
+        "" if memchr::memmem::find(create, b"ENGINE=InnoDB").is_some() => DataPolicy::Snapshot,
+        _ => DataPolicy::Locked,
+    }
+}

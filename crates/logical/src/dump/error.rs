@@ -1,0 +1,109 @@
+//! Why a dump stopped.
+
+use std::path::PathBuf;
+
+use refloat_run::Cancel;
+use refloat_wire::Error as WireError;
+
+use super::outcome::DumpOutcome;
+
+/// Why a dump stopped. What it has written is no dump: it has no manifest.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DumpError {
+    /// Found before anything was written.
+    #[error("{reason}")]
+    Refused {
+        /// What is wrong.
+        reason: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// The server refused or went away.
+    #[error("{doing}")]
+    Server {
+        /// What was being done.
+        doing: String,
+        /// The server's words.
+        #[source]
+        source: WireError,
+    },
+    /// A file could not be written.
+    #[error("{}: {doing} failed", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// The system's words.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The folder of the dump could not be made or written.
+    #[error(transparent)]
+    Folder {
+        /// What happened.
+        #[from]
+        source: refloat_store::FolderError,
+    },
+    /// Somebody changed a definition while the dump ran: its rows and its definition may not fit.
+    #[error("{what} was changed, dropped or created by somebody while the dump ran")]
+    Changed {
+        /// Which table, view or program.
+        what: String,
+    },
+    /// The lock of the snapshot was not given in time.
+    #[error("no consistent snapshot: the lock was not given within {seconds} s; {in_the_way}")]
+    NoLock {
+        /// How long it was waited for.
+        seconds: u64,
+        /// What stands in its way.
+        in_the_way: String,
+    },
+    /// Stopped on request.
+    #[error("{0}")]
+    Interrupted(String),
+}
+
+impl DumpError {
+    /// An error of the server.
+    pub(super) fn server(doing: impl Into<String>, source: WireError) -> Self {
+        Self::Server {
+            doing: doing.into(),
+            source,
+        }
+    }
+
+    /// An error of the file system.
+    pub(super) fn file(
+        path: impl Into<PathBuf>,
+        doing: &'static str,
+        source: std::io::Error,
+    ) -> Self {
+        Self::File {
+            path: path.into(),
+            doing,
+            source,
+        }
+    }
+
+    /// What a cancelled run ends with.
+    pub(super) fn interrupted(cancel: &Cancel) -> Self {
+        Self::Interrupted(
+            cancel
+                .reason()
+                .map_or_else(|| "stopped".to_owned(), |reason| reason.to_string()),
+        )
+    }
+}
+
+/// A dump that stopped, and what it had done by then.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct DumpFailure {
+    /// Why.
+    #[source]
+    pub error: DumpError,
+    /// What was done.
+    pub outcome: Box<DumpOutcome>,
+}

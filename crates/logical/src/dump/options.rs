@@ -1,0 +1,126 @@
+//! What can be asked of a dump.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use refloat_wire::ConnectOptions;
+use serde::Serialize;
+
+/// Bytes of row text in a file: small enough to be read again after a fault, large enough that a terabyte is not a million files.
+const CHUNK_BYTES: u64 = 64 << 20;
+/// How long the lock of the snapshot is waited for in all.
+const LOCK_PATIENCE: Duration = Duration::from_secs(120);
+/// The level of zstd that costs less than reading the rows.
+const ZSTD_LEVEL: i32 = 1;
+
+/// How files with rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RowCompression {
+    /// As they are.
+    None,
+    /// In independent zstd frames.
+    Zstd {
+        /// 1 (fast) to 19 (small).
+        level: i32,
+    },
+}
+
+/// What happens where it cannot be promised that all rows are of one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Consistency {
+    /// The best that the account may do; what is not promised is said, and stands in the manifest.
+    #[default]
+    Best,
+    /// Refuse.
+    Require,
+    /// No locks at all.
+    None,
+}
+
+/// Objects that can be left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Views.
+    Views,
+    /// Functions, procedures, packages, libraries.
+    Routines,
+    /// Triggers.
+    Triggers,
+    /// Events.
+    Events,
+}
+
+/// Everything a dump can be told. [`DumpOptions::new`] gives the defaults.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+pub struct DumpOptions {
+    /// The server.
+    pub source: ConnectOptions,
+    /// The folder that the dump becomes; it must not exist, or be empty.
+    pub out: PathBuf,
+    /// Connections that read at the same time.
+    pub threads: usize,
+    /// Databases, `*` and `?` match; empty means all but those of the server itself.
+    pub databases: Vec<String>,
+    /// Tables and views, as `table` or `db.table`; empty means all.
+    pub tables: Vec<String>,
+    /// Tables and views that are left out, as `table` or `db.table`.
+    pub exclude: Vec<String>,
+    /// Kinds of objects that are left out.
+    pub skip: Vec<Kind>,
+    /// Leave the rows out.
+    pub no_data: bool,
+    /// Leave rows of the past out of system-versioned tables.
+    pub no_history: bool,
+    /// Write accounts, roles and grants as well.
+    pub users: bool,
+    /// Leave `DEFINER` out of views and programs, and make them `SQL SECURITY INVOKER`.
+    pub strip_definer: bool,
+    /// How files with rows are written.
+    pub compression: RowCompression,
+    /// Bytes of row text in a file.
+    pub chunk_bytes: u64,
+    /// What happens where rows of one moment cannot be promised.
+    pub consistency: Consistency,
+    /// How long the lock of the snapshot is waited for in all.
+    pub lock_patience: Duration,
+    /// Ceiling for the rate of row text in bytes per second, over all threads.
+    pub max_rate: Option<u64>,
+    /// Pause while more than this many statements run on the server, ours not counted.
+    pub max_running: Option<u64>,
+}
+
+impl DumpOptions {
+    /// Options for one server and one folder, all else at its default.
+    pub fn new(source: ConnectOptions, out: impl Into<PathBuf>) -> Self {
+        Self {
+            source,
+            out: out.into(),
+            threads: std::thread::available_parallelism()
+                .map_or(2, usize::from)
+                .clamp(2, 32),
+            databases: Vec::new(),
+            tables: Vec::new(),
+            exclude: Vec::new(),
+            skip: Vec::new(),
+            no_data: false,
+            no_history: false,
+            users: false,
+            strip_definer: false,
+            compression: RowCompression::Zstd { level: ZSTD_LEVEL },
+            chunk_bytes: CHUNK_BYTES,
+            consistency: Consistency::Best,
+            lock_patience: LOCK_PATIENCE,
+            max_rate: None,
+            max_running: None,
+        }
+    }
+    /// Whether objects of this kind are dumped.
+    pub fn wants(&self, kind: Kind) -> bool {
+        !self.skip.contains(&kind)
+    }
+}

@@ -1,0 +1,142 @@
+//! Where a key is cut.
+
+use refloat_sqltext::quote_ident;
+use refloat_wire::{Connection, Error};
+
+use super::{Side, condition, from_clause, order};
+use crate::dump::catalog::{KeyLiteral, Table};
+
+/// Estimates that are asked for at most; each is a few page reads.
+const ESTIMATES_MAX: usize = 4000;
+
+/// Borders between ranges of about `target` bytes, in the order of the key.
+pub fn find(
+    conn: &mut Connection,
+    table: &Table,
+    partition: Option<&str>,
+    target: u64,
+) -> Result<Vec<Vec<String>>, Error> {
+    let row_bytes = (table.bytes / table.rows.max(1)).max(1);
+    let target_rows = (target / row_bytes).max(1);
+    if table.key.len() == 1
+        && table.key[0].literal == KeyLiteral::Integer
+        && table.engine.eq_ignore_ascii_case("innodb")
+    {
+        by_estimate(conn, table, partition, target_rows)
+    } else {
+        by_counting(conn, table, partition, target_rows)
+    }
+}
+
+/// Integer keys: halves the numbers between the least and the greatest until the server's estimate of each part is small.
+fn by_estimate(
+    conn: &mut Connection,
+    table: &Table,
+    partition: Option<&str>,
+    target_rows: u64,
+) -> Result<Vec<Vec<String>>, Error> {
+    let column = &table.key[0];
+    let name = quote_ident(&column.name);
+    let from = from_clause(table, partition);
+    let ends = conn.query(format!("SELECT MIN({name}), MAX({name}) {from}"))?;
+    let number = |column| {
+        ends.str(0, column)
+            .and_then(|text| text.parse::<i128>().ok())
+    };
+    let (Some(least), Some(greatest)) = (number(0), number(1)) else {
+        return Ok(Vec::new());
+    };
+    let mut asked = 0;
+    // Parts still to be looked at, the lowest on top; what is small enough goes to the end of `parts`.
+    let mut open = vec![(least, greatest + 1)];
+    let mut parts: Vec<(i128, u64)> = Vec::new();
+    while let Some((low, high)) = open.pop() {
+        let rows = if asked < ESTIMATES_MAX {
+            asked += 1;
+            estimate(
+                conn,
+                &format!("{from} WHERE {name} >= {low} AND {name} < {high}"),
+            )?
+        } else {
+            0
+        };
+        if rows > target_rows && high - low > 1 {
+            let middle = low + (high - low) / 2;
+            open.push((middle, high));
+            open.push((low, middle));
+        } else {
+            parts.push((low, rows));
+        }
+    }
+    // Neighbours that are small together are one range. A border is the first number of the part behind it.
+    let mut borders = Vec::new();
+    let mut rows_before = 0;
+    for (low, rows) in parts {
+        if rows_before > 0 && rows_before + rows > target_rows {
+            borders.push(vec![low.to_string()]);
+            rows_before = 0;
+        }
+        rows_before += rows;
+    }
+    if column.descending {
+        // The order of the key is downwards: the border is the last number of the part in front of it.
+        borders.reverse();
+        for border in &mut borders {
+            if let Ok(number) = border[0].parse::<i128>() {
+                border[0] = (number - 1).to_string();
+            }
+        }
+    }
+    Ok(borders)
+}
+
+/// The server's estimate of how many rows a query looks at.
+fn estimate(conn: &mut Connection, rest: &str) -> Result<u64, Error> {
+    let plan = conn.query(format!("EXPLAIN SELECT 1 {rest}"))?;
+    // Where it finds out that there is no row at all, there is no number.
+    Ok(plan
+        .column("rows")
+        .and_then(|column| plan.u64(0, column))
+        .unwrap_or(0))
+}
+
+/// Other keys: walks along the key and takes every so-manieth.
+fn by_counting(
+    conn: &mut Connection,
+    table: &Table,
+    partition: Option<&str>,
+    target_rows: u64,
+) -> Result<Vec<Vec<String>>, Error> {
+    let names: Vec<String> = table
+        .key
+        .iter()
+        .map(|column| quote_ident(&column.name))
+        .collect();
+    let from = from_clause(table, partition);
+    let ordered = order(&table.key, false);
+    let mut borders: Vec<Vec<String>> = Vec::new();
+    loop {
+        let behind = borders
+            .last()
+            .map(|last| format!(" WHERE {}", condition(&table.key, last, Side::From)))
+            .unwrap_or_default();
+        let next = conn.query(format!(
+            "SELECT {} {from}{behind} ORDER BY {ordered} LIMIT 1 OFFSET {target_rows}",
+            names.join(", ")
+        ))?;
+        if next.is_empty() {
+            return Ok(borders);
+        }
+        let values = table
+            .key
+            .iter()
+            .enumerate()
+            .map(|(index, column)| column.write(next.bytes(0, index).unwrap_or_default()))
+            .collect();
+        // A key that compares as equal to the border before would cut nothing, and be found for ever.
+        if borders.last() == Some(&values) {
+            return Ok(borders);
+        }
+        borders.push(values);
+    }
+}

@@ -1,0 +1,83 @@
+//! Connections of a dump: a session that inherits nothing which changes what is read.
+
+use refloat_run::Cancel;
+use refloat_wire::{Connection, Error, Vendor};
+
+use super::error::DumpError;
+use super::options::DumpOptions;
+use crate::load::context::abandonable;
+
+/// What every connection sets first. `DEFAULT` would be the server's own value, so limits are numbers: with a global
+/// `sql_select_limit` of 1000 every table would have 1000 rows.
+const COMMON: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mode = 'ALLOW_INVALID_DATES', SESSION time_zone = '+00:00', \
+     SESSION wait_timeout = 86400, SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, \
+     SESSION sql_select_limit = 18446744073709551615, SESSION sql_quote_show_create = 1, SESSION big_tables = 0, \
+     SESSION lock_wait_timeout = 60, SESSION sql_safe_updates = 0, SESSION group_concat_max_len = 1048576";
+/// Variables that not every version has.
+const MYSQL: &[&str] = &[
+    "max_execution_time = 0",
+    "information_schema_stats_expiry = 0",
+    // Else a primary key that the server made is not seen, and its values are lost.
+    "show_gipk_in_create_table_and_information_schema = ON",
+    "explain_format = 'TRADITIONAL'",
+    "explain_json_format_version = 1",
+    "show_create_table_skip_secondary_engine = OFF",
+];
+const MARIADB: &[&str] = &["max_statement_time = 0", "query_cache_type = OFF"];
+/// `ER_UNKNOWN_SYSTEM_VARIABLE`.
+const UNKNOWN_VARIABLE: u16 = 1193;
+
+/// Connects to the server, and makes sure that later connections reach the same one.
+pub fn connect(options: &DumpOptions, cancel: &Cancel) -> Result<Connection, DumpError> {
+    let source = options.source.clone();
+    let connected = abandonable(cancel, move || {
+        let mut conn = Connection::connect(&source)?;
+        prepare(&mut conn)?;
+        Ok(conn)
+    });
+    match connected {
+        Some(connected) => connected.map_err(|error: Error| {
+            DumpError::server(
+                format!("connecting to {}", options.source.describe()),
+                error,
+            )
+        }),
+        None => Err(DumpError::interrupted(cancel)),
+    }
+}
+
+/// Connects once more to the server that `first` reached.
+pub fn another(first: &Connection) -> Result<Connection, Error> {
+    let mut conn = first.reconnect()?;
+    prepare(&mut conn)?;
+    Ok(conn)
+}
+
+fn prepare(conn: &mut Connection) -> Result<(), Error> {
+    conn.exec(COMMON)?;
+    let own = match conn.server().vendor {
+        Vendor::MySql => MYSQL,
+        Vendor::MariaDb => MARIADB,
+    };
+    for assignment in own {
+        match conn.exec(format!("SET SESSION {assignment}")) {
+            Err(error) if error.server_code() == Some(UNKNOWN_VARIABLE) => {}
+            // A query cache that was off at the start cannot be set in a session, and need not be.
+            Err(error)
+                if assignment.starts_with("query_cache") && error.server_code().is_some() => {}
+            other => {
+                other?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes a connection read rows: bytes of columns as they are stored, in a transaction that sees one moment.
+///
+/// Isolation comes first: below `REPEATABLE READ` the snapshot would be ignored with nothing but a warning.
+pub fn prepare_reader(conn: &mut Connection) -> Result<(), Error> {
+    conn.exec("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")?;
+    conn.exec("SET SESSION character_set_results = NULL")?;
+    Ok(())
+}

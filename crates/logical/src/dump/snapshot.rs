@@ -1,0 +1,224 @@
+//! One moment for all connections.
+//!
+//! Ways, best first. MariaDB tells each snapshot's own place in the binary log: when all connections were told the same, they see
+//! the same moment, and nobody was locked. Else writers are stopped for as long as it takes to open the snapshots: by
+//! `BACKUP STAGE` (MariaDB), `FLUSH TABLES WITH READ LOCK`, or `LOCK TABLES` of all tables where the account may do no more. Where
+//! not even that is allowed, what is not guaranteed is said.
+
+mod locks;
+mod position;
+
+use std::time::{Duration, Instant};
+
+use refloat_run::{Cancel, Events};
+use refloat_wire::{Connection, Error, OkInfo, Vendor};
+
+use super::error::DumpError;
+use super::options::{Consistency, DumpOptions};
+use super::session;
+use crate::manifest::SnapshotInfo;
+pub use locks::block_ddl;
+use locks::{Lock, LockKind};
+
+/// Begins a transaction that sees the moment of the statement.
+const BEGIN: &str = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
+/// How long MariaDB's snapshots are opened anew until all tell the same place in the binary log; on a server with thousands of
+/// commits per second they seldom do.
+const EQUAL_TIME: Duration = Duration::from_millis(300);
+
+/// What must be known to choose a way.
+pub struct Wanted<'a> {
+    /// All tables, quoted, as `LOCK TABLES` takes them.
+    pub tables: &'a [String],
+    /// Whether some of them keep no old versions of rows, so that they must be read while writers are stopped.
+    pub locked_reads: bool,
+    /// How many connections will read.
+    pub readers: usize,
+}
+
+/// Connections that see one moment.
+pub struct Snapshot {
+    /// They read; each is in its transaction.
+    pub readers: Vec<Connection>,
+    /// Which moment that is.
+    pub info: SnapshotInfo,
+    lock: Option<Lock>,
+    locked_at: Option<Instant>,
+}
+
+impl Snapshot {
+    /// Opens it. `control` takes the locks; `lists` is asked while nothing can change, for what must be of the same moment.
+    pub fn take<T>(
+        control: &mut Connection,
+        options: &DumpOptions,
+        wanted: &Wanted<'_>,
+        (cancel, events): (&Cancel, &Events),
+        mut lists: impl FnMut(&mut Connection) -> Result<T, DumpError>,
+    ) -> Result<(Self, T), DumpError> {
+        let mut readers = Vec::with_capacity(wanted.readers);
+        for _ in 0..wanted.readers.max(1) {
+            let mut reader = session::another(control)
+                .map_err(|error| DumpError::server("connecting a reader", error))?;
+            session::prepare_reader(&mut reader)
+                .map_err(|error| DumpError::server("preparing a reader's session", error))?;
+            readers.push(reader);
+        }
+        // A node of a cluster may lag behind what another one has confirmed.
+        let _ = control.exec("SET SESSION wsrep_sync_wait = 1");
+        let mut info = SnapshotInfo::default();
+        if options.consistency != Consistency::None
+            && !wanted.locked_reads
+            && equal_positions(&mut readers, &mut info, cancel)?
+        {
+            position::complete(control, &mut info)?;
+            let listed = lists(control)?;
+            return Ok((
+                Self {
+                    readers,
+                    info,
+                    lock: None,
+                    locked_at: None,
+                },
+                listed,
+            ));
+        }
+        let (lock, waited_from) =
+            locks::acquire(control, options, wanted.tables, (cancel, events))?;
+        let locked_at = Instant::now();
+        for reader in &mut readers {
+            begin(reader)?;
+        }
+        position::read(control, &mut info)?;
+        position::complete(control, &mut info)?;
+        let listed = lists(control)?;
+        let alone = readers.len() == 1;
+        (info.consistent, info.method) = match lock.as_ref().map(|lock| lock.kind) {
+            Some(kind) => (true, kind.method().to_owned()),
+            None if options.consistency == Consistency::None => {
+                (false, "no lock, as asked for: threads may see different moments".to_owned())
+            }
+            None if alone && !wanted.locked_reads => (
+                false,
+                "one reader's own snapshot: its rows are of one moment, but the account may take no lock that would tell the position of it"
+                    .to_owned(),
+            ),
+            None => (
+                false,
+                "no lock (the account lacks RELOAD and LOCK TABLES): threads may see different moments".to_owned(),
+            ),
+        };
+        let mut snapshot = Self {
+            readers,
+            info,
+            locked_at: lock.is_some().then_some(waited_from.min(locked_at)),
+            lock,
+        };
+        if !wanted.locked_reads {
+            snapshot.release(control)?;
+        }
+        Ok((snapshot, listed))
+    }
+
+    /// Lets writers go on; what keeps definitions as they are stays until the end.
+    pub fn release(&mut self, control: &mut Connection) -> Result<(), DumpError> {
+        let Some(lock) = self.lock.take() else {
+            return Ok(());
+        };
+        let unlocked = lock.release(control);
+        if let Some(since) = self.locked_at.take() {
+            self.info.locked_seconds = round_up(since.elapsed());
+        }
+        unlocked.map_err(|error| DumpError::server("releasing the lock of the snapshot", error))
+    }
+}
+
+/// Milliseconds, as seconds.
+fn round_up(time: Duration) -> f64 {
+    time.as_millis().max(1) as f64 / 1000.0
+}
+
+/// Opens a reader's snapshot.
+fn begin(reader: &mut Connection) -> Result<(), DumpError> {
+    let ok = reader.exec(BEGIN).map_err(not_opened)?;
+    no_warning(reader, &ok)
+}
+
+fn not_opened(error: Error) -> DumpError {
+    DumpError::server("opening a consistent snapshot", error)
+}
+
+fn no_warning(reader: &mut Connection, ok: &OkInfo) -> Result<(), DumpError> {
+    if ok.warnings > 0 {
+        let warnings = reader.warnings().map_err(not_opened)?;
+        let words = warnings
+            .first()
+            .map_or_else(String::new, |warning| warning.message.clone());
+        return Err(DumpError::Refused {
+            reason: format!("the server gives no consistent snapshot: {words}"),
+            hint: "A storage engine with transactions and the isolation level REPEATABLE READ are needed.".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// MariaDB with its binary log on: opens the snapshots until all of them tell the same place in the log.
+fn equal_positions(
+    readers: &mut [Connection],
+    info: &mut SnapshotInfo,
+    cancel: &Cancel,
+) -> Result<bool, DumpError> {
+    if readers[0].server().vendor != Vendor::MariaDb {
+        return Ok(false);
+    }
+    let since = Instant::now();
+    while since.elapsed() < EQUAL_TIME {
+        let mut places = Vec::with_capacity(readers.len());
+        // All are asked before the first has answered, so that little time lies between them.
+        for reader in readers.iter_mut() {
+            reader.send_query(BEGIN.as_bytes()).map_err(not_opened)?;
+        }
+        for reader in readers.iter_mut() {
+            let ok = reader.read_result().map_err(not_opened)?;
+            no_warning(reader, &ok)?;
+        }
+        for reader in readers.iter_mut() {
+            match position::of_snapshot(reader)? {
+                Some(place) => places.push(place),
+                None => return rolled_back(readers),
+            }
+        }
+        if places.windows(2).all(|pair| pair[0] == pair[1]) {
+            let (file, at) = places.swap_remove(0);
+            "the place in the binary log that every reader's snapshot has; no lock"
+                .clone_into(&mut info.method);
+            (info.consistent, info.binlog_file, info.binlog_position) =
+                (true, Some(file), Some(at));
+            return Ok(true);
+        }
+        if cancel.is_cancelled() {
+            return Err(DumpError::interrupted(cancel));
+        }
+        rolled_back(readers)?;
+    }
+    Ok(false)
+}
+
+fn rolled_back(readers: &mut [Connection]) -> Result<bool, DumpError> {
+    for reader in readers {
+        reader
+            .exec("ROLLBACK")
+            .map_err(|error| DumpError::server("giving a snapshot back", error))?;
+    }
+    Ok(false)
+}
+
+impl LockKind {
+    /// The way in words.
+    fn method(self) -> &'static str {
+        match self {
+            Self::BackupStage => "BACKUP STAGE BLOCK_COMMIT while the snapshots were opened",
+            Self::ReadLock => "FLUSH TABLES WITH READ LOCK while the snapshots were opened",
+            Self::Tables => "LOCK TABLES of all tables while the snapshots were opened",
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Locks that stop writers while snapshots are opened. None is waited for in silence, or for long at a time: while such a lock
+//! waits behind a long query, everybody else waits behind it.
+
+use std::time::{Duration, Instant};
+
+use refloat_run::{Cancel, Events};
+use refloat_wire::{Connection, Error, Vendor};
+
+use crate::dump::error::DumpError;
+use crate::dump::options::{Consistency, DumpOptions};
+
+/// How long one attempt may hold up the writers behind it, in whole seconds.
+const ATTEMPT_SECONDS: u64 = 2;
+/// How long the server is left alone between two attempts.
+const PAUSE: Duration = Duration::from_secs(3);
+/// A query that has run for this long will not be over at once: the lock is not even tried.
+const LONG_QUERY_SECONDS: u64 = 2;
+/// `ER_LOCK_WAIT_TIMEOUT`.
+const LOCK_WAIT_TIMEOUT: u16 = 1205;
+/// `ER_PARSE_ERROR`: the server does not know the statement.
+const UNKNOWN_STATEMENT: u16 = 1064;
+
+/// Which lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockKind {
+    /// MariaDB's, from 10.4 on.
+    BackupStage,
+    /// `FLUSH TABLES WITH READ LOCK`.
+    ReadLock,
+    /// `LOCK TABLES`.
+    Tables,
+}
+
+/// A lock that the control connection holds.
+pub struct Lock {
+    /// Which one.
+    pub kind: LockKind,
+}
+
+impl Lock {
+    /// Gives it back.
+    pub fn release(self, control: &mut Connection) -> Result<(), Error> {
+        let statement = match self.kind {
+            LockKind::BackupStage => "BACKUP STAGE END",
+            LockKind::ReadLock | LockKind::Tables => "UNLOCK TABLES",
+        };
+        control.exec(statement).map(drop)
+    }
+
+    fn statements(kind: LockKind, tables: &[String]) -> Vec<String> {
+        match kind {
+            LockKind::BackupStage => ["START", "BLOCK_DDL", "BLOCK_COMMIT"]
+                .iter()
+                .map(|stage| format!("BACKUP STAGE {stage}"))
+                .collect(),
+            LockKind::ReadLock => vec!["FLUSH TABLES WITH READ LOCK".to_owned()],
+            LockKind::Tables if tables.is_empty() => Vec::new(),
+            LockKind::Tables => vec![format!("LOCK TABLES {} READ", tables.join(" READ, "))],
+        }
+    }
+}
+
+/// Keeps others from changing definitions until the end of the connection, where the server can do that without stopping
+/// anybody else. Whether it does.
+pub fn block_ddl(control: &mut Connection) -> Result<bool, DumpError> {
+    if !control.server().is_mysql_since((8, 0, 0)) {
+        return Ok(false);
+    }
+    match control.exec("LOCK INSTANCE FOR BACKUP") {
+        Ok(_) => Ok(true),
+        Err(error) if error.server_code().is_some() => Ok(false),
+        Err(error) => Err(DumpError::server("locking definitions", error)),
+    }
+}
+
+/// Takes the best lock that the account may take, and tells since when writers may have waited; `None` when it may take none.
+pub fn acquire(
+    control: &mut Connection,
+    options: &DumpOptions,
+    tables: &[String],
+    (cancel, events): (&Cancel, &Events),
+) -> Result<(Option<Lock>, Instant), DumpError> {
+    if options.consistency == Consistency::None {
+        return Ok((None, Instant::now()));
+    }
+    let kinds: &[LockKind] = match control.server().vendor {
+        Vendor::MariaDb => &[LockKind::BackupStage, LockKind::ReadLock, LockKind::Tables],
+        Vendor::MySql => &[LockKind::ReadLock, LockKind::Tables],
+    };
+    for kind in kinds {
+        let patient = Patience {
+            began: Instant::now(),
+            whole: options.lock_patience,
+            cancel,
+            events,
+        };
+        if let Some(since) = patient.try_kind(control, *kind, tables)? {
+            return Ok((Some(Lock { kind: *kind }), since));
+        }
+    }
+    if options.consistency == Consistency::Require {
+        return Err(DumpError::Refused {
+            reason: "the account may take no lock that makes the snapshot consistent".to_owned(),
+            hint:
+                "Grant it RELOAD (MySQL: RELOAD or FLUSH_TABLES), or LOCK TABLES on the databases."
+                    .to_owned(),
+        });
+    }
+    Ok((None, Instant::now()))
+}
+
+/// One lock is waited for, again and again for a short time.
+struct Patience<'a> {
+    began: Instant,
+    whole: Duration,
+    cancel: &'a Cancel,
+    events: &'a Events,
+}
+
+impl Patience<'_> {
+    /// Since when the lock may have stopped somebody; `None` when the account may not take it or the server does not know it.
+    fn try_kind(
+        &self,
+        control: &mut Connection,
+        kind: LockKind,
+        tables: &[String],
+    ) -> Result<Option<Instant>, DumpError> {
+        let failed = |error| DumpError::server("locking for the snapshot", error);
+        loop {
+            if self.cancel.is_cancelled() {
+                return Err(DumpError::interrupted(self.cancel));
+            }
+            // Only the read lock waits for queries that read; the others would find out by themselves.
+            let mut in_the_way = match kind {
+                LockKind::ReadLock => longest_query(control).map_err(failed)?,
+                LockKind::BackupStage | LockKind::Tables => None,
+            };
+            if in_the_way.is_none() {
+                let since = Instant::now();
+                control
+                    .exec(format!("SET SESSION lock_wait_timeout = {ATTEMPT_SECONDS}"))
+                    .map_err(failed)?;
+                let mut outcome = Ok(());
+                for statement in Lock::statements(kind, tables) {
+                    outcome = control.exec(statement).map(drop);
+                    if outcome.is_err() {
+                        break;
+                    }
+                }
+                match outcome {
+                    Ok(()) => return Ok(Some(since)),
+                    Err(error) if error.server_code() == Some(LOCK_WAIT_TIMEOUT) => {
+                        if kind == LockKind::BackupStage {
+                            control.exec("BACKUP STAGE END").map_err(failed)?;
+                        }
+                        in_the_way = longest_query(control).map_err(failed)?;
+                    }
+                    Err(error)
+                        if error.is_access_denied()
+                            || error.server_code() == Some(UNKNOWN_STATEMENT) =>
+                    {
+                        return Ok(None);
+                    }
+                    Err(error) => return Err(failed(error)),
+                }
+            }
+            let in_the_way = in_the_way.unwrap_or_else(|| {
+                "what holds it cannot be seen (PROCESS is missing, or a transaction sleeps)"
+                    .to_owned()
+            });
+            if self.began.elapsed() >= self.whole {
+                return Err(DumpError::NoLock {
+                    seconds: self.whole.as_secs(),
+                    in_the_way,
+                });
+            }
+            self.events.warn(format!(
+                "the lock of the snapshot is not taken yet: {in_the_way}; trying again in {} s",
+                PAUSE.as_secs()
+            ));
+            self.cancel.sleep(PAUSE);
+        }
+    }
+}
+
+/// The query that has run for longest, if that is long.
+fn longest_query(control: &mut Connection) -> Result<Option<String>, Error> {
+    let longest = control.query(format!(
+        "SELECT ID, USER, TIME, LEFT(REPLACE(COALESCE(INFO, ''), '\\n', ' '), 60) FROM information_schema.PROCESSLIST \
+         WHERE COMMAND IN ('Query', 'Execute') AND ID <> CONNECTION_ID() AND TIME > {LONG_QUERY_SECONDS} \
+         AND USER NOT IN ('system user', 'event_scheduler') ORDER BY TIME DESC LIMIT 1"
+    ))?;
+    let text = |column| longest.str(0, column).unwrap_or("?");
+    Ok((!longest.is_empty()).then(|| {
+        format!(
+            "query {} of {} has run for {} s: {}",
+            text(0),
+            text(1),
+            text(2),
+            text(3)
+        )
+    }))
+}

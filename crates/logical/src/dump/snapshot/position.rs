@@ -1,0 +1,130 @@
+//! Where the server stands: binary log, GTID, cluster, replica.
+
+use refloat_wire::{Connection, Error, ResultSet, Vendor};
+
+use crate::dump::error::DumpError;
+use crate::load::literal;
+use crate::manifest::{ReplicaPosition, SnapshotInfo};
+
+/// `ER_PARSE_ERROR`: the server does not know the statement.
+const UNKNOWN_STATEMENT: u16 = 1064;
+/// `ER_ILLEGAL_REPLICA`/`ER_NO_SUCH_THREAD`-like answers are not told apart here: any refusal of a `SHOW` means "not told".
+fn told(result: Result<ResultSet, Error>) -> Result<Option<ResultSet>, DumpError> {
+    match result {
+        Ok(result) => Ok(Some(result)),
+        Err(error) if error.server_code().is_some() => Ok(None),
+        Err(error) => Err(DumpError::server("asking for the position", error)),
+    }
+}
+
+/// The place in the binary log that the open snapshot of a MariaDB connection has; `None` where the log is off.
+pub fn of_snapshot(reader: &mut Connection) -> Result<Option<(String, u64)>, DumpError> {
+    let status = reader
+        .query("SHOW SESSION STATUS LIKE 'binlog_snapshot_%'")
+        .map_err(|error| DumpError::server("asking for the snapshot's position", error))?;
+    let value = |wanted: &str| {
+        (0..status.len())
+            .find(|row| {
+                status
+                    .str(*row, 0)
+                    .is_some_and(|name| name.eq_ignore_ascii_case(wanted))
+            })
+            .and_then(|row| status.str(row, 1))
+    };
+    let file = value("binlog_snapshot_file").filter(|file| !file.is_empty());
+    let at = value("binlog_snapshot_position").and_then(|at| at.parse().ok());
+    Ok(file.map(str::to_owned).zip(at))
+}
+
+/// Reads the position of the server's own binary log, while nothing is committed.
+pub fn read(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(), DumpError> {
+    let new = "SHOW BINARY LOG STATUS";
+    let status = match control.query(new) {
+        Err(error) if error.server_code() == Some(UNKNOWN_STATEMENT) => {
+            told(control.query("SHOW MASTER STATUS"))?
+        }
+        other => told(other)?,
+    };
+    let Some(status) = status.filter(|status| !status.is_empty()) else {
+        return Ok(());
+    };
+    info.binlog_file = status.str(0, 0).map(str::to_owned);
+    info.binlog_position = status.u64(0, 1);
+    Ok(())
+}
+
+/// Adds what belongs to the position: GTID, cluster, sources, the time.
+pub fn complete(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(), DumpError> {
+    let now = "SELECT DATE_FORMAT(UTC_TIMESTAMP(3), '%Y-%m-%dT%H:%i:%s.%f')";
+    let at = control
+        .query_value(now)
+        .map_err(|error| DumpError::server("asking for the time", error))?
+        .unwrap_or_default();
+    info.at = format!("{}Z", at.get(..23).unwrap_or(&at));
+    let mariadb = control.server().vendor == Vendor::MariaDb;
+    let gtid = if !mariadb {
+        told(control.query("SELECT @@GLOBAL.gtid_executed"))?
+    } else if let (Some(file), Some(at)) = (&info.binlog_file, info.binlog_position) {
+        let of_place = format!("SELECT BINLOG_GTID_POS({}, {at})", literal(file));
+        told(control.query(of_place))?
+    } else {
+        told(control.query("SELECT @@GLOBAL.gtid_current_pos"))?
+    };
+    info.gtid = gtid
+        .and_then(|result| result.str(0, 0).map(|text| text.replace('\n', "")))
+        .filter(|text| !text.is_empty());
+    let wsrep = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_state_uuid', 'wsrep_last_committed', 'wsrep_ready')";
+    if let Some(status) = told(control.query(wsrep))? {
+        let value = |wanted: &str| {
+            (0..status.len())
+                .find(|row| status.str(*row, 0) == Some(wanted))
+                .and_then(|row| status.str(row, 1))
+        };
+        if let (Some(uuid), Some(seqno), Some("ON")) = (
+            value("wsrep_cluster_state_uuid").filter(|uuid| !uuid.is_empty()),
+            value("wsrep_last_committed"),
+            value("wsrep_ready"),
+        ) {
+            info.galera = Some(format!("{uuid}:{seqno}"));
+        }
+    }
+    info.replica_of = sources(control, mariadb)?;
+    Ok(())
+}
+
+/// How far the server has executed the logs of its sources.
+fn sources(control: &mut Connection, mariadb: bool) -> Result<Vec<ReplicaPosition>, DumpError> {
+    let statement = if mariadb {
+        "SHOW ALL SLAVES STATUS"
+    } else {
+        "SHOW REPLICA STATUS"
+    };
+    let mut status = told(control.query(statement))?;
+    if status.is_none() {
+        status = told(control.query("SHOW SLAVE STATUS"))?;
+    }
+    let Some(status) = status else {
+        return Ok(Vec::new());
+    };
+    let any = |row: usize, names: &[&str]| {
+        names
+            .iter()
+            .find_map(|name| status.str(row, status.column(name)?))
+            .unwrap_or_default()
+            .to_owned()
+    };
+    Ok((0..status.len())
+        .map(|row| ReplicaPosition {
+            channel: any(row, &["Connection_name", "Channel_Name"]),
+            source: format!(
+                "{}:{}",
+                any(row, &["Source_Host", "Master_Host"]),
+                any(row, &["Source_Port", "Master_Port"])
+            ),
+            file: any(row, &["Relay_Source_Log_File", "Relay_Master_Log_File"]),
+            position: any(row, &["Exec_Source_Log_Pos", "Exec_Master_Log_Pos"])
+                .parse()
+                .unwrap_or(0),
+        })
+        .collect())
+}

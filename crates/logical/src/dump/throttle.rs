@@ -1,0 +1,109 @@
+//! A dump that leaves the server to others.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use refloat_run::Cancel;
+use refloat_wire::Connection;
+
+/// How often the server's load is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// The longest single pause, so that Ctrl-C and a changed load are noticed.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Holds readers back: by their rate, and by the server's load.
+pub struct Throttle {
+    max_rate: Option<u64>,
+    max_running: Option<u64>,
+    readers: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// When the bytes taken so far would be through at the highest rate.
+    free_at: Instant,
+    looked: Option<Instant>,
+    busy: bool,
+    watcher: Option<Connection>,
+    held: Duration,
+}
+
+impl Throttle {
+    /// A throttle for so many readers; `watcher` is asked for the server's load.
+    pub fn new(
+        max_rate: Option<u64>,
+        max_running: Option<u64>,
+        readers: usize,
+        watcher: Option<Connection>,
+    ) -> Self {
+        Self {
+            max_rate,
+            max_running,
+            readers: readers as u64,
+            state: Mutex::new(State {
+                free_at: Instant::now(),
+                looked: None,
+                busy: false,
+                watcher,
+                held: Duration::ZERO,
+            }),
+        }
+    }
+
+    /// Counts bytes of row text, and waits until they may be.
+    pub fn take(&self, bytes: u64, cancel: &Cancel) {
+        if self.max_rate.is_none() && self.max_running.is_none() {
+            return;
+        }
+        let until = self.max_rate.map(|rate| {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = Instant::now();
+            let time = Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
+            state.free_at = state.free_at.max(now) + time;
+            state.free_at
+        });
+        let began = Instant::now();
+        while !cancel.is_cancelled() {
+            let early = until.map_or(Duration::ZERO, |until| {
+                until.saturating_duration_since(Instant::now())
+            });
+            if early.is_zero() && !self.server_is_busy() {
+                break;
+            }
+            cancel.sleep(if early.is_zero() {
+                PAUSE
+            } else {
+                early.min(PAUSE)
+            });
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.held += began.elapsed();
+    }
+
+    /// How long readers were held back, all together.
+    pub fn held(&self) -> Duration {
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .held
+    }
+
+    /// Whether more statements run than may, ours not counted. A load that cannot be told is none.
+    fn server_is_busy(&self) -> bool {
+        let Some(max) = self.max_running else {
+            return false;
+        };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+            state.looked = Some(Instant::now());
+            let running = state
+                .watcher
+                .as_mut()
+                .and_then(|conn| conn.query("SHOW GLOBAL STATUS LIKE 'Threads_running'").ok())
+                .and_then(|status| status.u64(0, 1));
+            // Our readers are running, and so is the question itself.
+            state.busy = running.is_some_and(|running| running > max + self.readers + 1);
+        }
+        state.busy
+    }
+}

@@ -1,0 +1,124 @@
+//! Restoring a dump as `docs/format.md` tells a person without refloat to do it.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use refloat_logical::manifest::{FieldLoad, Manifest, TableEntry};
+use refloat_sandbox::Ephemeral;
+use refloat_testkit::oracle::quote;
+
+/// What a session needs so that values are stored as they are written.
+const SESSION: &str = "SET NAMES utf8mb4;\nSET time_zone = '+00:00';\nSET foreign_key_checks = 0;\n\
+                       SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n";
+
+/// Restores a dump with the stock client alone.
+pub fn restore(server: &Ephemeral, folder: &Path) -> Result<(), String> {
+    let manifest = read(folder);
+    for database in &manifest.databases {
+        client(
+            server,
+            &fs::read(folder.join(&database.schema.path)).unwrap(),
+        )
+        .map_err(|error| format!("schema of {}: {error}", database.name))?;
+    }
+    for database in &manifest.databases {
+        for table in &database.tables {
+            let mut sql = String::from(SESSION);
+            if table.history {
+                sql.push_str("SET system_versioning_insert_history = 1;\n");
+            }
+            for chunk in &table.chunks {
+                let plain = plain(folder, &chunk.file.path);
+                let _ = writeln!(sql, "{};", load_data(&plain, &database.name, table));
+            }
+            if !table.chunks.is_empty() {
+                client(server, sql.as_bytes()).map_err(|error| {
+                    format!("rows of {}.{}: {error}", database.name, table.name)
+                })?;
+            }
+        }
+    }
+    if let Some(programs) = &manifest.programs {
+        client(server, &fs::read(folder.join(&programs.path)).unwrap())
+            .map_err(|error| format!("programs: {error}"))?;
+    }
+    Ok(())
+}
+
+/// The manifest of a dump.
+pub fn read(folder: &Path) -> Manifest {
+    let text = fs::read(folder.join("manifest.json")).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+/// The file with rows, decompressed beside where it was.
+fn plain(folder: &Path, path: &str) -> PathBuf {
+    let packed = folder.join(path);
+    let Some(name) = path.strip_suffix(".zst") else {
+        return packed;
+    };
+    let plain = folder.join(name);
+    let output = Command::new("zstd")
+        .arg("-dqf")
+        .arg(&packed)
+        .arg("-o")
+        .arg(&plain)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "zstd cannot read {path}");
+    plain
+}
+
+fn load_data(file: &Path, database: &str, table: &TableEntry) -> String {
+    let mut columns = Vec::new();
+    let mut sets = Vec::new();
+    for (index, column) in table.columns.iter().enumerate() {
+        let name = quote(&column.name);
+        let Some(load) = column.load else {
+            columns.push(name);
+            continue;
+        };
+        columns.push(format!("@f{index}"));
+        sets.push(match load {
+            FieldLoad::Utf8 => format!("{name} = CONVERT(@f{index} USING utf8mb4)"),
+            FieldLoad::Number => format!("{name} = @f{index} + 0"),
+        });
+    }
+    let sets = if sets.is_empty() {
+        String::new()
+    } else {
+        format!(" SET {}", sets.join(", "))
+    };
+    format!(
+        "LOAD DATA LOCAL INFILE '{}' INTO TABLE {}.{} CHARACTER SET binary ({}){sets}",
+        file.display(),
+        quote(database),
+        quote(&table.name),
+        columns.join(", ")
+    )
+}
+
+/// Feeds a script to the stock client.
+fn client(server: &Ephemeral, script: &[u8]) -> Result<(), String> {
+    let mut input = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut input, script).unwrap();
+    std::io::Seek::rewind(&mut input).unwrap();
+    run(server, input)
+}
+
+fn run(server: &Ephemeral, input: File) -> Result<(), String> {
+    let output = server
+        .client_command()
+        .unwrap()
+        .arg("--local-infile=1")
+        .stdin(Stdio::from(input))
+        .stdout(Stdio::null())
+        .output()
+        .unwrap();
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+}

@@ -1,0 +1,192 @@
+//! Builds the source of each case, dumps it in several ways, restores it by hand, compares.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Seek as _, Write as _};
+use std::path::Path;
+use std::process::Stdio;
+
+use refloat_logical::dump::{DumpOptions, DumpOutcome, DumpRun, RowCompression, dump};
+use refloat_run::{Cancel, Events, Progress, RunDir};
+use refloat_sandbox::{Ephemeral, ServerKind};
+use refloat_testkit::oracle::{self, Scope, Snapshot, differences};
+use refloat_testkit::servers;
+
+use crate::by_hand;
+use crate::case::Case;
+
+/// The database that sources are built in.
+const DATABASE: &str = "it";
+/// Differences shown of one dump.
+const SHOWN: usize = 6;
+/// Cases whose source holds what no dump can bring back by hand, with the reason.
+const NOT_BY_HAND: &[(&str, &str)] = &[(
+    "invalid-views",
+    "the server refuses to create a view that names what is not there",
+)];
+
+/// Differences that no text of rows and definitions can avoid, with the reason.
+const KNOWN: &[(ServerKind, &str, &str)] = &[(
+    ServerKind::MySql97,
+    "rows of it.l27",
+    "JSON that was built from a DECIMAL is the same text as JSON that was built from a DOUBLE",
+)];
+
+type Way = (&'static str, fn(&mut DumpOptions));
+
+/// The ways of dumping.
+const WAYS: &[Way] = &[
+    ("default", |_| {}),
+    ("tiny files, 4 threads, plain", |options| {
+        options.threads = 4;
+        options.chunk_bytes = 1000;
+        options.compression = RowCompression::None;
+    }),
+];
+
+/// Runs the source of every case on one server.
+pub fn all_sources(kind: ServerKind) {
+    let server = servers::server(kind);
+    let folder = tempfile::tempdir().unwrap();
+    let (mut run, mut failures) = (0, Vec::new());
+    for case in &Case::all() {
+        let by_hand = NOT_BY_HAND.iter().find(|(name, _)| *name == case.name);
+        if let Some((name, reason)) = by_hand {
+            eprintln!("{kind}: skipped {name}: {reason}");
+            continue;
+        }
+        if case.skipped(kind).is_some() || case.setup(kind).is_empty() {
+            continue;
+        }
+        run += 1;
+        empty(server);
+        servers::connect(server)
+            .exec(format!("CREATE DATABASE {DATABASE}"))
+            .unwrap();
+        let setup = case.setup(kind).join(&b'\n');
+        if let Err(error) = client(server, &setup) {
+            failures.push(format!("{}: setup: {error}", case.name));
+            continue;
+        }
+        // Of system-versioned tables a dump holds the past as well.
+        let history = Scope {
+            history: kind.is_mariadb(),
+        };
+        let wanted = Snapshot::take(&mut servers::connect(server), history).unwrap();
+        let mut dumps = Vec::new();
+        for (number, (label, adjust)) in WAYS.iter().enumerate() {
+            let out = folder.path().join(format!("{}-{number}", case.name));
+            let mut options = DumpOptions::new(servers::target(server), &out);
+            adjust(&mut options);
+            match take(&options, folder.path()) {
+                Ok(outcome) => dumps.push((label, out, outcome)),
+                Err(error) => failures.push(format!("{} [{label}]: {error}", case.name)),
+            }
+        }
+        for (label, out, outcome) in dumps {
+            empty(server);
+            let name = format!("{} [{label}]", case.name);
+            let rows: u64 = wanted.rows.values().map(|rows| rows.count).sum();
+            if outcome.rows != rows {
+                failures.push(format!(
+                    "{name}: {} rows dumped, {rows} there",
+                    outcome.rows
+                ));
+            }
+            if let Err(error) = by_hand::restore(server, &out) {
+                failures.push(format!("{name}: restoring by hand: {error}"));
+                continue;
+            }
+            let found = Snapshot::take(&mut servers::connect(server), history).unwrap();
+            let mut different = differences(&spelled(&wanted), &spelled(&found));
+            different.retain(|one| {
+                let known = KNOWN
+                    .iter()
+                    .find(|known| known.0 == kind && known.1 == one.about);
+                if let Some((_, about, reason)) = known {
+                    eprintln!("{kind}: {name}: {about} differ, as they must: {reason}");
+                }
+                known.is_none()
+            });
+            if !different.is_empty() {
+                let mut text = format!("{name}: {} differences (left: source)", different.len());
+                for difference in different.iter().take(SHOWN) {
+                    let _ = write!(text, "\n  {difference}");
+                }
+                failures.push(text);
+            }
+            fs::remove_dir_all(&out).unwrap();
+        }
+    }
+    eprintln!("{kind}: {run} sources dumped and restored by hand");
+    for failure in &failures {
+        eprintln!("{kind}: {failure}");
+    }
+    assert!(
+        failures.is_empty(),
+        "{} failures on {kind}, listed above",
+        failures.len()
+    );
+}
+
+/// A snapshot in which definitions are spelled as the server spells them once it has read its own text again.
+fn spelled(snapshot: &Snapshot) -> Snapshot {
+    let mut snapshot = snapshot.clone();
+    for text in snapshot.definitions.values_mut() {
+        // Aria shows the default of a table that did not name it, and then calls it named.
+        *text = text.replace("page_checksum=1 ", "");
+        // MySQL shows the character set of a column where it is not the database's, or was named beside its collation.
+        for charset in ["latin1", "utf8mb4"] {
+            *text = text.replace(&format!("CHARACTER SET {charset} COLLATE"), "COLLATE");
+        }
+    }
+    snapshot
+}
+
+fn take(options: &DumpOptions, state: &Path) -> Result<DumpOutcome, String> {
+    let run = DumpRun {
+        dir: RunDir::create(state, "dump").unwrap(),
+        cancel: Cancel::new(),
+        events: Events::new(),
+        progress: Progress::new(),
+    };
+    dump(options, &run).map_err(|failure| {
+        let mut text = failure.error.to_string();
+        let mut next = std::error::Error::source(&failure.error);
+        while let Some(source) = next {
+            let _ = write!(text, ": {source}");
+            next = source.source();
+        }
+        text
+    })
+}
+
+/// Drops every database that is not the server's.
+fn empty(server: &Ephemeral) {
+    let mut conn = servers::connect(server);
+    conn.exec("SET SESSION foreign_key_checks = 0").unwrap();
+    conn.exec("SET GLOBAL time_zone = 'SYSTEM', GLOBAL sql_mode = DEFAULT")
+        .unwrap();
+    for database in oracle::databases(&mut conn).unwrap() {
+        conn.exec(format!("DROP DATABASE {}", oracle::quote(&database)))
+            .unwrap();
+    }
+}
+
+fn client(server: &Ephemeral, script: &[u8]) -> Result<(), String> {
+    let mut input = tempfile::tempfile().unwrap();
+    input.write_all(script).unwrap();
+    input.rewind().unwrap();
+    let output = server
+        .client_command()
+        .unwrap()
+        .arg(DATABASE)
+        .stdin(Stdio::from(input))
+        .stdout(Stdio::null())
+        .output()
+        .unwrap();
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+}

@@ -1,0 +1,54 @@
+//! `refloat dump`: a server into a folder.
+
+mod args;
+
+pub use args::DumpArgs;
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use refloat_logical::dump::{self, DumpFailure, DumpRun};
+use refloat_report::summary;
+use refloat_run::RunDir;
+use refloat_run::events::{JsonLines, RunResult};
+
+use crate::context::Context;
+use crate::exit::{self, Exit};
+use crate::record::record;
+use crate::watch::Watch;
+
+pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
+    let source = args.source.resolve(context)?;
+    let options = args.options(source);
+    let dir = RunDir::create(context.state_dir(), "dump")
+        .context("cannot begin the record of the run")?;
+    let watch = Watch::start(args.output.show(), context)?;
+    watch.events.add(Arc::new(JsonLines::in_dir(&dir)?));
+    let run = DumpRun {
+        dir,
+        cancel: watch.cancel.clone(),
+        events: watch.events.clone(),
+        progress: watch.progress.clone(),
+    };
+    let (outcome, error) = match dump::dump(&options, &run) {
+        Ok(outcome) => (outcome, None),
+        Err(DumpFailure { error, outcome }) => (*outcome, Some(error)),
+    };
+    let result = match &error {
+        Some(error) => exit::result_of_dump(error),
+        None => RunResult::Done,
+    };
+    let error = error.map(anyhow::Error::new);
+    watch.quiet();
+    let record_of = serde_json::to_value(&outcome).unwrap_or_default();
+    record(&run, outcome.seconds, record_of, result, error.as_ref());
+    watch.stop();
+    if !args.output.json && error.is_none() {
+        write!(std::io::stdout(), "{}", summary::dump(&outcome))?;
+    }
+    if let Some(error) = &error {
+        exit::report(error, context);
+    }
+    Ok(exit::of_result(result))
+}

@@ -1,0 +1,227 @@
+//! The flags of `refloat dump`. Their comments are the manual page.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use refloat_logical::dump::{Consistency, DumpOptions, Kind, RowCompression};
+use refloat_wire::ConnectOptions;
+
+use crate::commands::load::OutputArgs;
+use crate::connect::SourceArgs;
+use crate::sizes::{parse_bytes, parse_count};
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  Everything but the server's own schemas, into a new folder:
+      refloat dump --from mysql://root@db1/ --out /backup/db1
+
+  Two databases, without the tables whose names begin with log_:
+      refloat dump --from mysql://root@db1/ --out /backup/shop \\
+          --databases shop,shop_archive --exclude 'log_*'
+
+  Two tables:
+      refloat dump --from mysql://root@db1/ --out /backup/orders --tables shop.orders,shop.items
+
+  Small rather than fast, and gently:
+      refloat dump --from mysql://root@db1/ --out /backup/db1 \\
+          --level 9 --max-rate 20M --max-running 16
+
+  Only definitions, with accounts and grants:
+      refloat dump --from mysql://root@db1/ --out /backup/schema --no-data --users
+
+Restore it by hand, without refloat: docs/format.md says how. The exit code is 0 only when the manifest, which is
+written last, is on the disk.";
+
+/// Dump a server into a folder, in parallel, all of one moment
+///
+/// All rows are of the moment at which the snapshot was opened, over all connections; the manifest holds the position of the
+/// binary log, the GTID and the place in the cluster that belong to it. Writers wait only while the snapshots are opened: not
+/// at all where MariaDB's binary log is on and all tables have transactions, else for some milliseconds. The lock is never
+/// waited for behind a long query without saying so.
+///
+/// What the account may not do is not passed over in silence: a definition that is hidden from it stops the dump, and where it
+/// may take no lock the dump says that its rows may be of different moments, or is refused with --consistency require.
+#[derive(Debug, Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub struct DumpArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
+
+    /// The folder that the dump becomes; it must not exist yet, or be empty
+    #[arg(long, short = 'o', value_name = "FOLDER")]
+    pub out: PathBuf,
+
+    #[command(flatten)]
+    pub what: WhatArgs,
+
+    #[command(flatten)]
+    pub how: HowArgs,
+
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What is dumped.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What to dump")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct WhatArgs {
+    /// Dump only these databases
+    ///
+    /// A list with commas; * and ? stand for any text and any one character. Without it: all but those of
+    /// the server itself.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub databases: Vec<String>,
+
+    /// Dump only these tables and views, and the triggers of those tables
+    ///
+    /// A list with commas: `table` or `database.table`; * and ? stand for any text and any one character.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub tables: Vec<String>,
+
+    /// Leave these tables and views out
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub exclude: Vec<String>,
+
+    /// Leave objects of these kinds out
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    pub skip: Vec<SkipArg>,
+
+    /// Only definitions, no rows
+    #[arg(long)]
+    pub no_data: bool,
+
+    /// Leave rows of the past out of MariaDB's system-versioned tables
+    #[arg(long)]
+    pub no_history: bool,
+
+    /// Accounts, roles and grants too, in a file of their own
+    #[arg(long)]
+    pub users: bool,
+
+    /// Leave DEFINER out of views, routines, triggers and events
+    ///
+    /// They then belong to the account that restores them. So that nobody gains its rights, views and routines become
+    /// SQL SECURITY INVOKER.
+    #[arg(long)]
+    pub strip_definer: bool,
+}
+
+/// How it is dumped.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Speed and safety")]
+pub struct HowArgs {
+    /// Connections that read rows
+    ///
+    /// Without it: one for each processor of this machine, 2 at least and 32 at most.
+    #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub threads: Option<u16>,
+
+    /// How files with rows are compressed
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Compress::Zstd)]
+    pub compress: Compress,
+
+    /// The level of zstd, 1 (fast) to 19 (small)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=19))]
+    pub level: i32,
+
+    /// Row text in one file, not compressed
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_bytes)]
+    pub chunk_size: u64,
+
+    /// What to do where it cannot be promised that all rows are of one moment
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = ConsistencyArg::Best)]
+    pub consistency: ConsistencyArg,
+
+    /// Seconds for which the lock of the snapshot is waited for
+    ///
+    /// In attempts of two seconds each, because everybody else waits behind a lock that waits.
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = parse_count)]
+    pub lock_wait: u64,
+
+    /// Read no more than so much row text per second, over all connections
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub max_rate: Option<u64>,
+
+    /// Pause while more than so many statements of others run on the server
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub max_running: Option<u64>,
+}
+
+/// `--skip`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SkipArg {
+    /// Views
+    Views,
+    /// Functions, procedures, packages and libraries
+    Routines,
+    /// Triggers
+    Triggers,
+    /// Events
+    Events,
+}
+
+/// `--compress`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Compress {
+    /// In independent frames: any of them can be read alone
+    Zstd,
+    /// Not at all
+    None,
+}
+
+/// `--consistency`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ConsistencyArg {
+    /// The best that the account may do; what is not promised is said
+    Best,
+    /// Refuse the dump
+    Require,
+    /// Take no lock at all
+    None,
+}
+
+impl DumpArgs {
+    /// The library's options for these flags.
+    pub fn options(&self, source: ConnectOptions) -> DumpOptions {
+        let mut options = DumpOptions::new(source, &self.out);
+        if let Some(threads) = self.how.threads {
+            options.threads = usize::from(threads);
+        }
+        options.databases.clone_from(&self.what.databases);
+        options.tables.clone_from(&self.what.tables);
+        options.exclude.clone_from(&self.what.exclude);
+        options.skip = self
+            .what
+            .skip
+            .iter()
+            .map(|skip| match skip {
+                SkipArg::Views => Kind::Views,
+                SkipArg::Routines => Kind::Routines,
+                SkipArg::Triggers => Kind::Triggers,
+                SkipArg::Events => Kind::Events,
+            })
+            .collect();
+        options.no_data = self.what.no_data;
+        options.no_history = self.what.no_history;
+        options.users = self.what.users;
+        options.strip_definer = self.what.strip_definer;
+        options.compression = match self.how.compress {
+            Compress::Zstd => RowCompression::Zstd {
+                level: self.how.level,
+            },
+            Compress::None => RowCompression::None,
+        };
+        options.chunk_bytes = self.how.chunk_size.max(1);
+        options.consistency = match self.how.consistency {
+            ConsistencyArg::Best => Consistency::Best,
+            ConsistencyArg::Require => Consistency::Require,
+            ConsistencyArg::None => Consistency::None,
+        };
+        options.lock_patience = Duration::from_secs(self.how.lock_wait);
+        options.max_rate = self.how.max_rate;
+        options.max_running = self.how.max_running;
+        options
+    }
+}

@@ -1,0 +1,30 @@
+//! The end of a run, for everyone who follows it and for its folder.
+
+use refloat_logical::load::LoadRun;
+use refloat_run::events::{Outcome, RunResult};
+use refloat_run::{Event, RunDir};
+
+use crate::exit;
+
+/// Says the end to everyone who follows, and writes it into the run's folder. The run is over: a record that cannot be
+/// written is said, and changes nothing.
+pub fn record(
+    run: &LoadRun,
+    seconds: f64,
+    summary: serde_json::Value,
+    result: RunResult,
+    error: Option<&anyhow::Error>,
+) {
+    let last = Outcome {
+        result,
+        seconds,
+        message: error.map(|error| exit::redact(&exit::chain_text(error))),
+        summary,
+    };
+    if let Err(error) = run.dir.write(RunDir::OUTCOME, &last) {
+        run.events.warn(format!(
+            "the outcome of the run could not be recorded: {error}"
+        ));
+    }
+    run.events.emit(Event::Finished { outcome: last });
+}

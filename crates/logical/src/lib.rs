@@ -10,3 +10,4 @@
 pub mod dump;
 pub mod load;
 pub mod manifest;
+pub mod source;

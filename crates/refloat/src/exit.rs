@@ -280,7 +280,9 @@ fn input_hints(error: &InputError) -> Vec<String> {
         InputError::Truncated { .. } => {
             "The file is shorter than it was when it was written: copy it again and compare checksums."
         }
-        InputError::Corrupt { .. } | InputError::TrailingGarbage { .. } => {
+        InputError::Corrupt { .. }
+        | InputError::TrailingGarbage { .. }
+        | InputError::Checksum { .. } => {
             "The file is damaged: copy it again and compare checksums."
         }
         InputError::Empty { .. } => {

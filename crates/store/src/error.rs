@@ -10,6 +10,12 @@ use crate::Compression;
 /// so in the compressed file when there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
+    /// Its bytes are not those that were written.
+    #[error("{name}: its checksum is not the one that was written down: it was changed or damaged")]
+    Checksum {
+        /// The source.
+        name: String,
+    },
     /// There is no such file.
     #[error("{name}: no such file")]
     NotFound {

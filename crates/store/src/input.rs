@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io::Seek;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use twox_hash::XxHash3_128;
 
 use crate::decode::{Compression, DecodeFailure, Decoder};
 use crate::pump::{Block, Next, Pump};
@@ -24,12 +26,15 @@ pub struct OpenOptions {
     /// Memory that a compressed stream may ask for as window or dictionary, in bytes. 128 MiB covers
     /// `zstd --long` (27) and `xz -9`; `zstd --long=31` needs 2 GiB and has to be allowed.
     pub memory_limit: u64,
+    /// Whether [`Input::checksum`] is wanted.
+    pub checksum: bool,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
         Self {
             memory_limit: 128 << 20,
+            checksum: false,
         }
     }
 }
@@ -53,6 +58,7 @@ pub struct Input {
     peeked_raw: u64,
     /// Set once the end or a fault was reported: both stay.
     ended: bool,
+    hash: Option<Arc<Mutex<XxHash3_128>>>,
 }
 
 enum Source {
@@ -113,6 +119,10 @@ impl Input {
             0
         };
         let mut raw = RawReader::new(file);
+        let hash = options.checksum.then(Arc::default);
+        if let Some(hash) = &hash {
+            raw.hash_into(Arc::clone(hash));
+        }
         let head = raw.peek(if regular { HEAD } else { MAGIC }).map_err(sort)?;
         if head.is_empty() {
             return Err(InputError::Empty { name });
@@ -150,6 +160,7 @@ impl Input {
             peeked: Vec::new(),
             peeked_raw: 0,
             ended: false,
+            hash,
         })
     }
 
@@ -179,6 +190,14 @@ impl Input {
         &self.position
     }
 
+    /// XXH3-128 of the raw bytes read so far, in 32 hexadecimal digits: of the whole source at its end. `None` when it was not
+    /// asked for.
+    pub fn checksum(&self) -> Option<String> {
+        let hash = self.hash.as_ref()?;
+        let hash = hash.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(format!("{:032x}", hash.finish_128()))
+    }
+
     /// Whether the source can be opened again from its start.
     pub fn rewindable(&self) -> bool {
         self.path.is_some()
@@ -201,6 +220,7 @@ impl Input {
     pub fn reopen(&self) -> Result<Option<Self>, InputError> {
         let options = OpenOptions {
             memory_limit: self.memory_limit,
+            checksum: self.hash.is_some(),
         };
         let again = self.path.as_deref().map(|p| Self::open_with(p, &options));
         let mut again = again.transpose()?;

@@ -2,6 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use twox_hash::XxHash3_128;
 
 /// One read from the operating system.
 const RAW_BUFFER: usize = 256 << 10;
@@ -13,6 +16,8 @@ pub struct RawReader {
     start: usize,
     end: usize,
     consumed: u64,
+    /// Takes in all that is consumed, when somebody wants to know its checksum.
+    hash: Option<Arc<Mutex<XxHash3_128>>>,
     /// The system's error, kept because decoders wrap or swallow it.
     pub failure: Option<io::Error>,
 }
@@ -30,7 +35,21 @@ impl RawReader {
             start: 0,
             end: 0,
             consumed: 0,
+            hash: None,
             failure: None,
+        }
+    }
+
+    /// Hashes all that is consumed from now on.
+    pub fn hash_into(&mut self, hash: Arc<Mutex<XxHash3_128>>) {
+        self.hash = Some(hash);
+    }
+
+    fn note(hash: Option<&Arc<Mutex<XxHash3_128>>>, bytes: &[u8]) {
+        if let Some(hash) = hash {
+            hash.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .write(bytes);
         }
     }
 
@@ -69,6 +88,7 @@ impl RawReader {
         loop {
             match self.file.read(out) {
                 Ok(n) => {
+                    Self::note(self.hash.as_ref(), &out[..n]);
                     self.consumed += n as u64;
                     return Ok(n);
                 }
@@ -113,6 +133,10 @@ impl BufRead for RawReader {
 
     fn consume(&mut self, amount: usize) {
         let amount = amount.min(self.end - self.start);
+        Self::note(
+            self.hash.as_ref(),
+            &self.buffer[self.start..self.start + amount],
+        );
         self.start += amount;
         self.consumed += amount as u64;
     }

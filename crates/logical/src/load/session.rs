@@ -159,6 +159,12 @@ impl Session {
             .and_then(|(_, value)| value.as_deref())
     }
 
+    /// Whether rows of system-versioned tables keep the times of their life.
+    pub fn writes_history(&self) -> bool {
+        self.get("system_versioning_insert_history")
+            .is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("on"))
+    }
+
     /// Character set in which the dump's text is written.
     pub fn charset(&self) -> &str {
         self.get("character_set_client").unwrap_or("utf8mb4")

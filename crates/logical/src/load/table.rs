@@ -8,6 +8,7 @@ use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, Error};
 
 use super::deferral::Deferral;
+use super::programs::literal;
 
 /// What a column takes, as far as it decides how a literal may be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,6 +165,43 @@ impl Layout {
             transactional,
             versioned,
         })
+    }
+
+    /// Takes the columns of a system-versioned table's period for such that rows fill, as they do in a session that writes history.
+    pub fn with_period(
+        &mut self,
+        catalog: &mut Connection,
+        db: &str,
+        name: &str,
+    ) -> Result<(), Error> {
+        let named = catalog.query(format!(
+            "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {} \
+             AND GENERATION_EXPRESSION IN ('ROW START', 'ROW END')",
+            literal(db),
+            literal(name)
+        ))?;
+        for period in named.texts(0) {
+            for column in &mut self.columns {
+                if column.name == period {
+                    column.generated = false;
+                }
+            }
+        }
+        if named.is_empty() {
+            // Its definition names no columns: no list shows them, and they are there.
+            self.columns
+                .extend(["row_start", "row_end"].map(|name| Column {
+                    class: ColumnClass::of("timestamp(6)", None),
+                    is_enum: false,
+                    charset: None,
+                    generated: false,
+                    invisible: true,
+                    auto_increment: false,
+                    from_sequence: false,
+                    name: name.to_owned(),
+                }));
+        }
+        Ok(())
     }
 
     /// The columns that a row of an `INSERT` fills, in order: those of its list, or all visible ones.

@@ -55,6 +55,8 @@ pub enum Decode {
     Hex,
     /// They are written in base 64 (`FROM_BASE64`).
     Base64,
+    /// They are the number of an `ENUM` member.
+    Number,
     /// The field is for no column.
     Skip,
 }
@@ -448,6 +450,7 @@ impl Delimited {
         self.unescape(raw, field.enclosed, scratch);
         match how {
             Decode::Plain | Decode::Skip => {}
+            Decode::Number => return visitor.number(scratch).map_err(refused),
             Decode::Hex => {
                 if !from_hex(scratch) {
                     return Err(VisitError::Syntax {

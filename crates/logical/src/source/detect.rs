@@ -6,7 +6,7 @@ use super::error::SourceError;
 use super::folder;
 use super::layout::{Layout, SourceFormat};
 use super::options::DelimitedOptions;
-use super::{mydumper, shell, tab};
+use super::{mydumper, native, shell, tab};
 
 /// Lays a folder out. `format` is what the caller says that it is, `options` how its data files are written.
 ///
@@ -24,18 +24,20 @@ pub fn open_folder(
     })?;
     let format = match format {
         Some(format) => Some(format),
+        None if native::is_here(&entries) => Some(SourceFormat::Refloat),
         None if mydumper::is_here(&entries) => Some(SourceFormat::Mydumper),
         None if shell::is_here(&entries) => Some(SourceFormat::Shell),
         None if tab::is_tab(&entries) || tab::is_dir(&entries)? => Some(SourceFormat::Tab),
         None => None,
     };
     match format {
+        Some(SourceFormat::Refloat) => native::layout(path),
         Some(SourceFormat::Mydumper) => mydumper::layout(path, entries),
         Some(SourceFormat::Shell) => shell::layout(path, entries),
         Some(SourceFormat::Tab) => tab::layout(path, entries, options),
         _ => Err(SourceError::Unknown {
             path: path.display().to_string(),
-            reason: "no file `metadata` beside *-schema.sql (mydumper), no @.json (MySQL Shell), no TABLE.txt beside TABLE.sql (mysqldump --tab), no such folders (mariadb-dump --dir)".to_owned(),
+            reason: "no manifest.json (refloat; written last, so a dump that was not finished has none), no file `metadata` beside *-schema.sql (mydumper), no @.json (MySQL Shell), no TABLE.txt beside TABLE.sql (mysqldump --tab), no such folders (mariadb-dump --dir)".to_owned(),
         }),
     }
 }

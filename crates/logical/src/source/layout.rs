@@ -14,6 +14,8 @@ use super::delimited::{Decode, Delimited};
 pub enum SourceFormat {
     /// One file of SQL, as mysqldump and mariadb-dump write.
     Sql,
+    /// A folder of `refloat dump`.
+    Refloat,
     /// A folder of mydumper.
     Mydumper,
     /// A folder of `mysqldump --tab`, or of `mariadb-dump --dir`, which has one such folder for each database.
@@ -28,6 +30,7 @@ impl std::fmt::Display for SourceFormat {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Sql => "SQL dump",
+            Self::Refloat => "refloat dump",
             Self::Mydumper => "mydumper folder",
             Self::Tab => "folder of mysqldump --tab or mariadb-dump --dir",
             Self::Shell => "MySQL Shell or MariaDB Shell folder",
@@ -79,6 +82,8 @@ pub struct SqlFile {
     pub enters: bool,
     /// Statements that its session begins with, besides those of the layout.
     pub session: Vec<String>,
+    /// XXH3-128 of the file as it is stored, 32 hexadecimal digits, where the source says.
+    pub checksum: Option<String>,
 }
 
 /// The rows of one table.
@@ -120,6 +125,8 @@ pub struct RowFile {
     pub rows: Option<u64>,
     /// How they are written.
     pub form: RowForm,
+    /// XXH3-128 of the file as it is stored, 32 hexadecimal digits, where the source says.
+    pub checksum: Option<String>,
 }
 
 /// How the rows of a file are written.

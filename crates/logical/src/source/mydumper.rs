@@ -139,6 +139,7 @@ pub fn layout(folder: &Path, entries: Vec<Entry>) -> Result<Layout, SourceError>
                 }
                 _ => Vec::new(),
             },
+            checksum: None,
         };
         match role {
             Role::Database | Role::Sequence | Role::Table => before.push(Segment::Sql(file)),
@@ -400,6 +401,7 @@ fn row_file(
         bytes: entry.bytes,
         rows: None,
         form: RowForm::Sql,
+        checksum: None,
     };
     if entry.bytes > INFILE_HEAD as u64 {
         return Ok(vec![plain]);
@@ -451,6 +453,7 @@ fn row_file(
                         table: Some(infile.table),
                         session: session.clone(),
                     })),
+                    checksum: None,
                 });
             }
             // A row that has these words in it.

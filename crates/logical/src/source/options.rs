@@ -191,6 +191,7 @@ impl DelimitedOptions {
                 bytes,
                 rows: None,
                 form: RowForm::Delimited(Box::new(file)),
+                checksum: None,
             }],
         }])];
         Ok(layout)

@@ -208,6 +208,7 @@ impl Folder<'_> {
                     bytes: entry.bytes,
                     rows: None,
                     form: RowForm::Delimited(Box::new(form.clone())),
+                    checksum: None,
                 })
                 .collect(),
         });
@@ -256,6 +257,7 @@ impl Folder<'_> {
             ends: Ends::Client,
             enters: false,
             session: Vec::new(),
+            checksum: None,
         })
     }
 

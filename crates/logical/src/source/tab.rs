@@ -198,6 +198,7 @@ fn one(
             ends: Ends::Client,
             enters: false,
             session: Vec::new(),
+            checksum: None,
         };
         if layout.written_by.is_none() {
             layout.written_by.clone_from(&definition.server);
@@ -278,6 +279,7 @@ fn rows_of(
             path: rows.path,
             rows: None,
             form: RowForm::Delimited(Box::new(file)),
+            checksum: None,
         }],
     }
 }
@@ -319,6 +321,7 @@ mod tests {
                 ends: Ends::Client,
                 enters: false,
                 session: Vec::new(),
+                checksum: None,
             },
             name: name.to_owned(),
             text: text.as_bytes().to_vec(),

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use refloat_logical::dump::{DumpOptions, DumpOutcome, DumpRun, RowCompression, dump};
+use refloat_logical::load::{LoadOptions, LoadRun, WritePath, load};
+use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::oracle::{self, Scope, Snapshot, differences};
@@ -43,6 +45,87 @@ const WAYS: &[Way] = &[
         options.compression = RowCompression::None;
     }),
 ];
+
+/// A way of restoring a dump.
+type Restore = fn(&Ephemeral, &Path, &Path) -> Result<(), String>;
+
+/// The ways of restoring: the second last leaves the file that the stock client reads beside the dump's.
+const RESTORES: &[(&str, Restore)] = &[
+    ("loaded", |server, out, state| {
+        load_it(server, out, state, |_| {})
+    }),
+    ("loaded as INSERT, in small chunks", |server, out, state| {
+        load_it(server, out, state, |options| {
+            options.write_path = WritePath::Insert;
+            options.chunk_bytes = Some(500);
+            options.defer_min_bytes = 0;
+            options.threads = 4;
+        })
+    }),
+    ("loaded by LOAD DATA", |server, out, state| {
+        load_it(server, out, state, |options| {
+            options.write_path = WritePath::LoadData
+        })
+    }),
+    ("restored by hand", |server, out, _| {
+        by_hand::restore(server, out)
+    }),
+];
+
+/// Loads a dump with this program.
+fn load_it(
+    server: &Ephemeral,
+    out: &Path,
+    state: &Path,
+    adjust: fn(&mut LoadOptions),
+) -> Result<(), String> {
+    let mut options = LoadOptions::new(out, servers::target(server));
+    options.durability = Some(Durability::Keep);
+    adjust(&mut options);
+    let run = LoadRun {
+        dir: RunDir::create(state, "load").unwrap(),
+        cancel: Cancel::new(),
+        events: Events::new(),
+        progress: Progress::new(),
+    };
+    match load(&options, &run) {
+        Ok(outcome) if outcome.proven => Ok(()),
+        Ok(outcome) => Err(format!(
+            "not proven: {:?}, {:?}",
+            outcome.proof, outcome.warnings
+        )),
+        Err(failure) => Err(chain(&failure.error)),
+    }
+}
+
+/// What the server holds, beside what it held.
+fn compare(
+    kind: ServerKind,
+    server: &Ephemeral,
+    scope: Scope,
+    wanted: &Snapshot,
+    name: &str,
+    failures: &mut Vec<String>,
+) {
+    let found = Snapshot::take(&mut servers::connect(server), scope).unwrap();
+    let mut different = differences(&spelled(&wanted), &spelled(&found));
+    different.retain(|one| {
+        let known = KNOWN
+            .iter()
+            .find(|known| known.0 == kind && known.1 == one.about);
+        if let Some((_, about, reason)) = known {
+            eprintln!("{kind}: {name}: {about} differ, as they must: {reason}");
+        }
+        known.is_none()
+    });
+    if !different.is_empty() {
+        let mut text = format!("{name}: {} differences (left: source)", different.len());
+        for difference in different.iter().take(SHOWN) {
+            let _ = write!(text, "\n  {difference}");
+        }
+        failures.push(text);
+    }
+}
 
 /// Runs the source of every case on one server.
 pub fn all_sources(kind: ServerKind) {
@@ -93,27 +176,14 @@ pub fn all_sources(kind: ServerKind) {
                     outcome.rows
                 ));
             }
-            if let Err(error) = by_hand::restore(server, &out) {
-                failures.push(format!("{name}: restoring by hand: {error}"));
-                continue;
-            }
-            let found = Snapshot::take(&mut servers::connect(server), history).unwrap();
-            let mut different = differences(&spelled(&wanted), &spelled(&found));
-            different.retain(|one| {
-                let known = KNOWN
-                    .iter()
-                    .find(|known| known.0 == kind && known.1 == one.about);
-                if let Some((_, about, reason)) = known {
-                    eprintln!("{kind}: {name}: {about} differ, as they must: {reason}");
+            for (how, restore) in RESTORES {
+                empty(server);
+                let name = format!("{name}, {how}");
+                if let Err(error) = restore(server, &out, folder.path()) {
+                    failures.push(format!("{name}: {error}"));
+                    continue;
                 }
-                known.is_none()
-            });
-            if !different.is_empty() {
-                let mut text = format!("{name}: {} differences (left: source)", different.len());
-                for difference in different.iter().take(SHOWN) {
-                    let _ = write!(text, "\n  {difference}");
-                }
-                failures.push(text);
+                compare(kind, server, history, &wanted, &name, &mut failures);
             }
             fs::remove_dir_all(&out).unwrap();
         }
@@ -150,15 +220,18 @@ fn take(options: &DumpOptions, state: &Path) -> Result<DumpOutcome, String> {
         events: Events::new(),
         progress: Progress::new(),
     };
-    dump(options, &run).map_err(|failure| {
-        let mut text = failure.error.to_string();
-        let mut next = std::error::Error::source(&failure.error);
-        while let Some(source) = next {
-            let _ = write!(text, ": {source}");
-            next = source.source();
-        }
-        text
-    })
+    dump(options, &run).map_err(|failure| chain(&failure.error))
+}
+
+/// An error and its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let _ = write!(text, ": {source}");
+        next = source.source();
+    }
+    text
 }
 
 /// Drops every database that is not the server's.

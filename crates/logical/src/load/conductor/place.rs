@@ -61,7 +61,7 @@ impl Place {
 
 /// A file of statements, and how far it was read.
 pub struct SqlReader {
-    input: Input,
+    pub input: Input,
     cutter: Cutter,
     rest: Vec<u8>,
     eof: bool,

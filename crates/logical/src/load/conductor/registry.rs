@@ -352,14 +352,28 @@ impl Conductor<'_> {
             "innodb" | "rocksdb" | "tokudb" | "ndbcluster"
         );
         let versioned = self.entries[index].versioned;
+        let history = versioned && self.session()?.writes_history();
         let catalog = &mut self.catalog;
-        let layout = Layout::read(catalog, &table.db, &table.name, transactional, versioned)
+        let mut layout = Layout::read(catalog, &table.db, &table.name, transactional, versioned)
             .map_err(server)?;
+        if history {
+            layout
+                .with_period(catalog, &table.db, &table.name)
+                .map_err(server)?;
+        }
+        // Full-text indexes refuse a document number below one that they have seen.
+        let numbered = layout
+            .columns
+            .iter()
+            .any(|column| column.name.eq_ignore_ascii_case("FTS_DOC_ID"));
         table.set_layout(Some(layout));
         table.show(self.ctx.progress.table(&table.label(), TableState::Loading));
         self.ctx.events.emit(Event::TableStarted {
             table: table.label(),
         });
+        if numbered {
+            self.entries[index].ordered = true;
+        }
         if !transactional {
             // Rows cannot be taken back, so they must not be written twice: one after the other, as the dump has them.
             self.entries[index].ordered = true;

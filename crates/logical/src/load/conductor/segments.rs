@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use refloat_sqltext::{Item, ItemKind, StatementKind, quote_ident};
-use refloat_store::Input;
+use refloat_store::{Input, OpenOptions};
 
 use super::delimited::DelimitedReader;
 use super::place::{Place, SqlReader};
@@ -22,7 +22,7 @@ use crate::load::options::SystemSchemaMode;
 use crate::load::session::Session;
 use crate::source::cutter::Ends;
 use crate::source::folder::plain_name;
-use crate::source::layout::{Layout, RowForm, Segment, SqlFile, TableRows};
+use crate::source::layout::{Layout, RowFile, RowForm, Segment, SqlFile, TableRows};
 
 /// Text per byte of a compressed file, when it is to be told whether a table is large.
 const COMPRESSION_GUESS: u64 = 4;
@@ -170,11 +170,12 @@ impl Conductor<'_> {
         for text in &file.session {
             self.set(text.as_bytes(), &own_item(text))?;
         }
-        let mut input = Input::open(&file.path)?;
+        let mut input = open_input(&file.path, file.checksum.is_some())?;
         input.cancel_flag(self.ctx.cancel.flag());
         let mut reader = SqlReader::new(input, file.ends, pool);
         self.marks = super::Marks::default();
         while self.read_statements(&mut reader)? {}
+        check(&reader.input, file.checksum.as_deref())?;
         // A dump tool's `--tab` writes triggers behind its closing comment.
         if self.marks.header && !self.marks.closed && !self.ctx.options.accept_missing_trailer {
             return Err(LoadError::MissingTrailer {
@@ -288,7 +289,7 @@ impl Conductor<'_> {
             }
             self.place.name = Arc::from(next.path.display().to_string());
             self.begin_file(start, reader.rows.database.as_deref())?;
-            reader.file = Some(self.open(&next.path, &next.form, pool)?);
+            reader.file = Some(self.open(next, pool)?);
             return Ok(true);
         };
         if let Some(session) = self.place.session.clone() {
@@ -302,6 +303,12 @@ impl Conductor<'_> {
         position.fetch_add(file.position() - before, Ordering::Relaxed);
         if more {
             reader.file = Some(file);
+        } else if let Some(read) = reader.rows.files.get(reader.next - 1) {
+            let input = match &file {
+                FileReader::Sql(sql) => &sql.input,
+                FileReader::Delimited(text) => &text.input,
+            };
+            check(input, read.checksum.as_deref())?;
         }
         Ok(true)
     }
@@ -326,16 +333,16 @@ impl Conductor<'_> {
 
     fn open<'l>(
         &mut self,
-        path: &std::path::Path,
-        form: &'l RowForm,
+        file: &'l RowFile,
         pool: &Arc<BlockPool>,
     ) -> Result<FileReader<'l>, LoadError> {
+        let (path, form) = (file.path.as_path(), &file.form);
         let mut input = if path.as_os_str() == "-" {
             // Its first bytes may come late or never.
             let opened = abandonable(&self.ctx.cancel, Input::stdin);
             opened.ok_or_else(|| self.ctx.interrupted())??
         } else {
-            Input::open(path)?
+            open_input(path, file.checksum.is_some())?
         };
         input.cancel_flag(self.ctx.cancel.flag());
         self.place.file = None;
@@ -368,6 +375,24 @@ impl Conductor<'_> {
                 FileReader::Delimited(DelimitedReader::new(input, file))
             }
         })
+    }
+}
+
+fn open_input(path: &std::path::Path, checksum: bool) -> Result<Input, LoadError> {
+    let mut options = OpenOptions::default();
+    options.checksum = checksum;
+    Ok(Input::open_with(path, &options)?)
+}
+
+/// Whether a file that was read to its end is the one that was written.
+fn check(input: &Input, expected: Option<&str>) -> Result<(), LoadError> {
+    match (input.checksum(), expected) {
+        (Some(found), Some(expected)) if found != expected => {
+            Err(LoadError::Input(refloat_store::InputError::Checksum {
+                name: input.name().to_owned(),
+            }))
+        }
+        _ => Ok(()),
     }
 }
 

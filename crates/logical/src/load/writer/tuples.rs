@@ -71,6 +71,17 @@ impl RowVisitor for Tuples<'_> {
         Ok(())
     }
 
+    fn number(&mut self, text: &[u8]) -> Result<(), WrongFields> {
+        self.separate();
+        // Digits come from a file: nothing else may stand in a statement.
+        if !text.is_empty() && text.iter().all(u8::is_ascii_digit) {
+            self.out.extend_from_slice(text);
+        } else {
+            self.out.extend_from_slice(b"''");
+        }
+        Ok(())
+    }
+
     fn raw(&mut self, bytes: &[u8]) -> Result<(), WrongFields> {
         let column = self.columns.get(self.at).copied().flatten();
         self.separate();
@@ -90,6 +101,12 @@ impl RowVisitor for Tuples<'_> {
                     let family = CharsetFamily::from_charset_name(self.rows.charset.as_bytes());
                     (family != CharsetFamily::Plain).then_some(self.rows.charset.as_str())
                 };
+                // MySQL warns of these; all that they can say is the same in the other.
+                let named = named.map(|name| match name {
+                    "utf8" | "utf8mb3" => "utf8mb4",
+                    "ucs2" => "utf16",
+                    other => other,
+                });
                 match named {
                     Some(charset) => {
                         let _ = write!(self.out, "_{charset} ");
@@ -108,6 +125,7 @@ impl RowVisitor for Tuples<'_> {
                                 || own.starts_with("utf16")
                                 || own.starts_with("utf32"))
                     });
+                let wide = wide.map(|name| if name == "ucs2" { "utf16" } else { name });
                 match wide {
                     Some(charset) => {
                         let _ = write!(self.out, "_{charset} ");

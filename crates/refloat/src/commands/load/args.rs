@@ -62,7 +62,7 @@ pub struct LoadArgs {
     /// The dump: a file, a folder, or - for standard input
     ///
     /// A file is .sql, .sql.gz, .sql.zst, .sql.xz or .sql.bz2; with --table it is text with delimiters. A folder is one of
-    /// mydumper, MySQL Shell, mysqldump --tab or mariadb-dump --dir. The kind is found from the content, not from the name.
+    /// refloat dump, mydumper, MySQL Shell, mysqldump --tab or mariadb-dump --dir. The kind is found from the content, not from the name.
     #[arg(value_name = "SOURCE")]
     pub source: PathBuf,
 
@@ -190,6 +190,8 @@ pub enum SourceFormat {
     Mydumper,
     /// A folder of mysqldump --tab or mariadb-dump --dir
     Tab,
+    /// A folder of refloat dump
+    Refloat,
     /// A folder of MySQL Shell or MariaDB Shell
     Shell,
     /// A file of text with delimiters: commas and quotes

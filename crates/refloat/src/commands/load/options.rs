@@ -50,6 +50,7 @@ pub fn source_of(args: &args::DataArgs) -> (Option<SourceFormat>, DelimitedOptio
         args::SourceFormat::Mydumper => SourceFormat::Mydumper,
         args::SourceFormat::Tab => SourceFormat::Tab,
         args::SourceFormat::Shell => SourceFormat::Shell,
+        args::SourceFormat::Refloat => SourceFormat::Refloat,
         args::SourceFormat::Csv | args::SourceFormat::Tsv => SourceFormat::Delimited,
     });
     let bytes = |delimiter: &Option<args::Delimiter>| {

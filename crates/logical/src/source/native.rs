@@ -1,0 +1,221 @@
+//! Folders of `refloat dump`: the manifest says all of it. `docs/format.md` describes them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::cutter::Ends;
+use super::delimited::{Decode, Delimited};
+use super::error::SourceError;
+use super::folder::{self, Entry};
+use super::layout::{
+    DelimitedFile, Layout, RowFile, RowForm, Segment, SourceFormat, SqlFile, TableRows,
+};
+use crate::manifest::{FORMAT, FieldLoad, FileEntry, MANIFEST, Manifest, TableEntry};
+
+/// What every session begins with: values are stored as they are written.
+const SESSION: &[&str] = &[
+    "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
+    "SET SESSION time_zone = '+00:00'",
+    "SET SESSION foreign_key_checks = 0",
+];
+/// Lets rows of the past keep the times of their life.
+const HISTORY: &str = "SET SESSION system_versioning_insert_history = 1";
+
+/// Whether a folder is a dump of this program, finished or not.
+pub fn is_here(entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| entry.name == MANIFEST)
+}
+
+/// Lays a folder out.
+///
+/// # Errors
+/// A manifest that cannot be read. A file that is missing, or has another size, is a fault of the layout.
+pub fn layout(path: &Path) -> Result<Layout, SourceError> {
+    let manifest = read(path)?;
+    let mut layout = Layout::new(SourceFormat::Refloat, path);
+    layout.session = SESSION.iter().map(|text| (*text).to_owned()).collect();
+    layout.written_by = Some(format!(
+        "{}, {} {} on {}, snapshot of {}",
+        manifest.made_by,
+        manifest.server.vendor,
+        manifest.server.version,
+        manifest.server.hostname,
+        manifest.snapshot.at
+    ));
+    let mut files = Files {
+        root: path,
+        known: BTreeSet::from([MANIFEST.to_owned()]),
+        faults: Vec::new(),
+    };
+    let mut rows = Vec::new();
+    for database in &manifest.databases {
+        layout
+            .segments
+            .push(Segment::Sql(files.sql(&database.schema)));
+        for table in &database.tables {
+            rows.push(files.table(&database.name, table));
+        }
+    }
+    layout.segments.push(Segment::Rows(rows));
+    if let Some(programs) = &manifest.programs {
+        layout.segments.push(Segment::Sql(files.sql(programs)));
+    }
+    if let Some(users) = &manifest.users {
+        files.check(users);
+        layout.passed_over.push(format!(
+            "{}: accounts and grants are loaded by themselves, with --allow accounts",
+            users.path
+        ));
+    }
+    let Files {
+        known, mut faults, ..
+    } = files;
+    unknown(path, &known, &mut faults)?;
+    layout.faults = faults;
+    Ok(layout)
+}
+
+/// The manifest of a dump.
+///
+/// # Errors
+/// There is none, it is none, or it is of a later version of the format.
+pub fn read(path: &Path) -> Result<Manifest, SourceError> {
+    let file = path.join(MANIFEST);
+    let unreadable = |reason: String| SourceError::Unreadable {
+        path: file.display().to_string(),
+        reason,
+    };
+    let text = folder::read(&file)?;
+    let value: serde_json::Value = serde_json::from_slice(&text)
+        .map_err(|error| unreadable(format!("it is damaged: {error}")))?;
+    let format = value.get("format").and_then(serde_json::Value::as_u64);
+    if format != Some(u64::from(FORMAT)) {
+        return Err(unreadable(match format {
+            Some(format) => {
+                format!("its format is {format}, and this version reads {FORMAT}: take a newer one")
+            }
+            None => "it names no format of refloat".to_owned(),
+        }));
+    }
+    serde_json::from_value(value).map_err(|error| unreadable(format!("it is damaged: {error}")))
+}
+
+struct Files<'a> {
+    root: &'a Path,
+    known: BTreeSet<String>,
+    faults: Vec<String>,
+}
+
+impl Files<'_> {
+    /// Notes whether a file is there, and as long as it was.
+    fn check(&mut self, file: &FileEntry) {
+        let outside = file.path.is_empty()
+            || file
+                .path
+                .split('/')
+                .any(|part| part.is_empty() || part == "." || part == "..");
+        if outside {
+            self.faults
+                .push(format!("{:?} is no file of the folder", file.path));
+            return;
+        }
+        if !self.known.insert(file.path.clone()) {
+            self.faults
+                .push(format!("{} is named twice in the manifest", file.path));
+        }
+        match self.root.join(&file.path).metadata() {
+            Err(_) => self.faults.push(format!("{} is missing", file.path)),
+            Ok(meta) if meta.len() != file.bytes => self.faults.push(format!(
+                "{} has {} bytes, and had {}",
+                file.path,
+                meta.len(),
+                file.bytes
+            )),
+            Ok(_) => {}
+        }
+    }
+
+    fn sql(&mut self, file: &FileEntry) -> SqlFile {
+        self.check(file);
+        SqlFile {
+            path: self.root.join(&file.path),
+            database: None,
+            ends: Ends::Client,
+            enters: true,
+            session: Vec::new(),
+            checksum: Some(file.checksum.clone()),
+        }
+    }
+
+    fn table(&mut self, database: &str, table: &TableEntry) -> TableRows {
+        let fields = table
+            .columns
+            .iter()
+            .map(|column| {
+                let decode = match column.load {
+                    Some(FieldLoad::Number) => Decode::Number,
+                    // The writers know which types take no bytes.
+                    Some(FieldLoad::Utf8) | None => Decode::Plain,
+                };
+                (column.name.clone(), decode)
+            })
+            .collect();
+        let file = DelimitedFile {
+            format: Delimited::default(),
+            charset: "binary".to_owned(),
+            skip_lines: 0,
+            header: false,
+            fields: Some(fields),
+            table: None,
+            closed: true,
+            by_character: false,
+            session: table
+                .history
+                .then(|| HISTORY.to_owned())
+                .into_iter()
+                .collect(),
+        };
+        TableRows {
+            database: Some(database.to_owned()),
+            table: table.name.clone(),
+            rows: Some(table.rows),
+            files: table
+                .chunks
+                .iter()
+                .map(|chunk| {
+                    self.check(&chunk.file);
+                    RowFile {
+                        path: self.root.join(&chunk.file.path),
+                        bytes: chunk.file.bytes,
+                        rows: Some(chunk.rows),
+                        form: RowForm::Delimited(Box::new(file.clone())),
+                        checksum: Some(chunk.file.checksum.clone()),
+                    }
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Files that the manifest does not name: of another dump, perhaps.
+fn unknown(
+    path: &Path,
+    known: &BTreeSet<String>,
+    faults: &mut Vec<String>,
+) -> Result<(), SourceError> {
+    for entry in folder::list(path)? {
+        if !entry.folder {
+            if !known.contains(&entry.name) {
+                faults.push(format!("{} is not in the manifest", entry.name));
+            }
+            continue;
+        }
+        for inner in folder::list(&entry.path)? {
+            let name = format!("{}/{}", entry.name, inner.name);
+            if !known.contains(&name) {
+                faults.push(format!("{name} is not in the manifest"));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,6 +1,6 @@
 //! Logical jobs: what moves rows and definitions as SQL.
 //!
-//! This room turns the text of a dump into rows in a server ([`load`]), and a server into a dump ([`dump`]). It knows how to do that in parallel without
+//! This room turns the text of a dump into rows in a server ([`load`]), and a server into a dump ([`dump`]), and it compares two of them ([`verify`]). It knows how to do that in parallel without
 //! changing the result that the stock client would have produced, and it proves the result at the end. It must not print,
 //! read the environment or know about terminals: it emits [`refloat_run::events`] and returns values.
 //!
@@ -10,3 +10,4 @@
 pub mod dump;
 pub mod load;
 pub mod manifest;
+pub mod verify;

@@ -79,15 +79,13 @@ fn run_verify(
     clock: &Phases,
 ) -> Result<(), VerifyError> {
     clock.enter(Phase::Preflight);
-    let a = Side::open(&options.a, options, run)?;
-    let b = Side::open(&options.b, options, run)?;
-    let mut sides = [a, b];
+    let mut sides = open(options, run)?;
     outcome.a = sides[0].info(&options.a);
     outcome.b = sides[1].info(&options.b);
     refuse(options, &sides)?;
     announce(options, run, outcome);
     moments(outcome);
-    leave_out(options, &mut sides, outcome);
+    leave_out(options, &mut sides, outcome)?;
     schema::compare(options, &mut sides, outcome)?;
     if options.compared != Compared::Schema {
         compare_rows(options, run, &mut sides, outcome, clock)?;
@@ -157,10 +155,42 @@ fn moments(outcome: &mut VerifyOutcome) {
     ));
 }
 
-/// Databases that a dump does not have are not asked for, unless somebody names them.
-fn leave_out(options: &VerifyOptions, sides: &mut [Side; 2], outcome: &mut VerifyOutcome) {
+/// Opens both; a dump first, because a server is not looked at beyond the databases that the dump has, unless somebody names
+/// others.
+fn open(options: &VerifyOptions, run: &VerifyRun) -> Result<[Side; 2], VerifyError> {
+    let all = &options.databases;
+    let named = !options.databases.is_empty() || !options.tables.is_empty();
+    let known = |dump: &Side| -> Vec<String> {
+        let names = dump.databases().into_iter().map(|of| of.name);
+        // A point would be read as the one between database and table.
+        names.map(|name| name.replace('.', "?")).collect()
+    };
+    Ok(match (&options.a, &options.b) {
+        (Endpoint::Dump(_), Endpoint::Server(_)) if !named => {
+            let a = Side::open(&options.a, options, all, run)?;
+            let b = Side::open(&options.b, options, &known(&a), run)?;
+            [a, b]
+        }
+        (Endpoint::Server(_), Endpoint::Dump(_)) if !named => {
+            let b = Side::open(&options.b, options, all, run)?;
+            let a = Side::open(&options.a, options, &known(&b), run)?;
+            [a, b]
+        }
+        _ => [
+            Side::open(&options.a, options, all, run)?,
+            Side::open(&options.b, options, all, run)?,
+        ],
+    })
+}
+
+/// Names the databases of a server that a dump does not have.
+fn leave_out(
+    options: &VerifyOptions,
+    sides: &mut [Side; 2],
+    outcome: &mut VerifyOutcome,
+) -> Result<(), VerifyError> {
     if !options.databases.is_empty() || !options.tables.is_empty() {
-        return;
+        return Ok(());
     }
     for (dump, server) in [(0, 1), (1, 0)] {
         let known: Vec<String> = match &sides[dump] {
@@ -171,34 +201,15 @@ fn leave_out(options: &VerifyOptions, sides: &mut [Side; 2], outcome: &mut Verif
                 .collect(),
             Side::Server(_) => continue,
         };
-        let Side::Server(server) = &mut sides[server] else {
-            continue;
-        };
-        let plan = &mut server.plan;
-        let mut kept = Vec::new();
-        let databases = std::mem::take(&mut plan.databases);
-        let tables = std::mem::take(&mut plan.tables);
-        for (database, tables) in databases.into_iter().zip(tables) {
-            if known.contains(&database.name) {
-                kept.push((database, tables));
-            } else {
+        if let Side::Server(server) = &mut sides[server] {
+            for name in server.keep(options, &known)? {
                 outcome.not_compared.push(format!(
-                    "database {}: it is on the server and not in the dump",
-                    database.name
+                    "database {name}: it is on the server and not in the dump"
                 ));
             }
         }
-        (plan.databases, plan.tables) = kept.into_iter().unzip();
-        let programs = &mut plan.programs;
-        for list in [
-            &mut programs.routines,
-            &mut programs.triggers,
-            &mut programs.events,
-        ] {
-            list.retain(|program| known.contains(&program.database));
-        }
-        programs.views.retain(|view| known.contains(&view.database));
     }
+    Ok(())
 }
 
 /// The tables that both have, and what of them is not compared.

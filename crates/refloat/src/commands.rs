@@ -7,3 +7,4 @@ pub mod load;
 pub mod man;
 pub mod sandbox;
 pub mod settings;
+pub mod verify;

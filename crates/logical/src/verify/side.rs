@@ -46,10 +46,11 @@ pub enum TableOf<'a> {
 }
 
 impl Side {
-    /// Opens a server's snapshot, or a dump's manifest.
+    /// Opens a server's snapshot, or a dump's manifest; of a server these databases, all where there are none.
     pub fn open(
         endpoint: &Endpoint,
         options: &VerifyOptions,
+        databases: &[String],
         run: &DumpRun,
     ) -> Result<Self, VerifyError> {
         match endpoint {
@@ -68,7 +69,8 @@ impl Side {
                 Ok(Self::Dump(Box::new(folder)))
             }
             Endpoint::Server(source) => {
-                let options = asked(options, source);
+                let mut options = asked(options, source);
+                options.databases = databases.to_vec();
                 let mut control = session::connect(&options, &run.cancel)?;
                 let kill = kill_on_cancel(&run.cancel, &control);
                 let ddl_blocked = snapshot::block_ddl(&mut control)?;
@@ -187,6 +189,38 @@ impl Side {
             server.snapshot.release(&mut server.control)?;
         }
         Ok(())
+    }
+}
+
+impl ServerSide {
+    /// Keeps only these databases; returns those of the server that are not among them.
+    pub fn keep(
+        &mut self,
+        options: &VerifyOptions,
+        known: &[String],
+    ) -> Result<Vec<String>, VerifyError> {
+        let plan = &mut self.plan;
+        let databases = std::mem::take(&mut plan.databases);
+        let tables = std::mem::take(&mut plan.tables);
+        let both = databases.into_iter().zip(tables);
+        (plan.databases, plan.tables) = both
+            .filter(|(database, _)| known.contains(&database.name))
+            .unzip();
+        let programs = &mut plan.programs;
+        for list in [
+            &mut programs.routines,
+            &mut programs.triggers,
+            &mut programs.events,
+        ] {
+            list.retain(|program| known.contains(&program.database));
+        }
+        programs.views.retain(|view| known.contains(&view.database));
+        let asked = asked(options, &self.options.source);
+        let all = dump::catalog::collations(&mut self.control)?;
+        let names = all.into_iter().map(|(name, _)| name);
+        Ok(names
+            .filter(|name| wanted_database(&asked, name) && !known.contains(name))
+            .collect())
     }
 }
 

@@ -7,6 +7,8 @@ use crate::support::refloat;
 /// Every visible command. The test below fails when one is missing here.
 pub const COMMANDS: &[&[&str]] = &[
     &["load"],
+    &["dump"],
+    &["verify"],
     &["settings"],
     &["settings", "list"],
     &["settings", "show"],

@@ -10,6 +10,7 @@ pub(crate) mod error;
 mod names;
 pub(crate) mod options;
 mod outcome;
+mod privileges;
 pub(crate) mod ranges;
 pub(crate) mod schema;
 pub(crate) mod session;
@@ -24,12 +25,13 @@ use std::time::Instant;
 
 use refloat_run::Event;
 use refloat_run::progress::Phase;
+use refloat_run::settings::{Facts, SettingsError};
 use refloat_store::{Folder, FolderError, Written};
 use refloat_wire::Connection;
 
 pub use crate::load::LoadRun as DumpRun;
 pub use error::{DumpError, DumpFailure};
-pub use options::{Consistency, DumpOptions, RowCompression};
+pub use options::{Consistency, DumpOptions, Kind, RowCompression};
 pub use outcome::DumpOutcome;
 
 use crate::load::context::kill_on_cancel;
@@ -133,6 +135,15 @@ fn run_dump(
     };
     read_rows(options, &work, &mut snapshot, &mut control)?;
     outcome.held_seconds = throttle.held().as_secs_f64();
+    if ddl_blocked {
+        // The lock lives as long as its connection: without it definitions were nobody's business.
+        control.ping().map_err(|error| {
+            DumpError::server(
+                "holding the lock on definitions until all rows were read",
+                error,
+            )
+        })?;
+    }
     clock.enter(Phase::Proof);
     written.notes.extend(plan.notes);
     if !snapshot.info.consistent {
@@ -240,7 +251,14 @@ fn look(
             hint: "Check the account's privileges with SHOW GRANTS.".to_owned(),
         });
     }
-    let mut notes = Vec::new();
+    let facts = Facts::read(control).map_err(|error| match error {
+        SettingsError::Server(error) => DumpError::server("asking for privileges", error),
+        other => DumpError::Refused {
+            reason: other.to_string(),
+            hint: String::new(),
+        },
+    })?;
+    let mut notes = privileges::check(options, &facts, &databases)?;
     let mut tables = Vec::with_capacity(databases.len());
     for database in &databases {
         let of = catalog::read_tables(control, options, database)?;

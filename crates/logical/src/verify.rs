@@ -159,19 +159,19 @@ fn moments(outcome: &mut VerifyOutcome) {
 /// others.
 fn open(options: &VerifyOptions, run: &VerifyRun) -> Result<[Side; 2], VerifyError> {
     let all = &options.databases;
-    let named = !options.databases.is_empty() || !options.tables.is_empty();
+    let chosen = !options.databases.is_empty() || !options.tables.is_empty();
     let known = |dump: &Side| -> Vec<String> {
         let names = dump.databases().into_iter().map(|of| of.name);
         // A point would be read as the one between database and table.
         names.map(|name| name.replace('.', "?")).collect()
     };
     Ok(match (&options.a, &options.b) {
-        (Endpoint::Dump(_), Endpoint::Server(_)) if !named => {
+        (Endpoint::Dump(_), Endpoint::Server(_)) if !chosen => {
             let a = Side::open(&options.a, options, all, run)?;
             let b = Side::open(&options.b, options, &known(&a), run)?;
             [a, b]
         }
-        (Endpoint::Server(_), Endpoint::Dump(_)) if !named => {
+        (Endpoint::Server(_), Endpoint::Dump(_)) if !chosen => {
             let b = Side::open(&options.b, options, all, run)?;
             let a = Side::open(&options.a, options, &known(&b), run)?;
             [a, b]

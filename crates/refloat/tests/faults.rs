@@ -12,6 +12,8 @@ mod checked;
 mod compared;
 #[path = "faults/disk.rs"]
 mod disk;
+#[path = "faults/dumped.rs"]
+mod dumped;
 #[path = "faults/early.rs"]
 mod early;
 #[path = "faults/engines.rs"]

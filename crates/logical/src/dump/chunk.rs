@@ -11,6 +11,9 @@ use crate::manifest::{ChunkEntry, FileEntry, KeyValue};
 /// Text of one frame: enough to compress well, little enough to be read alone.
 const FRAME_BYTES: usize = 4 << 20;
 
+/// Row text after which the writer tells how far it is: often enough to hold a reader back evenly.
+const TELL_BYTES: u64 = 64 << 10;
+
 /// Writes the rows of one range into files, a new one whenever the last is full.
 pub struct ChunkWriter<'a> {
     folder: &'a Folder,
@@ -25,6 +28,8 @@ pub struct ChunkWriter<'a> {
     /// The frame that is being filled.
     text: Vec<u8>,
     last_row: usize,
+    /// Bytes of text that nobody was told of.
+    untold: u64,
     open: Option<Open>,
     done: Vec<ChunkEntry>,
 }
@@ -69,20 +74,20 @@ impl<'a> ChunkWriter<'a> {
             packed: Vec::new(),
             text: Vec::with_capacity(FRAME_BYTES + (FRAME_BYTES >> 2)),
             last_row: 0,
+            untold: 0,
             open: None,
             done: Vec::new(),
         })
     }
 
-    /// Appends a row; returns the bytes of text of a frame that it ended, else 0.
+    /// Appends a row; returns, now and then, the bytes of text since the last time, else 0.
     pub fn row(&mut self, row: Row<'_>) -> Result<u64, FolderError> {
-        let mut flushed = 0;
-        if self.text.len() >= FRAME_BYTES {
-            flushed = self.text.len() as u64;
+        let filled = self.text.len() as u64;
+        if self.text.len() >= FRAME_BYTES || filled >= self.limit {
             let full = self
                 .open
                 .as_ref()
-                .is_some_and(|open| open.text_bytes + flushed >= self.limit);
+                .is_some_and(|open| open.text_bytes + filled >= self.limit);
             if full {
                 self.end_file()?;
             } else {
@@ -109,14 +114,18 @@ impl<'a> ChunkWriter<'a> {
         tsv::write_row(row.iter(), &mut self.text);
         open.digest
             .add(&self.text[self.last_row..self.text.len() - 1]);
-        Ok(flushed)
+        self.untold += (self.text.len() - self.last_row) as u64;
+        Ok(if self.untold >= TELL_BYTES {
+            std::mem::take(&mut self.untold)
+        } else {
+            0
+        })
     }
 
     /// Ends the last file; returns all of them, and the bytes of text that were not told before.
     pub fn finish(mut self) -> Result<(Vec<ChunkEntry>, u64), FolderError> {
-        let rest = self.text.len() as u64;
         self.end_file()?;
-        Ok((self.done, rest))
+        Ok((self.done, self.untold))
     }
 
     fn end_frame(&mut self) -> Result<(), FolderError> {

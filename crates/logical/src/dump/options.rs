@@ -39,6 +39,20 @@ pub enum Consistency {
     None,
 }
 
+/// Objects that can be left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Views.
+    Views,
+    /// Functions, procedures, packages, libraries.
+    Routines,
+    /// Triggers.
+    Triggers,
+    /// Events.
+    Events,
+}
+
 /// Everything a dump can be told. [`DumpOptions::new`] gives the defaults.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -56,6 +70,8 @@ pub struct DumpOptions {
     pub tables: Vec<String>,
     /// Tables and views that are left out, as `table` or `db.table`.
     pub exclude: Vec<String>,
+    /// Kinds of objects that are left out.
+    pub skip: Vec<Kind>,
     /// Leave the rows out.
     pub no_data: bool,
     /// Leave rows of the past out of system-versioned tables.
@@ -90,6 +106,7 @@ impl DumpOptions {
             databases: Vec::new(),
             tables: Vec::new(),
             exclude: Vec::new(),
+            skip: Vec::new(),
             no_data: false,
             no_history: false,
             users: false,
@@ -101,5 +118,9 @@ impl DumpOptions {
             max_rate: None,
             max_running: None,
         }
+    }
+    /// Whether objects of this kind are dumped.
+    pub fn wants(&self, kind: Kind) -> bool {
+        !self.skip.contains(&kind)
     }
 }

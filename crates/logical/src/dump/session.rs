@@ -9,7 +9,7 @@ use crate::load::context::abandonable;
 
 /// What every connection sets first. `DEFAULT` would be the server's own value, so limits are numbers: with a global
 /// `sql_select_limit` of 1000 every table would have 1000 rows.
-const COMMON: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mode = '', SESSION time_zone = '+00:00', \
+const COMMON: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mode = 'ALLOW_INVALID_DATES', SESSION time_zone = '+00:00', \
      SESSION wait_timeout = 86400, SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, \
      SESSION sql_select_limit = 18446744073709551615, SESSION sql_quote_show_create = 1, SESSION big_tables = 0, \
      SESSION lock_wait_timeout = 60, SESSION sql_safe_updates = 0, SESSION group_concat_max_len = 1048576";

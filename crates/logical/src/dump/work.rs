@@ -297,10 +297,10 @@ impl Work<'_> {
         let read = reader.query_each(ranges::select(&of.table, range), &mut |row| {
             match writer.row(row) {
                 Ok(0) => {}
-                Ok(flushed) => {
-                    show(rows, flushed);
+                Ok(bytes) => {
+                    show(rows, bytes);
                     rows = 0;
-                    self.throttle.take(flushed, self.cancel);
+                    self.throttle.take(bytes, self.cancel);
                 }
                 Err(error) => {
                     failed = Some(error);
@@ -323,6 +323,7 @@ impl Work<'_> {
         })?;
         let (chunks, rest) = writer.finish().map_err(folder)?;
         show(rows, rest);
+        self.throttle.take(rest, self.cancel);
         Ok(chunks)
     }
 

@@ -39,7 +39,7 @@ const WAYS: &[Way] = &[
     ("default", |_| {}),
     ("tiny files, 4 threads, plain", |options| {
         options.threads = 4;
-        options.chunk_bytes = 100;
+        options.chunk_bytes = 1000;
         options.compression = RowCompression::None;
     }),
 ];

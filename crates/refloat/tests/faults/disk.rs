@@ -10,10 +10,10 @@ use refloat_testkit::servers;
 use crate::support::{Desk, Run, assert_same_settings, dump, settings, table};
 
 /// A file system of its own, small enough to fill; it is unmounted when the value is dropped.
-struct SmallDisk(tempfile::TempDir);
+pub struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    fn mount(megabytes: u32) -> Self {
+    pub fn mount(megabytes: u32) -> Self {
         let folder = tempfile::Builder::new().prefix("full").tempdir().unwrap();
         let size = format!("size={megabytes}m,mode=0755");
         let status = Command::new("mount")
@@ -28,7 +28,7 @@ impl SmallDisk {
         Self(folder)
     }
 
-    fn grow(&self, megabytes: u32) {
+    pub fn grow(&self, megabytes: u32) {
         let status = Command::new("mount")
             .args(["-o", &format!("remount,size={megabytes}m")])
             .arg(self.path())
@@ -37,7 +37,7 @@ impl SmallDisk {
         assert!(status.success(), "it does not grow");
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.0.path()
     }
 }

@@ -129,7 +129,10 @@ fn many_tables(kind: ServerKind, count: u32, limit: Duration) {
         peak >> 10
     );
     println!("{kind}: {count} tables: {} MiB", peak >> 10);
-    desk.ask(server, "DROP DATABASE @db");
+    // Dropping a hundred thousand tables takes longer than loading them, and the server goes away with the tests.
+    if count <= 1000 {
+        desk.ask(server, "DROP DATABASE @db");
+    }
 }
 
 #[test]

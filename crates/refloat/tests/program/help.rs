@@ -143,6 +143,7 @@ fn options_that_are_named_exist() {
         ("the help", help.as_str()),
         ("exit.rs", include_str!("../../src/exit.rs")),
         ("load.md", include_str!("../../../../docs/load.md")),
+        ("dump.md", include_str!("../../../../docs/dump.md")),
         ("connect.md", include_str!("../../../../docs/connect.md")),
         ("settings.md", include_str!("../../../../docs/settings.md")),
         (

@@ -7,7 +7,7 @@ use refloat_wire::{Connection, Vendor};
 
 use super::{Database, ShowCreate, show_create, texts};
 use crate::dump::error::DumpError;
-use crate::dump::options::DumpOptions;
+use crate::dump::options::{DumpOptions, Kind};
 use crate::load::literal;
 use crate::load::pattern::matches_any;
 
@@ -67,11 +67,18 @@ pub fn read_programs(
     for database in databases {
         // With --tables only tables, and what hangs on them, are asked for.
         if options.tables.is_empty() {
-            routines(conn, database, &mut programs)?;
-            events(conn, database, &mut programs)?;
+            if options.wants(Kind::Routines) {
+                routines(conn, database, &mut programs)?;
+            }
+            if options.wants(Kind::Events) {
+                events(conn, database, &mut programs)?;
+            }
         }
-        triggers(conn, options, database, &mut programs)?;
-        for name in &database.views {
+        if options.wants(Kind::Triggers) {
+            triggers(conn, options, database, &mut programs)?;
+        }
+        let views = database.views.iter().filter(|_| options.wants(Kind::Views));
+        for name in views {
             programs.views.push(view(conn, &database.name, name)?);
         }
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use refloat_logical::dump::{Consistency, DumpOptions, RowCompression};
+use refloat_logical::dump::{Consistency, DumpOptions, Kind, RowCompression};
 use refloat_wire::ConnectOptions;
 
 use crate::commands::load::OutputArgs;
@@ -17,13 +17,15 @@ EXAMPLES:
       refloat dump --from mysql://root@db1/ --out /backup/db1
 
   Two databases, without the tables whose names begin with log_:
-      refloat dump --from mysql://root@db1/ --out /backup/shop --databases shop,shop_archive --exclude 'log_*'
+      refloat dump --from mysql://root@db1/ --out /backup/shop \\
+          --databases shop,shop_archive --exclude 'log_*'
 
   Two tables:
       refloat dump --from mysql://root@db1/ --out /backup/orders --tables shop.orders,shop.items
 
   Small rather than fast, and gently:
-      refloat dump --from mysql://root@db1/ --out /backup/db1 --level 9 --max-rate 20M --max-running 16
+      refloat dump --from mysql://root@db1/ --out /backup/db1 \\
+          --level 9 --max-rate 20M --max-running 16
 
   Only definitions, with accounts and grants:
       refloat dump --from mysql://root@db1/ --out /backup/schema --no-data --users
@@ -81,6 +83,10 @@ pub struct WhatArgs {
     /// Leave these tables and views out
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub exclude: Vec<String>,
+
+    /// Leave objects of these kinds out
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    pub skip: Vec<SkipArg>,
 
     /// Only definitions, no rows
     #[arg(long)]
@@ -143,6 +149,19 @@ pub struct HowArgs {
     pub max_running: Option<u64>,
 }
 
+/// `--skip`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SkipArg {
+    /// Views
+    Views,
+    /// Functions, procedures, packages and libraries
+    Routines,
+    /// Triggers
+    Triggers,
+    /// Events
+    Events,
+}
+
 /// `--compress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Compress {
@@ -173,6 +192,17 @@ impl DumpArgs {
         options.databases.clone_from(&self.what.databases);
         options.tables.clone_from(&self.what.tables);
         options.exclude.clone_from(&self.what.exclude);
+        options.skip = self
+            .what
+            .skip
+            .iter()
+            .map(|skip| match skip {
+                SkipArg::Views => Kind::Views,
+                SkipArg::Routines => Kind::Routines,
+                SkipArg::Triggers => Kind::Triggers,
+                SkipArg::Events => Kind::Events,
+            })
+            .collect();
         options.no_data = self.what.no_data;
         options.no_history = self.what.no_history;
         options.users = self.what.users;

@@ -1,0 +1,86 @@
+//! What the account does not see would be left out without a word: the catalogue hides it. So what is needed to see it is asked first.
+
+use refloat_run::settings::Facts;
+use refloat_wire::Vendor;
+
+use super::catalog::Database;
+use super::error::DumpError;
+use super::options::{DumpOptions, Kind};
+
+/// Refuses a dump that would not hold what the account cannot see; notes of what nobody can find out.
+pub fn check(
+    options: &DumpOptions,
+    facts: &Facts,
+    databases: &[Database],
+) -> Result<Vec<String>, DumpError> {
+    let mut notes = Vec::new();
+    if options.databases.is_empty()
+        && options.tables.is_empty()
+        && !facts.grants.sees_all_databases()
+    {
+        notes.push("databases that the account may not see (it lacks SHOW DATABASES) are not in the dump, if there are any".to_owned());
+    }
+    for database in databases {
+        let name = database.name.as_str();
+        let lacks = |privilege: &str| !facts.grants.on_database(privilege, name);
+        let refuse = |privilege: &str, hidden: &str, way: &str| {
+            Err(DumpError::Refused {
+                reason: format!("the account lacks {privilege} on database {name}, so {hidden}"),
+                hint: format!("Grant it{way}."),
+            })
+        };
+        if options.tables.is_empty() && lacks("SELECT") {
+            return refuse(
+                "SELECT",
+                "tables that it may not read would be left out",
+                ", or name the tables that are wanted with --tables",
+            );
+        }
+        if options.wants(Kind::Triggers) && lacks("TRIGGER") {
+            return refuse(
+                "TRIGGER",
+                "triggers would be left out",
+                ", or leave them out with --skip triggers",
+            );
+        }
+        if !options.tables.is_empty() {
+            continue;
+        }
+        if options.wants(Kind::Views) && lacks("SHOW VIEW") {
+            return refuse(
+                "SHOW VIEW",
+                "definitions of views are hidden",
+                ", or leave them out with --skip views",
+            );
+        }
+        if options.wants(Kind::Events) && lacks("EVENT") {
+            return refuse(
+                "EVENT",
+                "events would be left out",
+                ", or leave them out with --skip events",
+            );
+        }
+        if options.wants(Kind::Routines) && !sees_routines(facts, name) {
+            let privilege = match facts.vendor {
+                Vendor::MySql => "SHOW_ROUTINE (or SELECT on everything), and with it rights",
+                Vendor::MariaDb => "SELECT on mysql.proc, and with it rights",
+            };
+            return refuse(
+                privilege,
+                "routines of others would be left out",
+                ", or leave them out with --skip routines",
+            );
+        }
+    }
+    Ok(notes)
+}
+
+fn sees_routines(facts: &Facts, database: &str) -> bool {
+    match facts.vendor {
+        Vendor::MySql => facts.may(&["SHOW_ROUTINE", "SELECT"]),
+        Vendor::MariaDb => {
+            facts.grants.on_table("SELECT", "mysql", "proc")
+                || facts.grants.on_database("SHOW CREATE ROUTINE", database)
+        }
+    }
+}

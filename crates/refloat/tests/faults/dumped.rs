@@ -1,0 +1,588 @@
+//! Dumps: one moment for all rows, and what happens when that, or anything else, cannot be had.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use refloat_sandbox::{Ephemeral, Instance, ServerKind};
+use refloat_testkit::servers;
+use serde_json::Value;
+
+use crate::disk::SmallDisk;
+use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table, wait_until};
+
+/// Writers beside a dump.
+const WRITERS: u64 = 3;
+/// Accounts in each of the two tables of the bank.
+const ACCOUNTS: u64 = 2000;
+
+fn dump_command(desk: &Desk, url: &str, out: &Path, more: &[&str]) -> Command {
+    let mut command = desk.refloat(["dump", "--from", url, "--out"]);
+    command.arg(out).args(["--databases", &desk.db]).args(more);
+    command
+}
+
+/// Dumps this desk's database.
+fn dump_it(desk: &Desk, server: &Instance, name: &str, more: &[&str]) -> (Run, PathBuf) {
+    let out = desk.path(name);
+    let run = finish(dump_command(desk, &server.url(), &out, more));
+    (run, out)
+}
+
+fn manifest(out: &Path) -> Value {
+    serde_json::from_slice(&fs::read(out.join("manifest.json")).unwrap()).unwrap()
+}
+
+/// A table of a manifest.
+fn table_of<'a>(manifest: &'a Value, name: &str) -> &'a Value {
+    let tables = manifest["databases"][0]["tables"].as_array().unwrap();
+    tables.iter().find(|table| table["name"] == name).unwrap()
+}
+
+/// The sum of a column of a table in a dump that is not compressed.
+fn sum_of(out: &Path, table: &Value, column: usize) -> i64 {
+    let mut sum = 0;
+    for chunk in table["chunks"].as_array().unwrap() {
+        let text = fs::read_to_string(out.join(chunk["path"].as_str().unwrap())).unwrap();
+        sum += text
+            .lines()
+            .map(|line| {
+                line.split('\t')
+                    .nth(column)
+                    .unwrap()
+                    .parse::<i64>()
+                    .unwrap()
+            })
+            .sum::<i64>();
+    }
+    sum
+}
+
+/// A server with its binary log and GTIDs on.
+fn logging(kind: ServerKind) -> Ephemeral {
+    let options = servers::quick(kind);
+    let options = if kind.is_mariadb() {
+        options.option("log_bin", "binlog").option("server_id", "1")
+    } else {
+        options
+            .option("gtid_mode", "ON")
+            .option("enforce_gtid_consistency", "ON")
+    };
+    // Below REPEATABLE READ a consistent snapshot is ignored with a warning: that must not be inherited.
+    servers::start(&options.option("transaction_isolation", "READ-COMMITTED"))
+}
+
+/// Transactions in a GTID position: MySQL's `uuid:1-N`, MariaDB's `0-1-N`.
+fn transactions(gtid: &str) -> u64 {
+    gtid.rsplit(['-', ':'])
+        .next()
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
+}
+
+/// Tells writers to stop, also when an assertion ends the test.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Money goes from one table to another while dumps are taken: none is ever lost in them, and the position is the one at which the
+/// rows are.
+fn bank(kind: ServerKind, more_tables: &str, method: &str) {
+    let server = logging(kind);
+    let desk = Desk::new();
+    let rows: Vec<String> = (0..ACCOUNTS).map(|id| format!("({id},1000)")).collect();
+    ask(
+        &server,
+        &format!(
+            "CREATE DATABASE {0}; USE {0}; CREATE TABLE a (id INT PRIMARY KEY, v INT); CREATE TABLE b (id INT PRIMARY KEY, v INT); \
+             CREATE TABLE log (id BIGINT PRIMARY KEY AUTO_INCREMENT, w INT); {more_tables} \
+             INSERT INTO a VALUES {1}; INSERT INTO b VALUES {1}",
+            desk.db,
+            rows.join(",")
+        ),
+    );
+    // What a server estimates of a table that is new is cut wrongly, or not at all.
+    ask(&server, &format!("ANALYZE TABLE {0}.a, {0}.b", desk.db));
+    let position = if kind.is_mariadb() {
+        "SELECT @@global.gtid_binlog_pos"
+    } else {
+        "SELECT @@global.gtid_executed"
+    };
+    let before = transactions(&ask(&server, position));
+    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (stop, done, server, db) = (&stop, &done, &server, &desk.db);
+            scope.spawn(move || {
+                let mut conn = servers::connect(server);
+                conn.exec(format!("USE {db}")).unwrap();
+                let mut at = writer;
+                while !stop.load(Ordering::Relaxed) {
+                    at = (at * 7919 + 1) % ACCOUNTS;
+                    // Always in this order, so that writers wait for each other and do not lock each other out.
+                    for statement in [
+                        "START TRANSACTION".to_owned(),
+                        format!("UPDATE a SET v = v - 7 WHERE id = {at}"),
+                        format!("UPDATE b SET v = v + 7 WHERE id = {at}"),
+                        format!("INSERT INTO log (w) VALUES ({writer})"),
+                        "COMMIT".to_owned(),
+                    ] {
+                        conn.exec(statement).unwrap();
+                    }
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let _stop = StopOnDrop(&stop);
+        wait_until("the writers write", || done.load(Ordering::Relaxed) > 100);
+        for number in 0..5 {
+            let (run, out) = dump_it(
+                &desk,
+                &server,
+                &format!("dump{number}"),
+                &["--threads", "4", "--compress", "none", "--chunk-size", "4K"],
+            );
+            run.exits(0).says("all rows of one moment").says(method);
+            let manifest = manifest(&out);
+            let (a, b) = (table_of(&manifest, "a"), table_of(&manifest, "b"));
+            assert!(
+                a["chunks"].as_array().unwrap().len() > 2,
+                "it was not cut: {a}"
+            );
+            let sum = sum_of(&out, a, 1) + sum_of(&out, b, 1);
+            assert_eq!(
+                sum,
+                2 * 1000 * ACCOUNTS.cast_signed(),
+                "{kind}: money was lost or made"
+            );
+            let at = transactions(manifest["snapshot"]["gtid"].as_str().unwrap());
+            assert_eq!(
+                table_of(&manifest, "log")["rows"].as_u64().unwrap(),
+                at - before,
+                "{kind}: the position is not the one of the rows"
+            );
+        }
+    });
+}
+
+#[test]
+fn every_dump_of_a_busy_mariadb_is_of_one_moment() {
+    bank(ServerKind::MariaDb118, "", "snapshot");
+}
+
+#[test]
+fn nobody_waits_for_a_dump_of_a_mariadb_that_logs() {
+    let server = logging(ServerKind::MariaDb1011);
+    let desk = Desk::new();
+    desk.load_text(dump(&table("items", 100)), &server, &[])
+        .exits(0);
+    let require = ["--threads", "4", "--consistency", "require"];
+    let (run, out) = dump_it(&desk, &server, "out", &require);
+    run.exits(0)
+        .says("all rows of one moment")
+        .says("nobody had to wait");
+    let snapshot = &manifest(&out)["snapshot"];
+    let position = ask(&server, "SHOW MASTER STATUS");
+    let at = format!(
+        "{}\t{}",
+        snapshot["binlog_file"].as_str().unwrap(),
+        snapshot["binlog_position"]
+    );
+    assert!(position.starts_with(&at), "{position}, not {at}");
+    assert_eq!(
+        ask(&server, "SELECT @@global.gtid_binlog_pos"),
+        snapshot["gtid"].as_str().unwrap()
+    );
+}
+
+#[test]
+fn every_dump_of_a_busy_mariadb_with_other_engines_is_of_one_moment() {
+    let other =
+        "CREATE TABLE other (id INT PRIMARY KEY) ENGINE=MyISAM; INSERT INTO other VALUES (1);";
+    bank(ServerKind::MariaDb1011, other, "BACKUP STAGE BLOCK_COMMIT");
+}
+
+#[test]
+fn every_dump_of_a_busy_mysql_is_of_one_moment() {
+    bank(ServerKind::MySql97, "", "FLUSH TABLES WITH READ LOCK");
+}
+
+#[test]
+fn a_long_query_is_not_waited_behind_in_silence() {
+    let server = servers::start(&servers::quick(ServerKind::MySql97));
+    let desk = Desk::new();
+    ask(
+        &server,
+        &format!(
+            "CREATE DATABASE {0}; CREATE TABLE {0}.t (i INT PRIMARY KEY); INSERT INTO {0}.t VALUES (1)",
+            desk.db
+        ),
+    );
+    let mut conn = servers::connect(&server);
+    let killer = conn.killer();
+    let query = format!("SELECT SLEEP(600) FROM {}.t", desk.db);
+    let long = std::thread::spawn(move || conn.exec(query));
+    std::thread::sleep(Duration::from_secs(4));
+    let (run, out) = dump_it(&desk, &server, "out", &["--lock-wait", "1"]);
+    run.exits(3)
+        .says("SELECT SLEEP(600)")
+        .says("no consistent snapshot")
+        .says("--lock-wait");
+    assert!(!out.exists(), "something was written");
+    // Nobody stands behind a lock that is left over.
+    ask(&server, &format!("INSERT INTO {}.t VALUES (2)", desk.db));
+    killer.kill_query().unwrap();
+    let _ = long.join().unwrap();
+    dump_it(&desk, &server, "out", &[]).0.exits(0);
+}
+
+#[test]
+fn definitions_that_change_meanwhile_are_noticed_or_cannot_change() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        desk.load_text(
+            dump(&format!(
+                "{}{}",
+                table("first", 30_000),
+                table("second", 2000)
+            )),
+            server,
+            &["--durability", "keep"],
+        )
+        .exits(0);
+        let out = desk.path("out");
+        let more = ["--threads", "1", "--compress", "none", "--max-rate", "700K"];
+        let running = Running::start(dump_command(&desk, &server.url(), &out, &more));
+        wait_until("rows are read", || {
+            out.join(&desk.db).join("schema.sql").exists()
+        });
+        let alter = format!(
+            "SET SESSION lock_wait_timeout = 60; ALTER TABLE {}.second ADD COLUMN more INT",
+            desk.db
+        );
+        ask(server, &alter);
+        let run = running.ends_within(Duration::from_secs(60));
+        if kind.is_mariadb() {
+            run.exits(1)
+                .says(&format!("table {}.second was changed", desk.db))
+                .says("no manifest");
+            assert!(!out.join("manifest.json").exists());
+        } else {
+            // The change had to wait until the dump was over.
+            run.exits(0);
+            assert_eq!(
+                table_of(&manifest(&out), "second")["columns"]
+                    .as_array()
+                    .unwrap()
+                    .len(),
+                3
+            );
+        }
+    }
+}
+
+#[test]
+fn limits_of_the_server_do_not_cut_rows_off() {
+    for kind in BOTH {
+        let limit = if kind.is_mariadb() {
+            "max_statement_time"
+        } else {
+            "max_execution_time"
+        };
+        let server = servers::start(&servers::quick(kind));
+        let desk = Desk::new();
+        desk.load_text(dump(&table("items", 3000)), &server, &[])
+            .exits(0);
+        ask(
+            &server,
+            &format!(
+                "SET GLOBAL sql_select_limit = 10, GLOBAL group_concat_max_len = 4, GLOBAL {limit} = 1"
+            ),
+        );
+        let (run, out) = dump_it(&desk, &server, "out", &["--max-rate", "100K"]);
+        run.exits(0);
+        assert_eq!(table_of(&manifest(&out), "items")["rows"], 3000, "{kind}");
+    }
+}
+
+#[test]
+fn what_the_account_cannot_see_is_not_left_out_in_silence() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        desk.load_text(dump(&table("items", 100)), server, &[])
+            .exits(0);
+        ask(
+            server,
+            &format!(
+                "CREATE TRIGGER {0}.tr BEFORE INSERT ON {0}.items FOR EACH ROW SET NEW.n = 1; CREATE VIEW {0}.v AS SELECT 1 AS a; \
+                 CREATE EVENT {0}.e ON SCHEDULE EVERY 1 DAY DISABLE DO SELECT 1; CREATE PROCEDURE {0}.p() SELECT 1; \
+                 CREATE USER u_{0}@'%'",
+                desk.db
+            ),
+        );
+        let url = server.url().replace("root@", &format!("u_{}@", desk.db));
+        let out = desk.path("out");
+        let mut lacking = vec!["SELECT", "TRIGGER", "SHOW VIEW", "EVENT"];
+        lacking.reverse();
+        ask(
+            server,
+            &format!("GRANT EXECUTE ON {0}.* TO u_{0}@'%'", desk.db),
+        );
+        while let Some(privilege) = lacking.pop() {
+            finish(dump_command(&desk, &url, &out, &[]))
+                .exits(3)
+                .says(&format!("lacks {privilege} on database {}", desk.db))
+                .says("hint: Grant it");
+            ask(
+                server,
+                &format!("GRANT {privilege} ON {0}.* TO u_{0}@'%'", desk.db),
+            );
+        }
+        let routines = finish(dump_command(&desk, &url, &out, &[]));
+        routines
+            .exits(3)
+            .says("routines of others would be left out")
+            .says("--skip routines");
+        assert!(!out.exists());
+        // No lock may be taken either.
+        let skip = ["--skip", "routines"];
+        let require = ["--skip", "routines", "--consistency", "require"];
+        finish(dump_command(&desk, &url, &out, &require))
+            .exits(3)
+            .says("RELOAD");
+        let run = finish(dump_command(&desk, &url, &out, &skip)).exits(0);
+        run.says("NOT guaranteed to be of one moment");
+        assert_eq!(manifest(&out)["snapshot"]["consistent"], false);
+        // LOCK TABLES is enough for rows of one moment.
+        ask(
+            server,
+            &format!("GRANT LOCK TABLES ON {0}.* TO u_{0}@'%'", desk.db),
+        );
+        let locked = desk.path("locked");
+        finish(dump_command(&desk, &url, &locked, &require))
+            .exits(0)
+            .says("LOCK TABLES");
+        let names = &manifest(&locked)["databases"][0];
+        assert_eq!(
+            (
+                &names["triggers"][0],
+                &names["events"][0],
+                &names["views"][0]
+            ),
+            (&"tr".into(), &"e".into(), &"v".into())
+        );
+        ask(
+            server,
+            &format!("DROP USER u_{0}@'%'; DROP DATABASE {0}", desk.db),
+        );
+    }
+}
+
+#[test]
+fn connections_that_are_lost_end_the_dump() {
+    for kind in BOTH {
+        // What it kills must be nobody else's.
+        let server = servers::start(&servers::quick(kind));
+        let desk = Desk::new();
+        desk.load_text(
+            dump(&table("items", 30_000)),
+            &server,
+            &["--durability", "keep"],
+        )
+        .exits(0);
+        let out = desk.path("out");
+        let more = [
+            "--threads",
+            "2",
+            "--max-rate",
+            "300K",
+            "--chunk-size",
+            "100K",
+        ];
+        let running = Running::start(dump_command(&desk, &server.url(), &out, &more));
+        wait_until("rows are read", || {
+            fs::read_dir(out.join(&desk.db)).is_ok_and(|files| files.count() > 2)
+        });
+        let all = "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND USER = 'root'";
+        for id in ask(&server, all).lines() {
+            ask(&server, &format!("KILL {id}"));
+        }
+        running
+            .ends_within(Duration::from_secs(60))
+            .exits(1)
+            .says("rows")
+            .says("no manifest");
+        assert!(!out.join("manifest.json").exists());
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_dump_and_leaves_no_lock() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        desk.load_text(
+            dump(&table("items", 30_000)),
+            server,
+            &["--durability", "keep"],
+        )
+        .exits(0);
+        for signal in ["INT", "KILL"] {
+            let out = desk.path(signal);
+            let running = Running::start(dump_command(
+                &desk,
+                &server.url(),
+                &out,
+                &["--max-rate", "300K"],
+            ));
+            wait_until("rows are read", || {
+                out.join(&desk.db).join("schema.sql").exists()
+            });
+            running.signal(signal);
+            if signal == "INT" {
+                running
+                    .stops()
+                    .exits(5)
+                    .says("interrupted")
+                    .says("no manifest");
+            } else {
+                drop(running);
+            }
+            assert!(!out.join("manifest.json").exists());
+            ask(
+                server,
+                &format!(
+                    "SET SESSION lock_wait_timeout = 20; ALTER TABLE {}.items COMMENT '{signal}'",
+                    desk.db
+                ),
+            );
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_ends_a_dump_with_its_name() {
+    let server = shared(ServerKind::MariaDb1011);
+    let desk = Desk::new();
+    desk.load_text(
+        dump(&table("items", 60_000)),
+        server,
+        &["--durability", "keep"],
+    )
+    .exits(0);
+    let small = SmallDisk::mount(2);
+    let out = small.path().join("out");
+    // The statistics of a table that is new say that there is enough room, or that there is not: both are found.
+    let run = finish(dump_command(
+        &desk,
+        &server.url(),
+        &out,
+        &["--compress", "none"],
+    ));
+    assert!(matches!(run.code, Some(1 | 3)), "{run:?}");
+    run.says("out").says("hint: ");
+    assert!(!out.join("manifest.json").exists());
+    ask(
+        server,
+        &format!(
+            "ALTER TABLE {}.items ENGINE=InnoDB; DELETE FROM mysql.innodb_table_stats WHERE database_name = '{}'",
+            desk.db, desk.db
+        ),
+    );
+}
+
+#[test]
+fn the_obvious_mistakes_are_told() {
+    let server = shared(ServerKind::MariaDb1011);
+    let desk = Desk::new();
+    desk.load_text(dump(&table("items", 10)), server, &[])
+        .exits(0);
+    dump_it(&desk, server, "out", &["--tables", "itmes"])
+        .0
+        .exits(3)
+        .says("nothing on the server is called itmes");
+    assert!(!desk.path("out").exists());
+    dump_it(&desk, server, "out", &[])
+        .0
+        .exits(0)
+        .says("10 in 1 table of 1 database");
+    dump_it(&desk, server, "out", &[])
+        .0
+        .exits(3)
+        .says("is there already and not empty")
+        .says("never overwrites");
+    finish(dump_command(
+        &desk,
+        "mysql://root:pw@127.0.0.1/",
+        &desk.path("x"),
+        &[],
+    ))
+    .exits(2)
+    .never_says(":pw@");
+    finish(dump_command(&desk, "nonsense", &desk.path("x"), &[]))
+        .exits(2)
+        .says("--from");
+    dump_it(&desk, server, "missing/folder", &[])
+        .0
+        .exits(1)
+        .says("making the folder failed");
+}
+
+#[test]
+fn accounts_and_definers() {
+    for kind in BOTH {
+        let server = servers::start(&servers::quick(kind));
+        let desk = Desk::new();
+        ask(
+            &server,
+            &format!(
+                "CREATE DATABASE {0}; USE {0}; CREATE TABLE t (i INT PRIMARY KEY); CREATE USER 'o''brien'@'10.%' IDENTIFIED BY 'sandbox-only'; \
+                 CREATE ROLE reader; GRANT SELECT ON {0}.* TO reader; GRANT reader TO 'o''brien'@'10.%'; GRANT INSERT ON {0}.t TO 'o''brien'@'10.%'; \
+                 {1}; CREATE DEFINER='o''brien'@'10.%' VIEW v AS SELECT i FROM t; CREATE DEFINER='o''brien'@'10.%' PROCEDURE p() SELECT 1",
+                desk.db,
+                if kind.is_mariadb() {
+                    "SET DEFAULT ROLE reader FOR 'o''brien'@'10.%'"
+                } else {
+                    "SET DEFAULT ROLE reader TO 'o''brien'@'10.%'"
+                }
+            ),
+        );
+        let grants = "SHOW GRANTS FOR 'o''brien'@'10.%'";
+        let create = "SHOW CREATE USER 'o''brien'@'10.%'";
+        let before = (ask(&server, grants), ask(&server, create));
+        let (run, out) = dump_it(&desk, &server, "out", &["--users", "--strip-definer"]);
+        run.exits(0);
+        let programs = fs::read_to_string(out.join("programs.sql")).unwrap();
+        assert!(!programs.contains("DEFINER="), "{programs}");
+        assert_eq!(
+            programs.matches("SQL SECURITY INVOKER").count(),
+            2,
+            "{programs}"
+        );
+        ask(&server, "DROP USER 'o''brien'@'10.%'; DROP ROLE reader");
+        ask(&server, &fs::read_to_string(out.join("users.sql")).unwrap());
+        assert_eq!(
+            (ask(&server, grants), ask(&server, create)),
+            before,
+            "{kind}"
+        );
+        let (run, out) = dump_it(&desk, &server, "kept", &[]);
+        run.exits(0);
+        let programs = fs::read_to_string(out.join("programs.sql")).unwrap();
+        assert_eq!(
+            programs.matches("DEFINER=`o'brien`@`10.%`").count(),
+            2,
+            "{programs}"
+        );
+    }
+}

@@ -213,7 +213,7 @@ fn leave_out(
 }
 
 /// The tables that both have, and what of them is not compared.
-fn pairs(sides: &[Side; 2], outcome: &mut VerifyOutcome) -> Vec<Pair> {
+fn pairs(options: &VerifyOptions, sides: &[Side; 2], outcome: &mut VerifyOutcome) -> Vec<Pair> {
     let vendors = [sides[0].vendor(), sides[1].vendor()];
     let (of_a, of_b) = (sides[0].tables(), sides[1].tables());
     let mut pairs = Vec::new();
@@ -222,7 +222,8 @@ fn pairs(sides: &[Side; 2], outcome: &mut VerifyOutcome) -> Vec<Pair> {
             continue;
         };
         let label = format!("{}.{}", name.0, name.1);
-        if let Some(reason) = out_of_reach(a).or_else(|| out_of_reach(*b)) {
+        let out = |table| out_of_reach(table, options.no_history);
+        if let Some(reason) = out(a).or_else(|| out(*b)) {
             outcome
                 .not_compared
                 .push(format!("rows of table {label}: {reason}"));
@@ -246,7 +247,7 @@ fn compare_rows(
     outcome: &mut VerifyOutcome,
     clock: &Phases,
 ) -> Result<(), VerifyError> {
-    let pairs = pairs(sides, outcome);
+    let pairs = pairs(options, sides, outcome);
     let done = Arc::new(AtomicU64::new(0));
     let bytes = pairs.iter().flat_map(|pair| &pair.readings);
     let bytes = bytes.map(pair::Reading::bytes).sum();

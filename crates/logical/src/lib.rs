@@ -11,4 +11,5 @@
 pub mod dump;
 pub mod load;
 pub mod manifest;
+pub mod source;
 pub mod verify;

@@ -13,7 +13,9 @@ mod deferral;
 pub(crate) mod definition;
 mod encode;
 mod error;
+mod form;
 mod link;
+mod opened;
 mod options;
 mod outcome;
 mod outline;
@@ -29,9 +31,8 @@ mod table;
 mod worker;
 mod writer;
 
-use std::fs::File;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use refloat_run::machine::Machine;
 use refloat_run::probe::ServerProbe;
@@ -40,7 +41,6 @@ use refloat_run::settings::{
     AppliedSettings, Durability, Facts, Hints, RevertReport, RevertResult, SettingsPlan,
 };
 use refloat_run::{Cancel, Event, Events, Progress, RunDir};
-use refloat_store::{Compression, Input, InputError};
 use refloat_wire::{Connection, Vendor};
 
 pub use error::{LoadError, LoadFailure, Refusal};
@@ -52,13 +52,16 @@ pub use outcome::{
     Bounded, LoadOutcome, LoadWarning, OrphanRows, PhaseTime, Proof, ProofDifference,
     StatementFailure, TableOutcome,
 };
+pub(crate) use outline::Modes;
 pub use plan::{LoadPlan, PlannedTable, plan};
 pub(crate) use programs::literal;
 
+use chunk::PlainFile;
 use chunk_size::ChunkSize;
 use conductor::Conductor;
 use context::{Context, Setup, kill_on_cancel};
 use error::guarded;
+use opened::Opened;
 use phases::Phases;
 use preflight::Preflight;
 use queue::{Limits, Queue};
@@ -69,8 +72,8 @@ const MEMORY_FIXED: usize = 56 << 20;
 const MEMORY_ROWS_MIN: usize = 8 << 20;
 /// Largest chunk that the search for a good size may reach.
 const CHUNK_BYTES_MAX: usize = 64 << 20;
-/// Text per compressed byte that is assumed until the dump was read.
-const COMPRESSION_GUESS: u64 = 4;
+/// Memory of a table that is open for reading: its block, the rest of the one before it, and its decompressor.
+const MEMORY_PER_TABLE: usize = 24 << 20;
 /// Processors that a further writer into the same table of MariaDB is worth.
 const CORES_PER_LANE_WORKER: usize = 4;
 /// Memory for sorting index entries, on servers that can be told, when nothing is known about the machine.
@@ -128,9 +131,9 @@ fn run_load(
     clock: &Arc<Phases>,
 ) -> Result<(), LoadError> {
     clock.enter(Phase::Preflight);
-    let mut input = open_source(options, run)?;
-    input.name().clone_into(&mut outcome.source);
-    let outline = preflight::look_at_source(options, &mut input, &run.cancel)?;
+    let mut source = Opened::open(options, &run.cancel)?;
+    outcome.source = source.name();
+    let outline = source.look(options, &run.cancel)?;
     let mut control = connect(options, &run.cancel)?;
     let kill = kill_on_cancel(&run.cancel, &control);
     outcome.server = format!(
@@ -142,14 +145,14 @@ fn run_load(
     let preflight = preflight::look_at_server(options, &mut control, &facts, outline)?;
     outcome.advice.clone_from(&preflight.advice);
     clock.enter(Phase::Settings);
-    let settings = plan_settings(options, &facts, &preflight, input_bytes(&input));
+    let settings = plan_settings(options, &facts, &preflight, source.text_bytes());
     if let Some(refusal) = preflight::path_refused(options, &facts, &settings) {
         return Err(LoadError::Refused(vec![refusal]));
     }
     outcome
         .advice
         .extend(settings.advice.iter().map(advice_line));
-    announce(options, run, outcome, &input, &settings);
+    announce(options, run, outcome, &source, &settings);
     for line in preflight::left_out(options, &settings, &[]) {
         run.events.warn(line);
     }
@@ -170,7 +173,7 @@ fn run_load(
     let result = match changed {
         Ok(()) => guarded(|| {
             with_settings(
-                options, run, outcome, clock, &mut input, control, &preflight, &settings,
+                options, run, outcome, clock, source, control, &preflight, &settings,
             )
         }),
         Err(_) if run.cancel.is_cancelled() => Err(LoadError::interrupted(&run.cancel)),
@@ -194,7 +197,7 @@ fn with_settings(
     run: &LoadRun,
     outcome: &mut LoadOutcome,
     clock: &Arc<Phases>,
-    input: &mut Input,
+    source: Opened,
     mut control: Connection,
     preflight: &Preflight,
     settings: &SettingsPlan,
@@ -253,20 +256,26 @@ fn with_settings(
                 LoadError::server("switching the binary log off for the session", error)
             })?;
     }
-    let file = PlainFile::of(input)?;
-    // Of a plain file the conductor reads ahead of the rows by far: what counts is what is done with.
-    let position = if file.is_some() {
-        &ctx.done_bytes
-    } else {
-        input.raw_position()
-    };
+    let file = source.plain_file()?;
+    let position = source.position(&ctx.done_bytes);
     run.progress
-        .set_source(input.total_bytes(), Arc::clone(position));
+        .set_source(source.total_bytes(), Arc::clone(&position));
     if let Some(outline) = &preflight.outline {
         run.progress.set_tables_total(outline.tables);
     }
     let watch = bound::Watch::start(&ctx, probe, &mut control);
     clock.enter(Phase::Data);
+    let open_max = options
+        .threads
+        .min(options.max_memory / MEMORY_PER_TABLE)
+        .max(1);
+    let rows_memory = match &source {
+        Opened::Stream(_) => rows_memory,
+        // Every open table holds a part of it.
+        Opened::Layout(_) => rows_memory
+            .saturating_sub(open_max * MEMORY_PER_TABLE / 2)
+            .max(MEMORY_ROWS_MIN),
+    };
     let limits = Limits {
         memory: rows_memory,
         lane_workers: options
@@ -278,8 +287,7 @@ fn with_settings(
         chunk_rows: options.chunk_rows,
     };
     let queue = Queue::new(limits, Arc::clone(&ctx.chunk_size), run.cancel.clone());
-    let pieces = file.as_ref().map(|file| Arc::clone(&file.file));
-    let mut conductor = Conductor::new(&ctx, &queue, control, pieces)?;
+    let mut conductor = Conductor::new(&ctx, &queue, control, file.clone())?;
     drop(kill);
     let kill = conductor.kill_on_cancel();
     let result = std::thread::scope(|scope| {
@@ -288,8 +296,19 @@ fn with_settings(
         }
         // A panic must not leave the workers waiting: this scope ends when they do.
         let result = guarded(|| {
-            conductor.run(input)?;
-            file.map_or(Ok(()), |file| file.unchanged(input.name()))?;
+            match source {
+                Opened::Stream(input) => conductor.run(*input)?,
+                Opened::Layout(layout) => {
+                    // Of plain files, what was done with is counted where it is done.
+                    let read = if Arc::ptr_eq(&position, &ctx.done_bytes) {
+                        Arc::default()
+                    } else {
+                        position
+                    };
+                    conductor.run_layout(&layout, &read, open_max)?;
+                }
+            }
+            file.map_or(Ok(()), |file| unchanged(&file, &ctx.source))?;
             outcome.bound_by = watch.verdict(&mut conductor.catalog);
             clock.enter(Phase::Proof);
             conductor.prove()
@@ -326,68 +345,17 @@ fn source_name(options: &LoadOptions) -> String {
     }
 }
 
-fn open_source(options: &LoadOptions, run: &LoadRun) -> Result<Input, LoadError> {
-    let mut input = open_cancellable(options, run)?;
-    input.cancel_flag(run.cancel.flag());
-    Ok(input)
-}
-
-/// Opens the source so that Ctrl-C ends it: opening waits for the first bytes of a pipe, which may come late or never (its producer
-/// asks for a password, say).
-fn open_cancellable(options: &LoadOptions, run: &LoadRun) -> Result<Input, InputError> {
-    let source = options.source.clone();
-    context::abandonable(&run.cancel, move || Input::open(&source)).unwrap_or_else(|| {
-        Err(InputError::Cancelled {
-            name: source_name(options),
-        })
-    })
-}
-
-/// A source that workers can read by themselves: plain, and not a pipe.
-struct PlainFile {
-    file: Arc<File>,
-    /// Size and time of the last change when the load began.
-    stamp: (u64, Option<SystemTime>),
-}
-
-impl PlainFile {
-    fn of(input: &Input) -> Result<Option<Self>, LoadError> {
-        let Some(file) = input.plain_file()? else {
-            return Ok(None);
-        };
-        let stamp = Self::stamp(&file, input.name())?;
-        Ok(Some(Self {
-            file: Arc::new(file),
-            stamp,
-        }))
-    }
-
-    fn stamp(file: &File, name: &str) -> Result<(u64, Option<SystemTime>), LoadError> {
-        let failed = |source| {
-            LoadError::Input(InputError::Read {
-                name: name.to_owned(),
-                at: 0,
-                source,
-            })
-        };
-        let meta = file.metadata().map_err(failed)?;
-        Ok((meta.len(), meta.modified().ok()))
-    }
-
-    /// The conductor and the workers read the file at different times: they must have read the same.
-    fn unchanged(&self, name: &str) -> Result<(), LoadError> {
-        let (before, now) = (self.stamp, Self::stamp(&self.file, name)?);
-        let change = if before.0 != now.0 {
-            format!("it had {} bytes and has {}", before.0, now.0)
-        } else if before.1 != now.1 {
-            "it was written to".to_owned()
-        } else {
-            return Ok(());
-        };
-        Err(LoadError::SourceChanged {
+/// The conductor and the workers read the file at different times: they must have read the same.
+fn unchanged(file: &PlainFile, name: &str) -> Result<(), LoadError> {
+    let change = file
+        .change()
+        .map_err(|source| opened::read_error(name, source))?;
+    match change {
+        Some(change) => Err(LoadError::SourceChanged {
             file: name.to_owned(),
             change,
-        })
+        }),
+        None => Ok(()),
     }
 }
 
@@ -418,16 +386,6 @@ fn connect(options: &LoadOptions, cancel: &Cancel) -> Result<Connection, LoadErr
         }),
         None => Err(LoadError::interrupted(cancel)),
     }
-}
-
-/// Bytes of text that the source will give, as far as that can be told.
-fn input_bytes(input: &Input) -> Option<u64> {
-    let factor = if input.compression() == Compression::None {
-        1
-    } else {
-        COMPRESSION_GUESS
-    };
-    input.total_bytes().map(|bytes| bytes * factor)
 }
 
 /// How far settings may be changed: as asked, or relaxed where nobody else's data is at stake.
@@ -487,7 +445,7 @@ fn announce(
     options: &LoadOptions,
     run: &LoadRun,
     outcome: &LoadOutcome,
-    input: &Input,
+    source: &Opened,
     settings: &SettingsPlan,
 ) {
     run.events.emit(Event::RunStarted {
@@ -498,8 +456,9 @@ fn announce(
         plan: serde_json::json!({
             "server": outcome.server,
             "threads": options.threads,
-            "source_bytes": input.total_bytes(),
-            "compression": input.compression().to_string(),
+            "source_bytes": source.total_bytes(),
+            "source_format": source.format(),
+            "compression": source.compression(),
             "durability": settings.durability,
             "settings": settings.changes,
         }),
@@ -550,4 +509,9 @@ fn finish(outcome: &mut LoadOutcome) -> Result<(), LoadError> {
     outcome.proven =
         outcome.proof.done && !outcome.proof_failed() && outcome.settings_left.is_empty();
     Ok(())
+}
+
+/// The first bytes of a text, for messages.
+pub(crate) fn shown_head(text: &[u8]) -> String {
+    outcome::head(text)
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::commands::{completions, dump, load, man, sandbox, settings, verify};
+use crate::commands::{completions, dump, inspect, load, man, sandbox, settings, verify};
 use crate::context::Context;
 use crate::exit::{self, Exit};
 
@@ -68,6 +68,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Load(Box<load::LoadArgs>),
+    Inspect(Box<inspect::InspectArgs>),
     Dump(Box<dump::DumpArgs>),
     Verify(Box<verify::VerifyArgs>),
     Settings(settings::SettingsArgs),
@@ -94,6 +95,7 @@ impl Cli {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         match self.command {
             Command::Load(args) => load::run(&args, context),
+            Command::Inspect(args) => inspect::run(&args),
             Command::Dump(args) => dump::run(&args, context),
             Command::Verify(args) => verify::run(&args, context),
             Command::Settings(args) => settings::run(args, context),

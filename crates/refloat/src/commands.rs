@@ -3,6 +3,7 @@
 
 pub mod completions;
 pub mod dump;
+pub mod inspect;
 pub mod load;
 pub mod man;
 pub mod sandbox;

@@ -222,6 +222,14 @@ fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
             Exit::Failed,
             vec!["Wait until the dump is complete, then load it again with --replace.".to_owned()],
         ),
+        LoadError::Source(_) => (
+            Exit::Refused,
+            vec!["`refloat inspect SOURCE` says what a source is; --source-format says it where it cannot be seen.".to_owned()],
+        ),
+        LoadError::Fields { .. } => (
+            Exit::Failed,
+            vec!["How fields and lines end is said with --fields-terminated-by, --fields-enclosed-by, --fields-escaped-by and --lines-terminated-by; which column each field is for with --columns or --header.".to_owned()],
+        ),
         LoadError::Interrupted(_) => (Exit::Interrupted, vec!["Start the same command again; with --replace it begins afresh.".to_owned()]),
         LoadError::Input(InputError::Cancelled { .. }) => (Exit::Interrupted, Vec::new()),
         LoadError::Input(input) => (Exit::Failed, input_hints(input)),
@@ -241,7 +249,9 @@ fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         }
         LoadError::Scan { source, .. } if is_cut(source) => (Exit::Failed, vec![CUT.to_owned()]),
         LoadError::Scan { .. } => (Exit::Failed, vec!["The dump is damaged here: make it again, or copy it again and compare checksums.".to_owned()]),
-        LoadError::Text { .. } => (Exit::Failed, vec![CUT.to_owned()]),
+        LoadError::Text { .. } | LoadError::RowsMissing { .. } => {
+            (Exit::Failed, vec![CUT.to_owned()])
+        }
         LoadError::Index { source, .. } if source.server_code() == Some(DUPLICATE) => (
             Exit::Failed,
             vec!["The rows are in, the key is not. With --on-error continue unique keys are built with the rows, and each row that breaks one is named by its line.".to_owned()],

@@ -24,6 +24,8 @@ mod everything;
 mod existing;
 #[path = "faults/flags.rs"]
 mod flags;
+#[path = "faults/folders.rs"]
+mod folders;
 #[path = "faults/held.rs"]
 mod held;
 #[path = "faults/input.rs"]

@@ -53,6 +53,11 @@ pub trait RowVisitor {
         let _ = digits;
         self.value()
     }
+    /// The bytes of a value as its column holds them, or as it would print them: what delimited text has, and no literal.
+    fn raw(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
+        let _ = bytes;
+        self.value()
+    }
     /// Anything else, without surrounding blanks: `NOW()`, `1+1`, `'a' 'b'`, `TRUE`, `@x`, `_latin1 0xE9`.
     fn expression(&mut self, text: &[u8]) -> Result<(), Self::Error> {
         let _ = text;

@@ -1,11 +1,15 @@
 //! A folder that is written once: many files, and one last file that makes them a whole.
 
+mod writer;
+
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use twox_hash::XxHash3_128;
+use writer::{BLOCK, Buffer, Handles, Writer};
 
 /// What went wrong with a folder.
 #[derive(Debug, thiserror::Error)]
@@ -48,9 +52,9 @@ impl FolderError {
 }
 
 /// A folder that is being written.
-#[derive(Debug)]
 pub struct Folder {
     root: PathBuf,
+    writer: Writer,
 }
 
 /// A file that was written.
@@ -80,6 +84,7 @@ impl Folder {
         }
         Ok(Self {
             root: root.to_owned(),
+            writer: Writer::start(),
         })
     }
 
@@ -100,7 +105,7 @@ impl Folder {
     }
 
     /// Begins a file; its name must be new.
-    pub fn file(&self, name: &str) -> Result<NewFile, FolderError> {
+    pub fn file(&self, name: &str) -> Result<NewFile<'_>, FolderError> {
         let path = self.within(name)?;
         let file = OpenOptions::new()
             .write(true)
@@ -111,7 +116,10 @@ impl Folder {
         Ok(NewFile {
             name: name.to_owned(),
             path,
-            file,
+            file: Opened::Small(file),
+            writer: &self.writer,
+            buffer: None,
+            submitted: 0,
             bytes: 0,
             hash: XxHash3_128::new(),
         })
@@ -126,13 +134,16 @@ impl Folder {
 
     /// Brings everything to the disk, and then the last file, which appears as a whole or not at all.
     pub fn seal(self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
-        let root =
-            File::open(&self.root).map_err(FolderError::io(&self.root, "opening the folder"))?;
-        rustix::fs::syncfs(&root).map_err(|error| {
-            FolderError::io(&self.root, "bringing it to the disk")(error.into())
-        })?;
         let path = self.within(name)?;
         let temporary = self.within(&format!("{name}.tmp"))?;
+        let Self {
+            root: folder,
+            writer,
+        } = self;
+        writer.finish()?;
+        let root = File::open(&folder).map_err(FolderError::io(&folder, "opening the folder"))?;
+        rustix::fs::syncfs(&root)
+            .map_err(|error| FolderError::io(&folder, "bringing it to the disk")(error.into()))?;
         let sealed = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -146,7 +157,7 @@ impl Folder {
             .and_then(|()| root.sync_all());
         sealed.map_err(FolderError::io(&path, "writing the file"))?;
         // The folder's own name stands in the one above.
-        let above = match self.root.parent() {
+        let above = match folder.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
@@ -168,27 +179,72 @@ impl Folder {
 }
 
 /// A file that is being written.
-pub struct NewFile {
+pub struct NewFile<'a> {
     name: String,
     path: PathBuf,
-    file: File,
+    file: Opened,
+    writer: &'a Writer,
+    /// What is not handed over yet.
+    buffer: Option<Buffer>,
+    /// Bytes that were handed over.
+    submitted: u64,
     bytes: u64,
     hash: XxHash3_128,
 }
 
-impl NewFile {
-    /// Appends bytes.
+/// Most files are small, and are opened once.
+enum Opened {
+    Small(File),
+    Large(Arc<Handles>),
+    Taken,
+}
+
+impl NewFile<'_> {
+    /// Appends bytes. They are written later; what goes wrong is said by a later call, [`Folder::seal`] at the latest.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FolderError> {
-        self.file
-            .write_all(bytes)
-            .map_err(FolderError::io(&self.path, "writing the file"))?;
         self.hash.write(bytes);
         self.bytes += bytes.len() as u64;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let mut buffer = match self.buffer.take() {
+                Some(buffer) => buffer,
+                None => self.writer.buffer()?,
+            };
+            rest = &rest[buffer.fill(rest)..];
+            if buffer.is_full() {
+                self.submit(buffer);
+            } else {
+                self.buffer = Some(buffer);
+            }
+        }
         Ok(())
     }
 
+    fn submit(&mut self, buffer: Buffer) {
+        let handles = match std::mem::replace(&mut self.file, Opened::Taken) {
+            Opened::Large(handles) => handles,
+            Opened::Small(file) => Arc::new(Handles::new(file, &self.path)),
+            Opened::Taken => return,
+        };
+        let at = self.submitted;
+        self.submitted += buffer.filled().len() as u64;
+        self.writer.submit(&handles, buffer, at);
+        self.file = Opened::Large(handles);
+    }
+
     /// Ends the file. It reaches the disk with [`Folder::seal`].
-    pub fn finish(self) -> Result<Written, FolderError> {
+    pub fn finish(mut self) -> Result<Written, FolderError> {
+        if let Some(buffer) = self.buffer.take() {
+            match &mut self.file {
+                Opened::Small(file) if buffer.filled().len() < BLOCK => {
+                    let written = file.write_all(buffer.filled());
+                    self.writer.give_back(buffer);
+                    written.map_err(FolderError::io(&self.path, "writing the file"))?;
+                }
+                _ => self.submit(buffer),
+            }
+        }
+        self.writer.check()?;
         Ok(Written {
             path: self.name,
             bytes: self.bytes,
@@ -232,7 +288,16 @@ mod tests {
             Folder::create(&root),
             Err(FolderError::NotEmpty(_))
         ));
+        // Larger than one write, and no multiple of a sector.
+        let large: Vec<u8> = (0..BLOCK * 5 / 2 + 77).map(|at| (at % 251) as u8).collect();
+        let mut file = folder.file("large").unwrap();
+        for part in large.chunks(100_003) {
+            file.write(part).unwrap();
+        }
+        let checksum = file.finish().unwrap().checksum;
+        assert_eq!(checksum, format!("{:032x}", XxHash3_128::oneshot(&large)));
         folder.seal("last.json", b"{}").unwrap();
+        assert_eq!(std::fs::read(root.join("large")).unwrap(), large);
         assert_eq!(std::fs::read(root.join("last.json")).unwrap(), b"{}");
         assert!(!root.join("last.json.tmp").exists());
     }

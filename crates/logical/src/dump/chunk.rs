@@ -4,12 +4,14 @@ use refloat_store::{Folder, FolderError, NewFile};
 use refloat_wire::Row;
 use zstd::bulk::Compressor;
 
-use super::options::RowCompression;
+use super::options::{DumpOptions, RowCompression};
 use super::tsv::{self, RowDigest};
 use crate::manifest::{ChunkEntry, FileEntry, KeyValue};
 
 /// Text of one frame: enough to compress well, little enough to be read alone.
 const FRAME_BYTES: usize = 4 << 20;
+/// Text of the frames of all readers together: with many of them frames are smaller.
+const FRAMES_BYTES: usize = 32 << 20;
 
 /// Row text after which the writer tells how far it is: often enough to hold a reader back evenly.
 const TELL_BYTES: u64 = 64 << 10;
@@ -20,6 +22,8 @@ pub struct ChunkWriter<'a> {
     /// Names of files without their number and ending.
     stem: String,
     ending: &'static str,
+    /// Text of one frame.
+    frame: usize,
     limit: u64,
     /// Places of the key's columns in a row.
     key: Vec<usize>,
@@ -30,13 +34,13 @@ pub struct ChunkWriter<'a> {
     last_row: usize,
     /// Bytes of text that nobody was told of.
     untold: u64,
-    open: Option<Open>,
+    open: Option<Open<'a>>,
     done: Vec<ChunkEntry>,
 }
 
 /// The file that is being written.
-struct Open {
-    file: NewFile,
+struct Open<'a> {
+    file: NewFile<'a>,
     first: Vec<KeyValue>,
     digest: RowDigest,
     /// Bytes of the frames before the one that is being filled.
@@ -48,10 +52,11 @@ impl<'a> ChunkWriter<'a> {
     pub fn new(
         folder: &'a Folder,
         stem: String,
-        compression: RowCompression,
-        limit: u64,
+        options: &DumpOptions,
         key: Vec<usize>,
     ) -> std::io::Result<Self> {
+        let (compression, limit) = (options.compression, options.chunk_bytes);
+        let frame = (FRAMES_BYTES / options.threads.max(1)).min(FRAME_BYTES);
         let compressor = match compression {
             RowCompression::None => None,
             RowCompression::Zstd { level } => {
@@ -68,11 +73,12 @@ impl<'a> ChunkWriter<'a> {
             } else {
                 "tsv"
             },
+            frame,
             limit,
             key,
             compressor,
             packed: Vec::new(),
-            text: Vec::with_capacity(FRAME_BYTES + (FRAME_BYTES >> 2)),
+            text: Vec::with_capacity(frame + (frame >> 2)),
             last_row: 0,
             untold: 0,
             open: None,
@@ -83,7 +89,7 @@ impl<'a> ChunkWriter<'a> {
     /// Appends a row; returns, now and then, the bytes of text since the last time, else 0.
     pub fn row(&mut self, row: Row<'_>) -> Result<u64, FolderError> {
         let filled = self.text.len() as u64;
-        if self.text.len() >= FRAME_BYTES || filled >= self.limit {
+        if self.text.len() >= self.frame || filled >= self.limit {
             let full = self
                 .open
                 .as_ref()

@@ -280,8 +280,7 @@ impl Work<'_> {
         let mut writer = ChunkWriter::new(
             self.folder,
             format!("{}.{number:05}", of.stem),
-            self.options.compression,
-            self.options.chunk_bytes,
+            self.options,
             key,
         )
         .map_err(|source| DumpError::file(self.folder.path(), "preparing compression", source))?;

@@ -8,10 +8,13 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use refloat_sqltext::InsertHeader;
 
+use super::form::Form;
 use super::session::Session;
 use super::table::Table;
 
@@ -80,13 +83,81 @@ enum Place {
     /// In memory.
     Block(Arc<Block>, Range<usize>),
     /// In the dump's file, at the piece's offset.
-    File(Arc<File>, usize),
+    File(Arc<PlainFile>, usize),
 }
 
-/// A run of complete tuples, `(…),(…)`, of one `INSERT` or `REPLACE` statement.
+/// A file that workers read by themselves.
+#[derive(Debug)]
+pub struct PlainFile {
+    path: PathBuf,
+    /// The very file, where there is only one; of a folder of many each is opened when it is read.
+    file: Option<File>,
+    /// Size and time of the last change when the load began.
+    stamp: Stamp,
+}
+
+/// Size of a file, and when it was changed last.
+pub type Stamp = (u64, Option<SystemTime>);
+
+impl PlainFile {
+    /// A file that stays open.
+    pub fn open(file: File, path: &Path) -> io::Result<Self> {
+        let stamp = stamp(&file)?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: Some(file),
+            stamp,
+        })
+    }
+
+    /// A file that is opened for every look into it.
+    pub fn on_demand(path: &Path) -> io::Result<Self> {
+        let stamp = stamp(&File::open(path)?)?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: None,
+            stamp,
+        })
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        if let Some(file) = &self.file {
+            return file.read_exact_at(buffer, offset);
+        }
+        let file = File::open(&self.path)?;
+        if stamp(&file)? != self.stamp {
+            return Err(io::Error::other("the file was changed while it was loaded"));
+        }
+        file.read_exact_at(buffer, offset)
+    }
+
+    /// What is different from how it was at first, if anything is.
+    pub fn change(&self) -> io::Result<Option<String>> {
+        let now = match &self.file {
+            Some(file) => stamp(file)?,
+            None => stamp(&File::open(&self.path)?)?,
+        };
+        Ok(if self.stamp.0 != now.0 {
+            Some(format!("it had {} bytes and has {}", self.stamp.0, now.0))
+        } else if self.stamp.1 != now.1 {
+            Some("it was written to".to_owned())
+        } else {
+            None
+        })
+    }
+}
+
+fn stamp(file: &File) -> io::Result<Stamp> {
+    let meta = file.metadata()?;
+    Ok((meta.len(), meta.modified().ok()))
+}
+
+/// A run of complete rows: tuples, `(…),(…)`, of one `INSERT` or `REPLACE` statement, or lines of delimited text.
 #[derive(Debug, Clone)]
 pub struct Piece {
     place: Place,
+    /// The file that it comes from, for messages.
+    pub source: Arc<str>,
     /// Tuples in it.
     pub rows: u64,
     /// Byte of the decompressed dump where its first tuple begins.
@@ -98,6 +169,7 @@ pub struct Piece {
 impl Piece {
     /// A piece of a block in memory.
     pub fn in_memory(
+        source: &Arc<str>,
         block: Arc<Block>,
         range: Range<usize>,
         rows: u64,
@@ -106,6 +178,7 @@ impl Piece {
     ) -> Self {
         Self {
             place: Place::Block(block, range),
+            source: Arc::clone(source),
             rows,
             offset,
             line,
@@ -113,9 +186,17 @@ impl Piece {
     }
 
     /// A piece of a plain file, `len` bytes from `offset`.
-    pub fn in_file(file: Arc<File>, len: usize, rows: u64, offset: u64, line: u64) -> Self {
+    pub fn in_file(
+        source: &Arc<str>,
+        file: Arc<PlainFile>,
+        len: usize,
+        rows: u64,
+        offset: u64,
+        line: u64,
+    ) -> Self {
         Self {
             place: Place::File(file, len),
+            source: Arc::clone(source),
             rows,
             offset,
             line,
@@ -135,13 +216,14 @@ impl Piece {
         };
         Self {
             place,
+            source: Arc::clone(&self.source),
             rows,
             offset,
             line,
         }
     }
 
-    /// The tuples, without the comma or delimiter behind them; read into `buffer` when they are not in memory.
+    /// The rows, without the comma or delimiter behind them; read into `buffer` when they are not in memory.
     pub fn text<'a>(&'a self, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
         match &self.place {
             Place::Block(block, range) => Ok(&block[range.clone()]),
@@ -182,6 +264,8 @@ pub struct Head {
     pub session: Arc<Session>,
     /// Verb, columns and verbatim head of the statements.
     pub header: Arc<InsertHeader>,
+    /// How the rows are written.
+    pub form: Form,
 }
 
 impl Head {
@@ -190,6 +274,14 @@ impl Head {
         Arc::ptr_eq(&self.table, &other.table)
             && Arc::ptr_eq(&self.session, &other.session)
             && (Arc::ptr_eq(&self.header, &other.header) || self.header.text == other.header.text)
+            && self.form.joins(&other.form)
+    }
+
+    /// Character set of the rows' text; `binary` when each value is in the one of its column.
+    pub fn charset(&self) -> &str {
+        self.form
+            .delimited()
+            .map_or_else(|| self.session.charset(), |rows| &rows.charset)
     }
 }
 

@@ -5,48 +5,50 @@
 //! is not known to be independent of rows in flight is a barrier: everything before it is finished first.
 
 mod barrier;
+mod delimited;
 mod foreign_keys;
 mod indexes;
 mod objects;
+mod place;
 mod proof;
 mod registry;
 mod rows;
+mod segments;
 mod statements;
 mod variables;
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use refloat_run::cancel::HookGuard;
-use refloat_sqltext::{
-    CommentKind, InsertHeader, Item, ItemKind, LexMode, ScanOptions, Scanner, Step,
-};
+use refloat_sqltext::{CommentKind, Item, ItemKind};
 use refloat_store::Input;
 use refloat_wire::Connection;
 
-use super::chunk::{Block, BlockPool, Head, Piece};
+use super::chunk::{Block, BlockPool, PlainFile};
 use super::context::Context;
 use super::error::LoadError;
 use super::outcome::{Bounded, LoadOutcome, OrphanRows, TableOutcome};
 use super::programs::Created;
 use super::queue::Queue;
 use super::session::{Session, Tracker};
+use crate::source::cutter::Ends;
 
+use place::{Place, SqlReader};
 pub use registry::{Entry, SHOW_TIME_ZONE, TableKey};
+pub use segments::not_whole;
 
 /// Bytes of decompressed text read at a time.
 const BLOCK_BYTES: usize = 4 << 20;
-/// Bytes of rows in one piece, the unit that is never divided between chunks.
+/// Bytes of rows in one piece.
 const PIECE_BYTES: usize = 1 << 20;
-/// The same in a dump whose inserts end with something that changes what their rows do: they have to be seen whole.
+/// Bytes of rows in one piece, of a dump whose inserts end with something that changes what their rows do: they have to be seen whole.
 const PIECE_BYTES_WHOLE: usize = 64 << 20;
-/// Largest single statement or row that is kept in memory: the server takes no larger one either.
-const ITEM_MAX: usize = 1 << 30;
-
 /// A definition that runs after the rows, with the session state that it stands in.
 pub struct Postponed {
+    /// The file that it stands in.
+    file: Arc<str>,
     session: Arc<Session>,
     text: Vec<u8>,
     line: u64,
@@ -68,6 +70,8 @@ pub struct Marks {
     pub header: bool,
     /// `-- Dump completed` was seen, and nothing but comments behind it.
     pub completed: bool,
+    /// `-- Dump completed` was seen.
+    pub closed: bool,
 }
 
 /// Reads the dump and keeps the order of things.
@@ -98,15 +102,8 @@ pub struct Conductor<'a> {
     pub(super) entries: Vec<Entry>,
     by_name: HashMap<TableKey, usize>,
     databases: HashMap<String, registry::Database>,
-    /// The table whose rows come now.
-    current: Option<usize>,
-    /// Head of its latest statement.
-    last_header: Option<Arc<InsertHeader>>,
-    /// Its rows, until it is known whether its indexes are put off.
-    waiting: Vec<(Head, Piece)>,
-    waiting_bytes: usize,
-    /// The dump, when it is a plain file that workers can read themselves.
-    file: Option<Arc<File>>,
+    /// What belongs to the file that is being read.
+    place: Place,
     /// Bytes of the dump that are done with, for a plain file.
     done: Arc<AtomicU64>,
     postponed: Vec<Postponed>,
@@ -133,8 +130,10 @@ impl<'a> Conductor<'a> {
         ctx: &Arc<Context>,
         queue: &'a Queue,
         control: Connection,
-        file: Option<Arc<File>>,
+        file: Option<Arc<PlainFile>>,
     ) -> Result<Self, LoadError> {
+        let mut place = Place::new(&ctx.source);
+        place.file = file;
         let mut catalog = ctx.connect("for the catalogue")?;
         let tracker = Tracker::new(&mut catalog)
             .map_err(|error| LoadError::server("reading session variables", error))?;
@@ -156,11 +155,7 @@ impl<'a> Conductor<'a> {
             entries: Vec::new(),
             by_name: HashMap::new(),
             databases: HashMap::new(),
-            current: None,
-            last_header: None,
-            waiting: Vec::new(),
-            waiting_bytes: 0,
-            file,
+            place,
             done: Arc::clone(&ctx.done_bytes),
             postponed: Vec::new(),
             altered: HashSet::new(),
@@ -175,9 +170,16 @@ impl<'a> Conductor<'a> {
     }
 
     /// Reads the dump to its end, and finishes everything that it asked for.
-    pub fn run(&mut self, input: &mut Input) -> Result<(), LoadError> {
-        self.read(input)?;
+    pub fn run(&mut self, input: Input) -> Result<(), LoadError> {
+        let pool = Arc::new(BlockPool::default());
+        let mut reader = SqlReader::new(input, Ends::Client, &pool);
+        while self.read_statements(&mut reader)? {}
         self.check_marks()?;
+        self.end()
+    }
+
+    /// Finishes everything that the dump asked for.
+    fn end(&mut self) -> Result<(), LoadError> {
         self.ensure_database()?;
         self.settle()?;
         self.check_foreign_keys()?;
@@ -228,72 +230,6 @@ impl<'a> Conductor<'a> {
             .collect();
     }
 
-    fn read(&mut self, input: &mut Input) -> Result<(), LoadError> {
-        let pool = Arc::new(BlockPool::default());
-        let mut scanner = Scanner::new(ScanOptions {
-            piece_target: PIECE_BYTES,
-            max_item: ITEM_MAX,
-        });
-        let mut mode = self.session()?.lex_mode();
-        scanner.set_mode(mode);
-        let mut rest: Vec<u8> = Vec::new();
-        let mut eof = false;
-        let mut whole = false;
-        loop {
-            // A row larger than a block makes the next block twice as large, so the rest is not copied time and again.
-            let want = BLOCK_BYTES.max(rest.len() * 2);
-            while !eof && rest.len() < want {
-                let before = rest.len();
-                if input.read_block(&mut rest, want - before)? == 0 {
-                    eof = true;
-                }
-                self.bytes += (rest.len() - before) as u64;
-            }
-            if !whole && has_tail(&rest) {
-                whole = true;
-                scanner.set_piece_target(PIECE_BYTES_WHOLE);
-            }
-            let block = Arc::new(Block::new(rest, Arc::clone(&pool)));
-            let mut at = 0;
-            loop {
-                self.check_cancel()?;
-                match scanner
-                    .next(&block[at..], eof)
-                    .map_err(|error| self.text_error(error))?
-                {
-                    Step::Item(item) => {
-                        let len = item.len;
-                        let rows = if let ItemKind::Rows(rows) = &item.kind {
-                            rows.rows.len()
-                        } else {
-                            0
-                        };
-                        self.done.fetch_add((len - rows) as u64, Ordering::Relaxed);
-                        self.item(&block, at, &item)?;
-                        at += len;
-                        mode = self.follow_mode(&mut scanner, mode);
-                    }
-                    Step::NeedMore => break,
-                    Step::End => return Ok(()),
-                }
-            }
-            rest = pool.take();
-            rest.extend_from_slice(&block[at..]);
-        }
-    }
-
-    /// Lets the scanner read on as the session now says.
-    fn follow_mode(&self, scanner: &mut Scanner, before: LexMode) -> LexMode {
-        let mode = self
-            .session
-            .as_ref()
-            .map_or(before, |session| session.lex_mode());
-        if mode != before {
-            scanner.set_mode(mode);
-        }
-        mode
-    }
-
     fn item(&mut self, block: &Arc<Block>, at: usize, item: &Item) -> Result<(), LoadError> {
         let text = at + item.text.start..at + item.text.end;
         match &item.kind {
@@ -315,7 +251,9 @@ impl<'a> Conductor<'a> {
             ItemKind::Comment(kind) => {
                 match kind {
                     CommentKind::DumpHeader => self.marks.header = true,
-                    CommentKind::DumpCompleted => self.marks.completed = true,
+                    CommentKind::DumpCompleted => {
+                        (self.marks.completed, self.marks.closed) = (true, true);
+                    }
                     CommentKind::Plain | CommentKind::SandboxMode => {}
                 }
                 Ok(())
@@ -327,7 +265,7 @@ impl<'a> Conductor<'a> {
     /// The last statement has no delimiter: the dump may be cut in the middle of it.
     fn unterminated(&self, item: &Item) -> Result<(), LoadError> {
         Err(LoadError::Text {
-            file: self.ctx.source.clone(),
+            file: self.place.name.to_string(),
             line: item.line,
             offset: item.offset,
             message: "the dump ends in the middle of a statement: no delimiter follows it"
@@ -344,7 +282,7 @@ impl<'a> Conductor<'a> {
             && !self.ctx.options.accept_missing_trailer
         {
             return Err(LoadError::MissingTrailer {
-                file: self.ctx.source.clone(),
+                file: self.place.name.to_string(),
                 offset: self.bytes,
             });
         }
@@ -353,7 +291,7 @@ impl<'a> Conductor<'a> {
 
     fn text_error(&self, error: refloat_sqltext::ScanError) -> LoadError {
         LoadError::Scan {
-            file: self.ctx.source.clone(),
+            file: self.place.name.to_string(),
             source: error,
         }
     }

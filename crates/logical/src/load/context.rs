@@ -216,7 +216,7 @@ impl Context {
     /// Keeps a failure that the load goes on after.
     pub fn note_failure(&self, failure: StatementFailure) {
         self.events.emit(Event::StatementFailed {
-            file: self.source.clone(),
+            file: failure.file.clone(),
             line: failure.line,
             offset: failure.offset,
             head: failure.head.clone(),

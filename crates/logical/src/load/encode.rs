@@ -257,6 +257,11 @@ impl<S: ValueSink> RowVisitor for Encoder<'_, S> {
         Ok(())
     }
 
+    #[inline]
+    fn raw(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        self.string(StrLit::verbatim(bytes))
+    }
+
     fn hex(&mut self, digits: &[u8]) -> Result<(), Stop> {
         self.literal_bytes(|out| decode_hex(digits, out))
     }

@@ -76,6 +76,35 @@ pub enum LoadError {
         /// The patterns without a match.
         patterns: Vec<String>,
     },
+    /// A table has another number of rows in its files than its source says.
+    #[error(
+        "table {table}: the source says that it has {expected} rows, and its files hold {found}"
+    )]
+    RowsMissing {
+        /// Database and table.
+        table: String,
+        /// Rows that the source speaks of.
+        expected: u64,
+        /// Rows in its files.
+        found: u64,
+    },
+    /// The fields of a file are not those of its table.
+    #[error("{file}: line {line}, byte {offset}: table {table}: {message}")]
+    Fields {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: u64,
+        /// Byte of the decompressed text, from 0.
+        offset: u64,
+        /// Database and table.
+        table: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// The source cannot be laid out.
+    #[error(transparent)]
+    Source(#[from] crate::source::SourceError),
     /// A defect of this program.
     #[error("a defect of this program, please report it: {0}")]
     Defect(String),

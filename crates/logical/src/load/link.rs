@@ -23,6 +23,8 @@ pub struct Link {
     pub text: Vec<u8>,
     /// Row text read from the dump's file.
     pub buffer: Vec<u8>,
+    /// Delimited rows as tuples.
+    pub tuples: Vec<u8>,
 }
 
 impl Link {
@@ -41,6 +43,7 @@ impl Link {
             generation: 0,
             text: Vec::new(),
             buffer: Vec::new(),
+            tuples: Vec::new(),
         })
     }
 
@@ -77,6 +80,7 @@ impl Link {
     /// The text of a piece; of a plain file it is read into `buffer`.
     pub fn read_piece<'a>(piece: &'a Piece, buffer: &'a mut Vec<u8>) -> Result<&'a [u8], Attempt> {
         piece.text(buffer).map_err(|source| Attempt::Source {
+            file: piece.source.to_string(),
             offset: piece.offset,
             source,
         })

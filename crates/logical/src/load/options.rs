@@ -1,5 +1,6 @@
 //! What a caller can ask of a load.
 
+use crate::source::{DelimitedOptions, SourceFormat};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -206,6 +207,10 @@ pub struct LoadOptions {
     pub binlog: BinlogMode,
     /// Take a dump whose closing comment is missing (it may be cut).
     pub accept_missing_trailer: bool,
+    /// What kind of source it is; found by its content when nobody says.
+    pub source_format: Option<SourceFormat>,
+    /// How delimited text is written. With a table in it the source is a file of rows for that table.
+    pub delimited: DelimitedOptions,
 }
 
 impl LoadOptions {
@@ -237,6 +242,8 @@ impl LoadOptions {
             system_schema: SystemSchemaMode::Refuse,
             binlog: BinlogMode::Auto,
             accept_missing_trailer: false,
+            source_format: None,
+            delimited: DelimitedOptions::default(),
         }
     }
 }

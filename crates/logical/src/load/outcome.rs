@@ -75,6 +75,8 @@ pub struct PhaseTime {
 /// A statement or row that the server refused.
 #[derive(Debug, Clone, Serialize)]
 pub struct StatementFailure {
+    /// The file of the dump.
+    pub file: String,
     /// Line of the dump, from 1.
     pub line: u64,
     /// Byte of the (decompressed) dump where the statement or row begins, from 0.

@@ -187,6 +187,14 @@ impl<'a> Gather<'a> {
         }
     }
 
+    /// Goes into a database, as a file of a folder does whose name says it.
+    pub fn enter(&mut self, database: Option<&str>) {
+        self.database = database.map(str::to_owned);
+        if let Some(name) = database {
+            self.outline.named.entry(name.to_owned()).or_insert(1);
+        }
+    }
+
     /// What was found.
     pub fn outline(&mut self) -> &mut Outline {
         &mut self.outline

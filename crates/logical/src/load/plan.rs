@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 
 use refloat_run::Cancel;
 use refloat_run::settings::{Durability, Facts, SettingsPlan};
-use refloat_store::Input;
 use serde::Serialize;
 
 use super::error::LoadError;
+use super::opened::Opened;
 use super::options::{LoadOptions, WritePath};
 use super::outcome::Bounded;
 use super::preflight;
+use crate::source::cutter::Ends;
 use survey::Survey;
 
 /// What a load would do.
@@ -71,18 +72,18 @@ pub struct PlannedTable {
 /// [`LoadError::Refused`] with everything that the load would be refused for, or would stop at; and whatever keeps the dump or the
 /// server from being read.
 pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
-    let mut input = if options.source.as_os_str() == "-" {
-        Input::stdin()?
-    } else {
-        Input::open(&options.source)?
-    };
-    // What is said of a file that is no dump, or cut, is the same as without --plan.
     let cancel = Cancel::new();
-    preflight::look_at_source(options, &mut input, &cancel)?;
+    let mut source = Opened::open(options, &cancel)?;
+    // What is said of a source that is no dump, or not whole, is the same as without --plan.
+    source.look(options, &cancel)?;
     let mut conn = super::connect(options, &cancel)?;
     let facts = Facts::read(&mut conn)?;
-    let mut survey = Survey::new(options, input.name());
-    survey.read(&mut input)?;
+    let (name, compression) = (source.name(), source.compression());
+    let mut survey = Survey::new(options, &name);
+    match source {
+        Opened::Stream(mut input) => survey.read(&mut input, Ends::Client)?,
+        Opened::Layout(layout) => survey.layout(&layout)?,
+    }
     let found = survey.end()?;
     let appended = preflight::not_appended(options, &mut conn, &found.outline)
         .map_err(|error| LoadError::server("looking at the server", error))?;
@@ -113,8 +114,8 @@ pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
         .collect();
     databases.dedup();
     Ok(LoadPlan {
-        source: input.name().to_owned(),
-        compression: input.compression().to_string(),
+        source: name,
+        compression,
         bytes: found.bytes,
         target: options.target.describe(),
         server: format!("{} {}", conn.server().vendor, conn.server().version_string),

@@ -154,6 +154,11 @@ impl Queue {
         Ok(())
     }
 
+    /// Bytes of rows of `key` that no worker has taken yet.
+    pub fn waiting(&self, key: Key) -> usize {
+        self.lock().lanes.get(&key).map_or(0, |lane| lane.bytes)
+    }
+
     /// No more rows of `key` are expected now; `then` follows when all of them are written.
     pub fn flush(&self, key: Key, then: Option<Task>) -> Result<(), LoadError> {
         let mut state = self.lock();
@@ -216,15 +221,30 @@ impl Queue {
     /// Waits until all rows are written; tasks may still run.
     pub fn wait_rows(&self) -> Result<(), LoadError> {
         let mut state = self.lock();
+        self.flush_all(&mut state);
         while !state.lanes.is_empty() {
             state = self.pause(state)?;
         }
         self.check(&mut state)
     }
 
+    /// Lets workers take what is there of every table, although it is less than a good chunk: several tables may be in the
+    /// middle of their rows.
+    fn flush_all(&self, state: &mut State) {
+        let keys: Vec<Key> = state.lanes.keys().copied().collect();
+        for key in keys {
+            if let Some(lane) = state.lanes.get_mut(&key) {
+                lane.flushed = true;
+            }
+            Self::follow(state, key);
+        }
+        self.work.notify_all();
+    }
+
     /// Waits until nothing is queued or running.
     pub fn wait_all(&self) -> Result<(), LoadError> {
         let mut state = self.lock();
+        self.flush_all(&mut state);
         while !state.lanes.is_empty() || !state.open.is_empty() {
             state = self.pause(state)?;
         }

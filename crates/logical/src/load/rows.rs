@@ -2,12 +2,25 @@
 
 use std::ops::Range;
 
-use refloat_sqltext::{LexMode, RowVisitor, StrLit, visit_rows};
+use refloat_sqltext::{LexMode, RowVisitor, StrLit};
+
+use super::form::Form;
 
 /// Notes where rows begin and end.
-struct Bounds {
+pub struct Bounds {
     start: usize,
-    rows: Vec<Range<usize>>,
+    /// The rows so far.
+    pub rows: Vec<Range<usize>>,
+}
+
+impl Bounds {
+    /// No rows yet.
+    pub fn new() -> Self {
+        Self {
+            start: 0,
+            rows: Vec::new(),
+        }
+    }
 }
 
 impl RowVisitor for Bounds {
@@ -20,18 +33,6 @@ impl RowVisitor for Bounds {
     fn end_row(&mut self, end: usize) -> Result<(), Self::Error> {
         self.rows.push(self.start..end);
         Ok(())
-    }
-}
-
-/// Where each row of `text` stands; empty when the text cannot be walked.
-pub fn row_bounds(text: &[u8], mode: LexMode) -> Vec<Range<usize>> {
-    let mut bounds = Bounds {
-        start: 0,
-        rows: Vec::new(),
-    };
-    match visit_rows(text, mode, &mut bounds) {
-        Ok(_) => bounds.rows,
-        Err(_) => Vec::new(),
     }
 }
 
@@ -78,21 +79,27 @@ impl RowVisitor for Generated {
         let zero = self.zero_generates && literal.raw.iter().all(|byte| *byte == b'0');
         self.judge(zero)
     }
+    fn raw(&mut self, bytes: &[u8]) -> Result<(), Found> {
+        let zero = self.zero_generates && bytes.iter().all(|byte| *byte == b'0');
+        self.judge(zero)
+    }
 }
 
 /// Whether some row leaves the value at `position` (an `AUTO_INCREMENT` column) to the server; then the order of rows
 /// decides which row gets which number. Text that cannot be walked counts as such.
-pub fn leaves_to_server(text: &[u8], position: usize, zero_generates: bool, mode: LexMode) -> bool {
-    visit_rows(
-        text,
-        mode,
-        &mut Generated {
-            position,
-            at: 0,
-            zero_generates,
-        },
-    )
-    .is_err()
+pub fn leaves_to_server(
+    form: &Form,
+    text: &[u8],
+    position: usize,
+    zero_generates: bool,
+    mode: LexMode,
+) -> bool {
+    let mut generated = Generated {
+        position,
+        at: 0,
+        zero_generates,
+    };
+    form.visit(text, mode, &mut generated).is_err()
 }
 
 /// A quick look that [`leaves_to_server`] can be spared after: false only where no row leaves the value at `position` to the
@@ -110,9 +117,8 @@ pub fn may_leave_to_server(text: &[u8], position: usize, zero_generates: bool) -
         .any(|word| memchr::memmem::find(text, word).is_some())
 }
 
-/// `text` in two runs of rows, each with its count; one run when it has fewer than two rows.
-pub fn halves(text: &[u8], mode: LexMode) -> Vec<(Range<usize>, u64)> {
-    let rows = row_bounds(text, mode);
+/// The rows in two runs, each with its count; one run when there are fewer than two rows.
+pub fn halves_of(rows: &[Range<usize>]) -> Vec<(Range<usize>, u64)> {
     let (left, right) = rows.split_at(rows.len() / 2);
     [left, right]
         .into_iter()
@@ -127,17 +133,47 @@ mod tests {
     #[test]
     fn rows_that_leave_a_number_to_the_server_are_seen() {
         let mode = LexMode::default();
-        assert!(!leaves_to_server(b"(1,NULL),(2,NULL)", 0, true, mode));
-        assert!(leaves_to_server(b"(1,NULL),(NULL,2)", 0, false, mode));
-        assert!(leaves_to_server(b"(1,2),(0,2)", 0, true, mode));
-        assert!(!leaves_to_server(b"(1,2),(0,2)", 0, false, mode));
-        assert!(leaves_to_server(b"(DEFAULT,2)", 0, false, mode));
+        assert!(!leaves_to_server(
+            &Form::Tuples,
+            b"(1,NULL),(2,NULL)",
+            0,
+            true,
+            mode
+        ));
+        assert!(leaves_to_server(
+            &Form::Tuples,
+            b"(1,NULL),(NULL,2)",
+            0,
+            false,
+            mode
+        ));
+        assert!(leaves_to_server(
+            &Form::Tuples,
+            b"(1,2),(0,2)",
+            0,
+            true,
+            mode
+        ));
+        assert!(!leaves_to_server(
+            &Form::Tuples,
+            b"(1,2),(0,2)",
+            0,
+            false,
+            mode
+        ));
+        assert!(leaves_to_server(
+            &Form::Tuples,
+            b"(DEFAULT,2)",
+            0,
+            false,
+            mode
+        ));
     }
 
     #[test]
     fn bounds_are_whole_tuples() {
         let text = b"(1,'a),('),\n(2,'b')";
-        let rows = row_bounds(text, LexMode::default());
+        let rows = Form::Tuples.bounds(text, LexMode::default());
         assert_eq!(
             rows.iter()
                 .map(|row| &text[row.clone()])
@@ -149,7 +185,7 @@ mod tests {
     #[test]
     fn halving_keeps_every_row_whole() {
         let text = b"(1,'a),(b'),(2,'c'),(3,NULL)";
-        let parts = halves(text, LexMode::default());
+        let parts = Form::Tuples.halves(text, LexMode::default());
         let texts: Vec<&[u8]> = parts
             .iter()
             .map(|(range, _)| &text[range.clone()])
@@ -159,6 +195,6 @@ mod tests {
             [b"(1,'a),(b')".as_slice(), b"(2,'c'),(3,NULL)".as_slice()]
         );
         assert_eq!(parts.iter().map(|(_, rows)| rows).sum::<u64>(), 3);
-        assert_eq!(halves(b"(1)", LexMode::default()).len(), 1);
+        assert_eq!(Form::Tuples.halves(b"(1)", LexMode::default()).len(), 1);
     }
 }

@@ -96,6 +96,17 @@ impl Tracker {
         }
     }
 
+    /// The `SET` that takes back what is followed since `start` was read, and that it therefore does not know.
+    pub fn reset(&self, start: &Session) -> Option<String> {
+        let parts: Vec<String> = self
+            .names
+            .iter()
+            .filter(|name| !start.variables.iter().any(|(known, _)| known == *name))
+            .map(|name| format!("SESSION `{name}` = DEFAULT"))
+            .collect();
+        (!parts.is_empty()).then(|| format!("SET {}", parts.join(", ")))
+    }
+
     /// Reads the state of the control connection.
     pub fn read(&self, control: &mut Connection, force_binlog_off: bool) -> Result<Session, Error> {
         let names: Vec<&String> = self.names.iter().collect();

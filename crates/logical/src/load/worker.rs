@@ -94,6 +94,11 @@ pub fn run(ctx: &Arc<Context>, queue: &Queue) {
     }
 }
 
+/// A file of the dump could not be read again.
+fn source_error(name: String, at: u64, source: std::io::Error) -> LoadError {
+    LoadError::Input(InputError::Read { name, at, source })
+}
+
 fn report(ctx: &Context, queue: &Queue, result: Result<(), LoadError>) {
     if let Err(error) = result {
         queue.fail(if ctx.cancel.is_cancelled() {
@@ -151,8 +156,12 @@ impl Worker {
                     ));
                 }
                 // A statement may be in the middle of its data: the connection ends with this worker, and with it the rows.
-                Err(Attempt::Source { offset, source }) => {
-                    return Err(self.source_error(offset, source));
+                Err(Attempt::Source {
+                    file,
+                    offset,
+                    source,
+                }) => {
+                    return Err(source_error(file, offset, source));
                 }
                 Err(
                     failed
@@ -202,14 +211,6 @@ impl Worker {
         drop(late);
         self.kill = Some(self.link.ctx.kill_on_cancel(&self.link.conn));
         done
-    }
-
-    fn source_error(&self, at: u64, source: std::io::Error) -> LoadError {
-        LoadError::Input(InputError::Read {
-            name: self.link.ctx.source.clone(),
-            at,
-            source,
-        })
     }
 
     fn account(&self, chunk: &Chunk, path: WritePath, written: Written, started: Instant) {

@@ -8,6 +8,7 @@ mod bulk;
 mod empty_enum;
 mod load_data;
 mod text;
+mod tuples;
 
 pub use bulk::{BulkWriter, PACKET_TARGET};
 pub use load_data::LoadDataWriter;
@@ -73,7 +74,9 @@ pub enum Attempt {
     NotExact(String),
     /// The dump's file could not be read again.
     Source {
-        /// Byte of the dump.
+        /// The file.
+        file: String,
+        /// Byte of it.
         offset: u64,
         /// What the system said.
         source: std::io::Error,

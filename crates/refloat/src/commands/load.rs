@@ -3,7 +3,8 @@
 mod args;
 mod options;
 
-pub use args::{LoadArgs, OutputArgs};
+pub use args::{DataArgs, LoadArgs, OutputArgs};
+pub use options::source_of;
 
 use std::io::Write as _;
 use std::sync::Arc;

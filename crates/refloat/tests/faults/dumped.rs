@@ -11,6 +11,7 @@ use refloat_testkit::servers;
 use serde_json::Value;
 
 use crate::disk::SmallDisk;
+use crate::large::peak_kib;
 use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table, wait_until};
 
 /// Writers beside a dump.
@@ -468,6 +469,35 @@ fn ctrl_c_ends_a_dump_and_leaves_no_lock() {
             );
         }
     }
+}
+
+#[test]
+fn memory_does_not_grow_with_the_dump_or_its_threads() {
+    let server = shared(ServerKind::MariaDb1011);
+    let desk = Desk::new();
+    let rows = "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r WHERE i < 40000) SELECT i, REPEAT('some text; ', 500) FROM r";
+    ask(
+        server,
+        &format!(
+            "CREATE DATABASE {0}; CREATE TABLE {0}.wide (id INT PRIMARY KEY, s TEXT); SET max_recursive_iterations = 40000; \
+             INSERT INTO {0}.wide {rows}; ANALYZE TABLE {0}.wide",
+            desk.db
+        ),
+    );
+    let out = desk.path("out");
+    let command = dump_command(&desk, &server.url(), &out, &["--threads", "24"]);
+    let mut running = Running::start(command);
+    let mut peak = 0;
+    while !running.has_ended() {
+        peak = peak_kib(running.pid()).unwrap_or(0).max(peak);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.ends_within(Duration::from_secs(1)).exits(0);
+    let table = &manifest(&out)["databases"][0]["tables"][0];
+    assert!(table["chunks"].as_array().unwrap().len() > 24, "{table}");
+    assert!(peak <= 256 << 10, "{} MiB", peak >> 10);
+    eprintln!("220 MB by 24 readers: {} MiB", peak >> 10);
+    ask(server, &format!("DROP DATABASE {}", desk.db));
 }
 
 #[test]

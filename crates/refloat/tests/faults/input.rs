@@ -221,8 +221,8 @@ fn what_is_no_dump_is_refused_before_the_server_is_touched() {
     let folder = desk.path("folder");
     std::fs::create_dir(&folder).unwrap();
     desk.load(&folder, server, &[])
-        .exits(1)
-        .says("folder: is a directory");
+        .exits(3)
+        .says("folder: no dump that is known");
     for (kind, before) in ServerKind::ALL.into_iter().zip(&before) {
         assert_same_settings(before, shared(kind));
         let there = desk.ask(

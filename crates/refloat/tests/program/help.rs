@@ -7,6 +7,7 @@ use crate::support::refloat;
 /// Every visible command. The test below fails when one is missing here.
 pub const COMMANDS: &[&[&str]] = &[
     &["load"],
+    &["inspect"],
     &["dump"],
     &["verify"],
     &["settings"],

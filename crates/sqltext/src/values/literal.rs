@@ -31,6 +31,18 @@ impl<'a> StrLit<'a> {
         }
     }
 
+    /// A literal whose bytes are its value, whatever they are.
+    pub fn verbatim(raw: &'a [u8]) -> Self {
+        Self {
+            raw,
+            introducer: None,
+            has_backslash: false,
+            has_doubled_quote: false,
+            quote: b'\'',
+            family: CharsetFamily::Plain,
+        }
+    }
+
     /// `raw` is the value: nothing is escaped.
     pub fn is_plain(&self) -> bool {
         !self.has_backslash && !self.has_doubled_quote

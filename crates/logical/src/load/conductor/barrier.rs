@@ -179,7 +179,7 @@ impl Conductor<'_> {
         for entry in &self.entries {
             entry.table.set_layout(None);
         }
-        self.last_header = None;
+        self.place.last_header = None;
         self.session().map(drop)
     }
 
@@ -329,6 +329,7 @@ impl Conductor<'_> {
                         && (one.creates || !error.is_lost_connection()) =>
                 {
                     self.fail(StatementFailure {
+                        file: one.file.to_string(),
                         line: one.line,
                         offset: one.offset,
                         head: head(&one.text),

@@ -31,10 +31,19 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        if self.own_database(database, item)?.is_none() {
+        let Some(name) = self.own_database(database, item)? else {
             return Ok(());
+        };
+        let kept =
+            self.place.keeps_databases && default_collation(&mut self.catalog, &name)?.is_some();
+        let created = kept || self.execute(text, item, None)?.is_some();
+        if created && self.place.enters {
+            self.session = None;
+            self.control
+                .exec(format!("USE {}", refloat_sqltext::quote_ident(&name)))
+                .map_err(|error| LoadError::server(format!("going into database {name}"), error))?;
         }
-        self.execute(text, item, None).map(drop)
+        Ok(())
     }
 
     /// `ALTER DATABASE`, which dump tools write around programs whose database had another character set; without a name it is
@@ -468,6 +477,7 @@ impl Conductor<'_> {
             }
             let text = self.map_collations(text)?;
             self.postponed.push(Postponed {
+                file: Arc::clone(&self.place.name),
                 session,
                 text: text.into_owned(),
                 line: item.line,

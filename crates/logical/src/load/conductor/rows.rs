@@ -1,17 +1,22 @@
 //! Rows: into chunks and to the workers, or onto the control connection where only it can know their values.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use refloat_sqltext::{InsertHeader, InsertVerb, Item, ObjectName, RowsPiece};
+use refloat_sqltext::token::{TokenKind, tokens};
+use refloat_sqltext::{
+    InsertHeader, InsertVerb, Item, LexMode, ObjectName, RowVisitor, RowsPiece, visit_rows,
+};
 
 use super::Conductor;
 use super::registry::Touch;
 use crate::load::chunk::{Block, Head, Piece};
 use crate::load::error::LoadError;
+use crate::load::form::Form;
 use crate::load::options::IndexMode;
 use crate::load::outcome::StatementFailure;
 use crate::load::outcome::head;
-use crate::load::rows::{leaves_to_server, may_leave_to_server, row_bounds};
+use crate::load::rows::{leaves_to_server, may_leave_to_server};
 use crate::load::session::Session;
 use crate::load::table::Column;
 
@@ -54,6 +59,7 @@ impl Conductor<'_> {
             {
                 // Above all: the table is not there, because its definition was refused and the load went on.
                 return self.fail(StatementFailure {
+                    file: self.place.name.to_string(),
                     line: Self::line_of(&block[at..], item, rows),
                     offset: Self::offset_of(item, rows),
                     head: head(&header.text),
@@ -64,29 +70,32 @@ impl Conductor<'_> {
             }
             Err(error) => return Err(error),
         };
-        if self.current != Some(index) {
+        if self.place.current != Some(index) {
             self.finish_current()?;
             if self.entries[index].build_begun {
                 // Rows of this table were thought to be all in, and its indexes are being built.
                 self.queue.wait_key(index)?;
             }
-            self.current = Some(index);
-            self.last_header = None;
+            self.place.current = Some(index);
+            self.place.last_header = None;
         }
         if self
+            .place
             .last_header
             .as_ref()
             .is_none_or(|last| last.text != header.text)
         {
             self.begin_rows(index, header)?;
-            self.last_header = Some(Arc::clone(header));
+            self.place.last_header = Some(Arc::clone(header));
         }
         self.entries[index].session = Some(Arc::clone(&session));
         self.entries[index].text_bytes += text.len() as u64;
         self.touched = true;
+        self.place.rows += rows.row_count;
         let triggered = self.triggered.contains(&key) || self.has_postponed_trigger(&key);
         let numbered = self.leaves_number(index, &session, header, text);
-        if rows.complex || self.control_only || triggered || numbered {
+        let complex = rows.complex && !only_converts(text, session.lex_mode());
+        if complex || self.control_only || triggered || numbered {
             // They may look at any other row, and other statements at the number that they take.
             self.finish_current()?;
             self.queue.wait_rows()?;
@@ -107,14 +116,28 @@ impl Conductor<'_> {
             table: Arc::clone(&self.entries[index].table),
             session,
             header: Arc::clone(header),
+            form: Form::Tuples,
         };
-        let piece = match &self.file {
-            Some(file) => Piece::in_file(Arc::clone(file), text.len(), count, offset, line),
-            None => Piece::in_memory(Arc::clone(block), range.clone(), count, offset, line),
-        };
+        let piece = self.piece(block, range.clone(), count, offset, line);
         match self.ctx.options.chunk_rows {
             Some(limit) => self.add_exactly(index, &head, &piece, text, limit),
             None => self.add(index, &head, piece),
+        }
+    }
+
+    /// Rows of the file that is being read, from `offset` and `line` of it on.
+    pub(super) fn piece(
+        &self,
+        block: &Arc<Block>,
+        range: Range<usize>,
+        rows: u64,
+        offset: u64,
+        line: u64,
+    ) -> Piece {
+        let name = &self.place.name;
+        match &self.place.file {
+            Some(file) => Piece::in_file(name, Arc::clone(file), range.len(), rows, offset, line),
+            None => Piece::in_memory(name, Arc::clone(block), range, rows, offset, line),
         }
     }
 
@@ -145,7 +168,13 @@ impl Conductor<'_> {
             let zero_generates =
                 layout.columns[column].auto_increment && !session.has_mode("NO_AUTO_VALUE_ON_ZERO");
             may_leave_to_server(text, position, zero_generates)
-                && leaves_to_server(text, position, zero_generates, session.lex_mode())
+                && leaves_to_server(
+                    &Form::Tuples,
+                    text,
+                    position,
+                    zero_generates,
+                    session.lex_mode(),
+                )
         })
     }
 
@@ -184,13 +213,22 @@ impl Conductor<'_> {
     }
 
     /// Hands a piece to the workers, or keeps it until it is known whether the table's indexes are put off.
-    fn add(&mut self, index: usize, head: &Head, piece: Piece) -> Result<(), LoadError> {
+    pub(super) fn add(&mut self, index: usize, head: &Head, piece: Piece) -> Result<(), LoadError> {
         if self.entries[index].decided {
             return self.queue.push(head, piece, self.entries[index].ordered);
         }
-        self.waiting_bytes += piece.len();
-        self.waiting.push((head.clone(), piece));
-        if self.waiting_bytes < self.ctx.options.defer_min_bytes {
+        if let Some(size) = self.place.size_known {
+            // Several tables are read at once: none of them may keep rows in memory only to see whether it is large.
+            let large = size >= self.ctx.options.defer_min_bytes as u64;
+            if large || self.session()?.foreign_key_checks() {
+                self.decide(index)?;
+            }
+            self.entries[index].decided = true;
+            return self.queue.push(head, piece, self.entries[index].ordered);
+        }
+        self.place.waiting_bytes += piece.len();
+        self.place.waiting.push((head.clone(), piece));
+        if self.place.waiting_bytes < self.ctx.options.defer_min_bytes {
             return Ok(());
         }
         self.decide(index)?;
@@ -198,15 +236,15 @@ impl Conductor<'_> {
     }
 
     fn push_waiting(&mut self, index: usize) -> Result<(), LoadError> {
-        self.waiting_bytes = 0;
-        for (head, piece) in std::mem::take(&mut self.waiting) {
+        self.place.waiting_bytes = 0;
+        for (head, piece) in std::mem::take(&mut self.place.waiting) {
             self.queue.push(&head, piece, self.entries[index].ordered)?;
         }
         Ok(())
     }
 
     /// [`Conductor::add`] with pieces cut so that chunks of exactly `limit` rows can be made of them.
-    fn add_exactly(
+    pub(super) fn add_exactly(
         &mut self,
         index: usize,
         head: &Head,
@@ -214,7 +252,7 @@ impl Conductor<'_> {
         text: &[u8],
         limit: u64,
     ) -> Result<(), LoadError> {
-        let bounds = row_bounds(text, head.session.lex_mode());
+        let bounds = head.form.bounds(text, head.session.lex_mode());
         if bounds.len() as u64 != piece.rows {
             // What the walker cannot read the server's parser will judge, whole.
             return self.add(index, head, piece.clone());
@@ -252,7 +290,7 @@ impl Conductor<'_> {
 
     /// No more rows of the current table are expected.
     pub(super) fn finish_current(&mut self) -> Result<(), LoadError> {
-        let Some(index) = self.current.take() else {
+        let Some(index) = self.place.current.take() else {
             return Ok(());
         };
         // A small child table whose foreign keys the dump's session checks: its parents may still be on their way.
@@ -297,4 +335,31 @@ impl Conductor<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the only expressions among the values are those that mydumper writes for JSON, `CONVERT('…' USING UTF8MB4)`: they look
+/// at nothing but themselves.
+fn only_converts(text: &[u8], mode: LexMode) -> bool {
+    struct Converts(LexMode);
+    impl RowVisitor for Converts {
+        type Error = ();
+
+        fn expression(&mut self, text: &[u8]) -> Result<(), ()> {
+            let words: Vec<_> = tokens(text, self.0).collect();
+            match words.as_slice() {
+                [convert, open, literal, using, charset, close]
+                    if convert.is(text, "CONVERT")
+                        && open.is_punct(b'(')
+                        && literal.kind == TokenKind::Text
+                        && using.is(text, "USING")
+                        && charset.is(text, "UTF8MB4")
+                        && close.is_punct(b')') =>
+                {
+                    Ok(())
+                }
+                _ => Err(()),
+            }
+        }
+    }
+    visit_rows(text, mode, &mut Converts(mode)).is_ok()
 }

@@ -41,6 +41,13 @@ impl Conductor<'_> {
         if !elsewhere {
             self.ensure_database()?;
         }
+        if self.place.rows_only && !goes_with_rows(kind) {
+            return self.refuse_statement(
+                "refused: a file of rows holds rows and the settings that they need, nothing else",
+                text,
+                item,
+            );
+        }
         match kind {
             StatementKind::Empty => Ok(()),
             StatementKind::Set => self.set(text, item),
@@ -202,6 +209,7 @@ impl Conductor<'_> {
         item: &Item,
     ) -> Result<(), LoadError> {
         self.fail(StatementFailure {
+            file: self.place.name.to_string(),
             line: item.line,
             offset: item.offset,
             head: head(text),
@@ -218,7 +226,7 @@ impl Conductor<'_> {
             return Ok(());
         }
         Err(LoadError::Statement {
-            file: self.ctx.source.clone(),
+            file: failure.file.clone(),
             failure: Box::new(failure),
         })
     }
@@ -301,6 +309,7 @@ impl Conductor<'_> {
                     return Err(self.ctx.interrupted());
                 }
                 self.fail(StatementFailure {
+                    file: self.place.name.to_string(),
                     line: item.line,
                     offset: item.offset,
                     head: head(text),
@@ -365,6 +374,20 @@ impl Conductor<'_> {
         });
         Ok(mapped.map_or(std::borrow::Cow::Borrowed(text), std::borrow::Cow::Owned))
     }
+}
+
+/// Whether a statement may stand in a file of rows, which is read at the same time as others.
+fn goes_with_rows(kind: &StatementKind) -> bool {
+    matches!(
+        kind,
+        StatementKind::Empty
+            | StatementKind::Set
+            | StatementKind::LockTables
+            | StatementKind::UnlockTables
+            | StatementKind::StartTransaction
+            | StatementKind::Commit
+            | StatementKind::AlterTableKeys { .. }
+    )
 }
 
 /// Keeps the warnings that a statement gave, except those that say nothing about its result and those that are `expected`; returns

@@ -29,7 +29,8 @@ pub fn bulk_type(column: &Column, charset: &str, ascii: bool, dates: bool) -> Bu
         | ColumnClass::Approximate
         | ColumnClass::Year => BulkType::Blob,
         ColumnClass::Text => match &column.charset {
-            Some(own) if own == charset => BulkType::Blob,
+            // `binary` says that each value has the bytes that its column stores.
+            Some(own) if own == charset || charset == "binary" => BulkType::Blob,
             Some(own) if ascii && !NOT_ASCII.contains(&own.as_str()) => BulkType::Blob,
             // Without a character set it is a type with a text form (UUID, INET6), whose bytes mean something else.
             _ => BulkType::String,

@@ -43,6 +43,21 @@ impl<'a, T: TsvSend> TsvSink<'a, T> {
         }
     }
 
+    /// A sink for values that are no literals: a backslash in them is an ordinary byte, and tabs and newlines may be anywhere.
+    pub fn of_bytes(text: &'a mut Vec<u8>, target: usize, send: T) -> Self {
+        let row_at = text.len();
+        Self {
+            text,
+            target,
+            send,
+            first: true,
+            row_at,
+            clean: false,
+            raw_backslash: true,
+            scratch: Vec::new(),
+        }
+    }
+
     #[inline]
     fn separate(&mut self) {
         if self.first {

@@ -1,10 +1,9 @@
 //! A walk over all of a dump: what it holds of what was asked for, and what a load would stop at.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use refloat_sqltext::{
-    ClientCommand, CommentKind, Danger, ItemKind, ScanOptions, Scanner, StatementKind, Step,
-};
+use refloat_sqltext::{ClientCommand, CommentKind, Danger, ItemKind, StatementKind, Step};
 use refloat_store::Input;
 
 use super::PlannedTable;
@@ -15,6 +14,8 @@ use crate::load::options::{
 use crate::load::outcome::{Bounded, head};
 use crate::load::outline::{Gather, Modes, Outline};
 use crate::load::pattern::matches_any;
+use crate::source::cutter::{Cutter, Ends};
+use crate::source::layout::{DelimitedFile, Layout, RowForm};
 
 /// Bytes read at a time.
 const BLOCK: usize = 4 << 20;
@@ -44,6 +45,8 @@ pub struct Survey<'a> {
     modes: Modes,
     matched: Vec<bool>,
     items: u64,
+    /// Whether it is a source of several files, which say themselves where they end.
+    several: bool,
     found: Found,
 }
 
@@ -71,6 +74,7 @@ impl<'a> Survey<'a> {
             modes: Modes::default(),
             matched: vec![false; options.tables.len()],
             items: 0,
+            several: false,
             found: Found {
                 outline: Outline::default(),
                 bytes: 0,
@@ -88,6 +92,7 @@ impl<'a> Survey<'a> {
     pub fn end(mut self) -> Result<Found, LoadError> {
         let outline = self.gather.end();
         if (outline.header || self.items == 0)
+            && !self.several
             && !outline.completed
             && !self.options.accept_missing_trailer
         {
@@ -107,9 +112,71 @@ impl<'a> Survey<'a> {
         Ok(self.found)
     }
 
+    /// Reads all files of a layout to their ends.
+    pub fn layout(&mut self, layout: &Layout) -> Result<(), LoadError> {
+        self.several = true;
+        for file in layout.statements() {
+            self.enter(&file.path, file.database.as_deref());
+            if let Some(mut input) = opened(&file.path)? {
+                self.read(&mut input, file.ends)?;
+            }
+        }
+        for table in layout.tables() {
+            for file in &table.files {
+                self.enter(&file.path, table.database.as_deref());
+                let Some(mut input) = opened(&file.path)? else {
+                    continue;
+                };
+                match &file.form {
+                    RowForm::Sql => self.read(&mut input, Ends::Client)?,
+                    RowForm::Delimited(form) => {
+                        let name = form.table.as_ref().unwrap_or(&table.table);
+                        let (rows, bytes) = self.lines(&mut input, form)?;
+                        self.items += 1;
+                        self.rows(None, name.as_bytes(), rows, bytes);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a file of several.
+    fn enter(&mut self, path: &Path, database: Option<&str>) {
+        self.source = path.display().to_string();
+        self.modes = Modes::default();
+        self.gather.enter(database);
+    }
+
+    /// Rows and bytes of a delimited file.
+    fn lines(&mut self, input: &mut Input, form: &DelimitedFile) -> Result<(u64, u64), LoadError> {
+        let (mut rows, mut bytes) = (0, 0);
+        let mut buffer: Vec<u8> = Vec::new();
+        let mut eof = false;
+        loop {
+            let want = BLOCK.max(buffer.len() * 2);
+            while !eof && buffer.len() < want {
+                let before = buffer.len();
+                eof = input.read_block(&mut buffer, want - before)? == 0;
+                bytes += (buffer.len() - before) as u64;
+            }
+            let mut at = 0;
+            while let Some(run) = form.format.cut(&buffer[at..], BLOCK, eof) {
+                at += run.len;
+                rows += run.rows;
+            }
+            if eof {
+                self.found.bytes += bytes;
+                let head = form.skip_lines + u64::from(form.header);
+                return Ok((rows.saturating_sub(head), bytes));
+            }
+            buffer.drain(..at);
+        }
+    }
+
     /// Reads the dump to its end.
-    pub fn read(&mut self, input: &mut Input) -> Result<(), LoadError> {
-        let mut scanner = Scanner::new(ScanOptions::default());
+    pub fn read(&mut self, input: &mut Input, ends: Ends) -> Result<(), LoadError> {
+        let mut scanner = Cutter::new(ends);
         let mut buffer: Vec<u8> = Vec::new();
         let mut eof = false;
         loop {
@@ -439,4 +506,14 @@ fn danger_word(danger: Danger) -> &'static str {
 
 fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
+}
+
+/// A file, unless there is nothing in it.
+fn opened(path: &Path) -> Result<Option<Input>, LoadError> {
+    let empty = path.metadata().is_ok_and(|meta| meta.len() == 0);
+    Ok(if empty {
+        None
+    } else {
+        Some(Input::open(path)?)
+    })
 }

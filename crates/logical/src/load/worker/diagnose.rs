@@ -9,12 +9,11 @@ use std::time::Instant;
 
 use refloat_wire::RetryStatus;
 
-use super::{Patience, Worker};
+use super::{Patience, Worker, source_error};
 use crate::load::chunk::{Chunk, Piece};
 use crate::load::error::LoadError;
 use crate::load::options::WritePath;
 use crate::load::outcome::{StatementFailure, head};
-use crate::load::rows::halves;
 use crate::load::writer::{Attempt, Written};
 
 /// Refused rows after which `--on-error continue` gives up.
@@ -63,7 +62,7 @@ impl Worker {
                 .text(&mut self.link.buffer)
                 .map(<[u8]>::to_vec)
                 .unwrap_or_default();
-            let mut error = self.refused(chunk, piece.offset, piece.line, &text, failed);
+            let mut error = self.refused(chunk, (piece, piece.offset, piece.line), &text, failed);
             if let LoadError::Statement { failure, .. } = &mut error {
                 let _ = write!(
                     failure.message,
@@ -129,7 +128,9 @@ impl Worker {
                     }
                     Err(error) => Err(server("writing rows", error).into()),
                 },
-                Err(source) => Err(self.source_error(piece.offset, source).into()),
+                Err(source) => {
+                    Err(source_error(piece.source.to_string(), piece.offset, source).into())
+                }
             };
             self.link.buffer = buffer;
             found?;
@@ -179,7 +180,7 @@ impl Worker {
             }
             Err(failed) => failed,
         };
-        let parts = halves(text, chunk.session.lex_mode());
+        let parts = chunk.form.halves(text, chunk.session.lex_mode());
         if parts.len() == 2 {
             for (part, count) in parts {
                 let part = range.start + part.start..range.start + part.end;
@@ -192,25 +193,26 @@ impl Worker {
         let offset = piece.offset + range.start as u64;
         let known = self.link.ctx.failures() + findings.failures.len() as u64;
         if self.goes_on() && known + 1 < FAILURES_MAX {
-            let found = failure(chunk, offset, line, text, &failed);
+            let found = failure(chunk, (piece, offset, line), text, &failed);
             findings.failures.push(found);
             findings.refused += rows;
             return Ok(());
         }
         self.link.rollback(chunk)?;
-        Err(self.refused(chunk, offset, line, text, &failed).into())
+        Err(self
+            .refused(chunk, (piece, offset, line), text, &failed)
+            .into())
     }
 
     /// The error that ends the load at a refused row.
     fn refused(
         &self,
         chunk: &Chunk,
-        offset: u64,
-        line: u64,
+        (piece, offset, line): (&Piece, u64, u64),
         text: &[u8],
         failed: &Attempt,
     ) -> LoadError {
-        let file = self.link.ctx.source.clone();
+        let file = piece.source.to_string();
         match failed {
             Attempt::RowTooLarge { size } => LoadError::RowTooLarge {
                 file,
@@ -222,7 +224,7 @@ impl Worker {
             },
             _ => LoadError::Statement {
                 file,
-                failure: Box::new(failure(chunk, offset, line, text, failed)),
+                failure: Box::new(failure(chunk, (piece, offset, line), text, failed)),
             },
         }
     }
@@ -231,8 +233,7 @@ impl Worker {
 /// The report of a refused row.
 fn failure(
     chunk: &Chunk,
-    offset: u64,
-    line: u64,
+    (piece, offset, line): (&Piece, u64, u64),
     text: &[u8],
     failed: &Attempt,
 ) -> StatementFailure {
@@ -246,6 +247,7 @@ fn failure(
         ),
     };
     StatementFailure {
+        file: piece.source.to_string(),
         line,
         offset,
         head: head(text),

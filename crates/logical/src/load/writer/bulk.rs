@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use refloat_sqltext::{InsertHeader, InsertVerb, VisitError, quote_ident, visit_rows};
+use refloat_sqltext::{InsertHeader, InsertVerb, VisitError, quote_ident};
 use refloat_wire::{BulkPacket, BulkType, Connection, Error, Statement};
 
 use super::text::TextWriter;
@@ -29,6 +29,7 @@ struct Prepared {
     /// The columns that it was prepared for: another table, or the same one after the dump changed it, has others.
     layout: Arc<Layout>,
     header: Vec<u8>,
+    charset: String,
     statement: Statement,
     /// The columns of the dump's rows, in their order.
     targets: Vec<usize>,
@@ -186,6 +187,7 @@ impl BulkWriter {
             one.generation == link.generation()
                 && Arc::ptr_eq(&one.layout, layout)
                 && one.header == chunk.header.text
+                && one.charset == chunk.charset()
         }) {
             return Ok(true);
         }
@@ -211,7 +213,7 @@ impl BulkWriter {
             link.conn
                 .prepare(statement_text(&chunk.table, &chunk.header, layout, &bound))?;
         let types = Form::ALL.map(|form| {
-            let charset = chunk.session.charset();
+            let charset = chunk.charset();
             let of =
                 |&index: &usize| bulk_type(&layout.columns[index], charset, form.ascii, form.dates);
             bound.iter().map(of).collect::<Vec<_>>()
@@ -226,6 +228,7 @@ impl BulkWriter {
             generation: link.generation(),
             layout: Arc::clone(layout),
             header,
+            charset: chunk.charset().to_owned(),
             statement,
             targets,
             types,
@@ -288,10 +291,10 @@ impl BulkWriter {
             let mut encoder = Encoder::new(
                 &layout.columns,
                 &prepared.targets,
-                chunk.session.charset(),
+                chunk.charset(),
                 &mut sink,
             );
-            let result = visit_rows(text, mode, &mut encoder);
+            let result = chunk.form.visit(text, mode, &mut encoder);
             let rows = encoder.rows;
             match result {
                 Ok(_) => {}

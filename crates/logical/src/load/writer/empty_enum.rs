@@ -4,10 +4,10 @@
 //! dump's own session stores it and warns. So a refused piece of a table with such columns is written once more as the dump's
 //! session would, and kept only if the server gives exactly one warning for each such value and none for anything else.
 
-use refloat_sqltext::{InsertVerb, RowVisitor, StrLit, visit_rows};
+use refloat_sqltext::{InsertVerb, RowVisitor, StrLit};
 use refloat_wire::{Error, RetryStatus};
 
-use super::{Link, WARNINGS_MAX, Written};
+use super::{Link, WARNINGS_MAX, Written, tuples};
 use crate::load::chunk::{Chunk, Piece};
 use crate::load::table::Layout;
 
@@ -43,6 +43,10 @@ impl RowVisitor for Empties<'_> {
         self.note(literal.raw.is_empty());
         Ok(())
     }
+    fn raw(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
+        self.note(bytes.is_empty());
+        Ok(())
+    }
 }
 
 /// Empty strings for `ENUM` columns in the rows of a piece.
@@ -62,7 +66,10 @@ fn empty_enums(chunk: &Chunk, layout: &Layout, text: &[u8]) -> u64 {
         at: 0,
         found: 0,
     };
-    match visit_rows(text, chunk.session.lex_mode(), &mut empties) {
+    match chunk
+        .form
+        .visit(text, chunk.session.lex_mode(), &mut empties)
+    {
         Ok(_) => empties.found,
         Err(_) => 0,
     }
@@ -81,6 +88,19 @@ impl Link {
             return Ok(None);
         };
         let empties = empty_enums(chunk, &layout, text);
+        let mut converted = Vec::new();
+        let mut text = text;
+        if empties > 0
+            && let Some(rows) = chunk.form.delimited()
+        {
+            let targets = layout
+                .targets(chunk.header.columns.as_deref())
+                .unwrap_or_default();
+            if tuples::append(rows, text, &layout, &targets, &mut converted).is_err() {
+                return Ok(None);
+            }
+            text = &converted;
+        }
         let size = chunk.header.text.len() + text.len() + 1;
         if empties == 0
             || empties >= WARNINGS_MAX

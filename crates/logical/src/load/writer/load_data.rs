@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use refloat_sqltext::{InsertVerb, VisitError, quote_ident, visit_rows};
+use refloat_sqltext::{InsertVerb, VisitError, quote_ident};
 use refloat_wire::{Connection, Vendor};
 
 use super::text::TextWriter;
@@ -14,7 +14,9 @@ use super::{Attempt, ChunkWriter, Link, Written};
 use crate::load::chunk::Chunk;
 use crate::load::encode::tsv::{TsvSend, TsvSink};
 use crate::load::encode::{Encoder, FlushError, Stop};
+use crate::load::form::{DelimitedRows, Form};
 use crate::load::table::{ColumnClass, Layout, Table};
+use crate::source::delimited::{Decode, Delimited};
 
 /// Bytes sent at a time.
 const SEND_TARGET: usize = 1 << 20;
@@ -46,12 +48,19 @@ fn statement_text(
     for &index in targets {
         let column = &layout.columns[index];
         let name = quote_ident(&column.name);
-        if column.class != ColumnClass::Text
-            || charset == "binary"
-            || column.charset.as_deref() == Some(charset)
-        {
+        let as_it_is = match column.charset.as_deref() {
+            Some(own) => charset == "binary" || own == charset,
+            None => false,
+        };
+        if column.class != ColumnClass::Text || as_it_is {
             fields.push(name);
         } else {
+            // A text type without a character set (JSON) refuses bytes that have none.
+            let charset = if charset == "binary" {
+                "utf8mb4"
+            } else {
+                charset
+            };
             fields.push(format!("@refloat_{index}"));
             conversions.push(format!(
                 "{name} = CONVERT(@refloat_{index} USING {charset})"
@@ -69,6 +78,19 @@ fn statement_text(
         fields.join(",")
     );
     (text, !conversions.is_empty())
+}
+
+/// Whether the text of a file is what the server reads, as it stands.
+fn is_ready(rows: &DelimitedRows) -> bool {
+    rows.format.is_default() && rows.decode.iter().all(|how| *how == Decode::Plain)
+}
+
+/// Ends the last line of a file that does not end with one: more rows may follow.
+fn end_line(conn: &mut Connection, text: &[u8]) -> Result<(), refloat_wire::Error> {
+    if Delimited::default().is_open(text) {
+        conn.load_write(b"\n")?;
+    }
+    Ok(())
 }
 
 /// Writes a chunk by one `LOAD DATA`; rows that it has no form for follow as the dump's own text.
@@ -90,7 +112,7 @@ impl ChunkWriter for LoadDataWriter {
             return TextWriter.write(link, chunk);
         }
         let (statement, converts) =
-            statement_text(&chunk.table, &layout, &targets, chunk.session.charset());
+            statement_text(&chunk.table, &layout, &targets, chunk.charset());
         // With a SET clause MariaDB 10.11 takes an AUTO_INCREMENT value of 0 for one to be generated, whatever the sql_mode.
         if converts
             && link.conn.server().vendor == Vendor::MariaDb
@@ -101,20 +123,27 @@ impl ChunkWriter for LoadDataWriter {
         link.conn.load_begin(statement)?;
         let mut sender = Sender(&mut link.conn);
         let mode = chunk.session.lex_mode();
+        let passes = chunk.form.delimited().is_some_and(is_ready);
         let mut sent = 0;
         let mut unfit = Vec::new();
         link.text.clear();
         for (index, piece) in chunk.pieces.iter().enumerate() {
             // The statement has begun: its connection ends with an error here, and the server takes everything back.
             let text = Link::read_piece(piece, &mut link.buffer)?;
-            let mut sink = TsvSink::new(&mut link.text, SEND_TARGET, text, mode, &mut sender);
-            let mut encoder = Encoder::new(
-                &layout.columns,
-                &targets,
-                chunk.session.charset(),
-                &mut sink,
-            );
-            let result = visit_rows(text, mode, &mut encoder);
+            if passes {
+                sender
+                    .0
+                    .load_write(text)
+                    .and_then(|()| end_line(sender.0, text))?;
+                sent += piece.rows;
+                continue;
+            }
+            let mut sink = match &chunk.form {
+                Form::Tuples => TsvSink::new(&mut link.text, SEND_TARGET, text, mode, &mut sender),
+                Form::Delimited(_) => TsvSink::of_bytes(&mut link.text, SEND_TARGET, &mut sender),
+            };
+            let mut encoder = Encoder::new(&layout.columns, &targets, chunk.charset(), &mut sink);
+            let result = chunk.form.visit(text, mode, &mut encoder);
             let (rows, encoder_row_start) = (encoder.rows, encoder.row_start());
             sent += rows;
             match result {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use refloat_sqltext::InsertVerb;
 use refloat_wire::{OkInfo, Vendor};
 
-use super::{Attempt, ChunkWriter, Link, WARNINGS_MAX, Written};
+use super::{Attempt, ChunkWriter, Link, WARNINGS_MAX, Written, tuples};
 use crate::load::chunk::{Chunk, Piece};
 use crate::load::outcome::LoadWarning;
 
@@ -56,7 +56,7 @@ impl Link {
             Err(Attempt::RowTooLarge { size }) if row_count > 1 => size,
             done => return done,
         };
-        let halves = crate::load::rows::halves(rows, chunk.session.lex_mode());
+        let halves = chunk.form.halves(rows, chunk.session.lex_mode());
         if halves.len() < 2 {
             return Err(Attempt::RowTooLarge { size });
         }
@@ -70,6 +70,33 @@ impl Link {
     /// Sends `rows` as one statement: either all of them are written or none. Where they are too much for one it says
     /// [`Attempt::RowTooLarge`], whether they are one row or more.
     pub fn insert_whole(
+        &mut self,
+        chunk: &Chunk,
+        rows: &[u8],
+        row_count: u64,
+    ) -> Result<Written, Attempt> {
+        let Some(delimited) = chunk.form.delimited() else {
+            return self.insert_tuples(chunk, rows, row_count);
+        };
+        let layout = chunk.table.layout();
+        let targets = layout
+            .as_ref()
+            .and_then(|layout| layout.targets(chunk.header.columns.as_deref()));
+        let (Some(layout), Some(targets)) = (layout, targets) else {
+            return Err(Attempt::NotExact(
+                "the table has not the columns that the rows are for".to_owned(),
+            ));
+        };
+        let mut tuples = std::mem::take(&mut self.tuples);
+        tuples.clear();
+        let written = tuples::append(delimited, rows, &layout, &targets, &mut tuples)
+            .map_err(Attempt::NotExact)
+            .and_then(|()| self.insert_tuples(chunk, &tuples, row_count));
+        self.tuples = tuples;
+        written
+    }
+
+    fn insert_tuples(
         &mut self,
         chunk: &Chunk,
         rows: &[u8],

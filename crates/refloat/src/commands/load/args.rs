@@ -30,6 +30,13 @@ EXAMPLES:
       refloat load shop.sql.gz --to 'mysql://root@localhost/?socket=/run/mysqld/mysqld.sock' \\
           --durability disposable
 
+  A folder of mydumper, or of mysqldump --tab (which names no database):
+      refloat load /backup/export-20260101 --to mysql://root@db1/
+      refloat load /backup/shop-tab --to mysql://root@db1/ --database shop
+
+  A CSV file with a line of names, into a table that is there:
+      refloat load prices.csv --to mysql://root@db1/ --table shop.prices --source-format csv --header --null ''
+
   A MySQL 8 dump into MariaDB:
       refloat load shop.sql --to mariadb://root@db1/ \\
           --map-collation utf8mb4_0900_ai_ci=utf8mb4_general_ci
@@ -42,7 +49,7 @@ row skipped. See `refloat --help` for the others.";
 
 /// Load a logical dump into a server, in parallel, and prove it
 ///
-/// Loads what mysqldump and mariadb-dump write. The result is what the stock client would have produced, byte for byte:
+/// Loads what mysqldump, mariadb-dump and mydumper write, and files of text with delimiters. The result is what the stock client would have produced, byte for byte:
 /// same rows, same schema. Rows go in by the fastest path that the server has, over several connections; secondary indexes
 /// and foreign keys are built after the rows. A statement that refloat does not know waits until everything before
 /// it is done, runs alone, and the load goes on.
@@ -52,9 +59,10 @@ row skipped. See `refloat --help` for the others.";
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct LoadArgs {
-    /// The dump: a file, or - for standard input
+    /// The dump: a file, a folder, or - for standard input
     ///
-    /// .sql, .sql.gz, .sql.zst, .sql.xz or .sql.bz2. The kind is found from the first bytes, not from the name.
+    /// A file is .sql, .sql.gz, .sql.zst, .sql.xz or .sql.bz2; with --table it is text with delimiters. A folder is one of
+    /// mydumper, MySQL Shell, mysqldump --tab or mariadb-dump --dir. The kind is found from the content, not from the name.
     #[arg(value_name = "SOURCE")]
     pub source: PathBuf,
 
@@ -63,6 +71,9 @@ pub struct LoadArgs {
 
     #[command(flatten)]
     pub what: WhatArgs,
+
+    #[command(flatten)]
+    pub data: DataArgs,
 
     #[command(flatten)]
     pub how: HowArgs,
@@ -109,6 +120,87 @@ pub struct WhatArgs {
     #[arg(long)]
     pub plan: bool,
 }
+
+/// How rows are written in data files.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Folders and data files")]
+pub struct DataArgs {
+    /// What kind of source it is, where that cannot be seen
+    #[arg(long, value_name = "KIND", value_enum)]
+    pub source_format: Option<SourceFormat>,
+
+    /// The table that a file of text with delimiters is for, as `database.table` or `table`
+    ///
+    /// The table has to be there. Without other options the file is read as LOAD DATA reads one: fields end with a tab, lines
+    /// with a newline, a backslash escapes, \N is NULL. With --source-format csv fields end with a comma and may stand
+    /// between double quotes, which are doubled inside; nothing escapes.
+    #[arg(long, value_name = "NAME")]
+    pub table: Option<String>,
+
+    /// What ends a field; \t, \n, \r, \0 and \\ may be written so
+    #[arg(long, value_name = "TEXT", value_parser = parse_delimiter)]
+    pub fields_terminated_by: Option<Delimiter>,
+
+    /// What may stand around a field; empty for nothing
+    #[arg(long, value_name = "BYTE", value_parser = parse_delimiter)]
+    pub fields_enclosed_by: Option<Delimiter>,
+
+    /// What escapes; empty for nothing
+    #[arg(long, value_name = "BYTE", value_parser = parse_delimiter)]
+    pub fields_escaped_by: Option<Delimiter>,
+
+    /// What a line begins with; all before it is passed over
+    #[arg(long, value_name = "TEXT", value_parser = parse_delimiter)]
+    pub lines_starting_by: Option<Delimiter>,
+
+    /// What ends a line
+    ///
+    /// Without it a single file is looked at: \r\n when its first line ends so.
+    #[arg(long, value_name = "TEXT", value_parser = parse_delimiter)]
+    pub lines_terminated_by: Option<Delimiter>,
+
+    /// The first line names the columns
+    #[arg(long)]
+    pub header: bool,
+
+    /// Lines at the beginning of a file that are passed over
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub skip_lines: u64,
+
+    /// The column of each field, with commas; @name for a field that is for none
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub columns: Option<Vec<String>>,
+
+    /// A field that means NULL when it stands there bare, besides \N; may be empty
+    #[arg(long, value_name = "WORD", value_parser = parse_delimiter)]
+    pub null: Option<Delimiter>,
+
+    /// Character set of the text
+    ///
+    /// Without it utf8mb4 for a single file, and what the dump says for a folder. `binary` says that each value has the
+    /// bytes that its column stores.
+    #[arg(long, value_name = "NAME")]
+    pub charset: Option<String>,
+}
+
+/// `--source-format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SourceFormat {
+    /// A folder of mydumper
+    Mydumper,
+    /// A folder of mysqldump --tab or mariadb-dump --dir
+    Tab,
+    /// A folder of MySQL Shell or MariaDB Shell
+    Shell,
+    /// A file of text with delimiters: commas and quotes
+    Csv,
+    /// A file of text with delimiters: tabs and backslashes
+    Tsv,
+}
+
+/// Bytes that may have been written with backslashes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delimiter(pub Vec<u8>);
 
 /// How it is loaded.
 #[derive(Debug, Args)]
@@ -318,6 +410,28 @@ pub enum Binlog {
     Off,
 }
 
+fn parse_delimiter(text: &str) -> Result<Delimiter, String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' || text == "\\" {
+            bytes.push(byte);
+            continue;
+        }
+        match rest.next() {
+            Some(b't') => bytes.push(b'\t'),
+            Some(b'n') => bytes.push(b'\n'),
+            Some(b'r') => bytes.push(b'\r'),
+            Some(b'0') => bytes.push(0),
+            Some(b'\\') => bytes.push(b'\\'),
+            // So that `--null '\N'` is what it looks like.
+            Some(other) => bytes.extend_from_slice(&[b'\\', other]),
+            None => return Err("it ends with a single backslash".to_owned()),
+        }
+    }
+    Ok(Delimiter(bytes))
+}
+
 fn parse_mapping(text: &str) -> Result<(String, String), String> {
     let (from, to) = parse_mapping_maybe_empty(text)?;
     if to.is_empty() {
@@ -338,6 +452,17 @@ fn parse_mapping_maybe_empty(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn delimiters() {
+        let bytes = |text| parse_delimiter(text).map(|delimiter| delimiter.0);
+        assert_eq!(bytes(""), Ok(Vec::new()));
+        assert_eq!(bytes("\\t|\\r\\n"), Ok(b"\t|\r\n".to_vec()));
+        assert_eq!(bytes("\\"), Ok(b"\\".to_vec()));
+        assert_eq!(bytes("\\\\"), Ok(b"\\".to_vec()));
+        assert_eq!(bytes("\\N"), Ok(b"\\N".to_vec()));
+        assert!(bytes("a\\").is_err());
+    }
 
     #[test]
     fn mappings() {

@@ -1,6 +1,7 @@
 //! From flags to the options of the engine.
 
 use refloat_logical::load::{self, LoadOptions};
+use refloat_logical::source::{DelimitedOptions, SourceFormat};
 use refloat_run::settings::Durability;
 use refloat_wire::ConnectOptions;
 
@@ -14,6 +15,7 @@ pub fn from_args(args: &LoadArgs, mut target: ConnectOptions) -> LoadOptions {
     let mut options = LoadOptions::new(&args.source, target);
     options.database = database;
     what(&mut options, &args.what);
+    data(&mut options, &args.data);
     how(&mut options, &args.how);
     trouble(&mut options, &args.trouble);
     options
@@ -36,6 +38,38 @@ fn what(options: &mut LoadOptions, args: &args::WhatArgs) {
         (_, true) => load::ExistingPolicy::Append,
         _ => load::ExistingPolicy::Refuse,
     };
+}
+
+fn data(options: &mut LoadOptions, args: &args::DataArgs) {
+    (options.source_format, options.delimited) = source_of(args);
+}
+
+/// What kind of source it is, and how its data files are written.
+pub fn source_of(args: &args::DataArgs) -> (Option<SourceFormat>, DelimitedOptions) {
+    let format = args.source_format.map(|format| match format {
+        args::SourceFormat::Mydumper => SourceFormat::Mydumper,
+        args::SourceFormat::Tab => SourceFormat::Tab,
+        args::SourceFormat::Shell => SourceFormat::Shell,
+        args::SourceFormat::Csv | args::SourceFormat::Tsv => SourceFormat::Delimited,
+    });
+    let bytes = |delimiter: &Option<args::Delimiter>| {
+        delimiter.as_ref().map(|delimiter| delimiter.0.clone())
+    };
+    let delimited = DelimitedOptions {
+        table: args.table.clone(),
+        csv: args.source_format == Some(args::SourceFormat::Csv),
+        fields_terminated_by: bytes(&args.fields_terminated_by),
+        fields_enclosed_by: bytes(&args.fields_enclosed_by),
+        fields_escaped_by: bytes(&args.fields_escaped_by),
+        lines_starting_by: bytes(&args.lines_starting_by),
+        lines_terminated_by: bytes(&args.lines_terminated_by),
+        header: args.header,
+        skip_lines: args.skip_lines,
+        columns: args.columns.clone(),
+        null: bytes(&args.null),
+        charset: args.charset.clone(),
+    };
+    (format, delimited)
 }
 
 fn how(options: &mut LoadOptions, args: &args::HowArgs) {

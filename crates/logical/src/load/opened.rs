@@ -1,0 +1,256 @@
+//! The source of a load, opened: one stream of statements, or the files of a layout.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use refloat_run::Cancel;
+use refloat_sqltext::{ItemKind, StatementKind, Step};
+use refloat_store::{Compression, Input, InputError};
+
+use super::chunk::PlainFile;
+use super::conductor::not_whole;
+use super::context;
+use super::error::LoadError;
+use super::options::LoadOptions;
+use super::outline::{Gather, Modes, Outline};
+use super::preflight;
+use crate::source::cutter::Cutter;
+use crate::source::folder::plain_name;
+use crate::source::layout::{Layout, SqlFile};
+use crate::source::{self, SourceFormat};
+
+/// Text per compressed byte that is assumed until the dump was read.
+const COMPRESSION_GUESS: u64 = 4;
+/// Bytes read at a time.
+const BLOCK: usize = 1 << 20;
+
+/// A source, opened.
+pub enum Opened {
+    /// One stream of statements.
+    Stream(Box<Input>),
+    /// Several files.
+    Layout(Box<Layout>),
+}
+
+impl Opened {
+    /// Opens the source so that Ctrl-C ends it: opening waits for the first bytes of a pipe, which may come late or never (its
+    /// producer asks for a password, say).
+    pub fn open(options: &LoadOptions, cancel: &Cancel) -> Result<Self, LoadError> {
+        let path = options.source.clone();
+        if path.is_dir() {
+            let layout = source::open_folder(&path, options.source_format, &options.delimited)?;
+            return Ok(Self::Layout(Box::new(layout)));
+        }
+        let delimited = options.source_format == Some(SourceFormat::Delimited)
+            || options.delimited.table.is_some();
+        if delimited {
+            let layout = options.delimited.layout(&path)?;
+            return Ok(Self::Layout(Box::new(layout)));
+        }
+        let mut input =
+            context::abandonable(cancel, move || Input::open(&path)).unwrap_or_else(|| {
+                Err(InputError::Cancelled {
+                    name: super::source_name(options),
+                })
+            })?;
+        input.cancel_flag(cancel.flag());
+        Ok(Self::Stream(Box::new(input)))
+    }
+
+    /// The path as it was given, or `standard input`.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Stream(input) => input.name().to_owned(),
+            Self::Layout(layout) => layout.path.display().to_string(),
+        }
+    }
+
+    /// Bytes as they are stored, where that can be told.
+    pub fn total_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Stream(input) => input.total_bytes(),
+            Self::Layout(layout) => Some(layout.bytes()).filter(|bytes| *bytes > 0),
+        }
+    }
+
+    /// How it is compressed, in a word.
+    pub fn compression(&self) -> String {
+        match self {
+            Self::Stream(input) => input.compression().to_string(),
+            Self::Layout(layout) if is_plain(layout) => Compression::None.to_string(),
+            Self::Layout(_) => "by file".to_owned(),
+        }
+    }
+
+    /// What kind of source it is.
+    pub fn format(&self) -> SourceFormat {
+        match self {
+            Self::Stream(_) => SourceFormat::Sql,
+            Self::Layout(layout) => layout.format,
+        }
+    }
+
+    /// Bytes of text that it will give, as far as that can be told.
+    pub fn text_bytes(&self) -> Option<u64> {
+        let plain = match self {
+            Self::Stream(input) => input.compression() == Compression::None,
+            Self::Layout(layout) => is_plain(layout),
+        };
+        let factor = if plain { 1 } else { COMPRESSION_GUESS };
+        self.total_bytes().map(|bytes| bytes * factor)
+    }
+
+    /// The file, when it is one that workers can read by themselves.
+    pub fn plain_file(&self) -> Result<Option<Arc<PlainFile>>, LoadError> {
+        let Self::Stream(input) = self else {
+            return Ok(None);
+        };
+        let Some(file) = input.plain_file()? else {
+            return Ok(None);
+        };
+        let file = PlainFile::open(file, input.name().as_ref())
+            .map_err(|source| read_error(input.name(), source))?;
+        Ok(Some(Arc::new(file)))
+    }
+
+    /// Counts how far the source was read. Of plain files the conductor reads ahead of the rows by far: what counts is what is
+    /// done with.
+    pub fn position(&self, done: &Arc<AtomicU64>) -> Arc<AtomicU64> {
+        let plain = match self {
+            Self::Stream(input) => matches!(input.plain_file(), Ok(Some(_))),
+            Self::Layout(layout) => is_plain(layout),
+        };
+        match self {
+            _ if plain => Arc::clone(done),
+            Self::Stream(input) => Arc::clone(input.raw_position()),
+            Self::Layout(_) => Arc::default(),
+        }
+    }
+
+    /// Looks at the source: is it a dump, and is it whole as far as that can be seen?
+    pub fn look(
+        &mut self,
+        options: &LoadOptions,
+        cancel: &Cancel,
+    ) -> Result<Option<Outline>, LoadError> {
+        match self {
+            Self::Stream(input) => preflight::look_at_source(options, input, cancel),
+            Self::Layout(layout) => {
+                if !layout.faults.is_empty() {
+                    return Err(LoadError::Refused(not_whole(layout)));
+                }
+                outline_of(layout, options, cancel).map(Some)
+            }
+        }
+    }
+}
+
+/// The error of a file that cannot be read.
+pub fn read_error(name: &str, source: std::io::Error) -> LoadError {
+    LoadError::Input(InputError::Read {
+        name: name.to_owned(),
+        at: 0,
+        source,
+    })
+}
+
+/// Whether none of its files is compressed.
+fn is_plain(layout: &Layout) -> bool {
+    let mut files = layout.tables().flat_map(|table| &table.files);
+    files.all(|file| {
+        let name = file.path.to_string_lossy();
+        plain_name(&name).len() == name.len()
+    })
+}
+
+/// What the files of a layout seem to hold.
+fn outline_of(
+    layout: &Layout,
+    options: &LoadOptions,
+    cancel: &Cancel,
+) -> Result<Outline, LoadError> {
+    let mut gather = Gather::new(options);
+    for file in layout.statements() {
+        if cancel.is_cancelled() {
+            return Err(LoadError::interrupted(cancel));
+        }
+        gather.enter(file.database.as_deref());
+        each_statement(file, |kind, text, mode, line| {
+            gather.statement(kind, text, mode, line);
+            if let (true, StatementKind::CreateDatabase { database, .. }) = (file.enters, kind) {
+                gather.enter(Some(&String::from_utf8_lossy(database)));
+            }
+        })?;
+    }
+    for name in layout.databases() {
+        let text = format!("CREATE DATABASE {}", refloat_sqltext::quote_ident(name));
+        let mode = refloat_sqltext::LexMode::default();
+        let kind = refloat_sqltext::classify(text.as_bytes(), mode);
+        gather.statement(&kind, text.as_bytes(), mode, 1);
+    }
+    for table in layout.tables() {
+        gather.enter(table.database.as_deref());
+        gather.rows(None, table.table.as_bytes());
+    }
+    Ok(gather.end())
+}
+
+/// Walks over the statements of a file, with their lines.
+pub fn each_statement(
+    file: &SqlFile,
+    mut found: impl FnMut(&StatementKind, &[u8], refloat_sqltext::LexMode, u64),
+) -> Result<(), LoadError> {
+    let name = file.path.display().to_string();
+    let meta = file
+        .path
+        .metadata()
+        .map_err(|source| read_error(&name, source))?;
+    if meta.len() == 0 {
+        return Ok(());
+    }
+    let mut input = Input::open(&file.path)?;
+    let mut cutter = Cutter::new(file.ends);
+    let mut modes = Modes::default();
+    let mut buffer: Vec<u8> = Vec::new();
+    let mut eof = false;
+    loop {
+        let want = BLOCK.max(buffer.len() * 2);
+        while !eof && buffer.len() < want {
+            let missing = want - buffer.len();
+            eof = input.read_block(&mut buffer, missing)? == 0;
+        }
+        let mut at = 0;
+        loop {
+            let step = cutter
+                .next(&buffer[at..], eof)
+                .map_err(|source| LoadError::Scan {
+                    file: name.clone(),
+                    source,
+                })?;
+            let item = match step {
+                Step::Item(item) => item,
+                Step::NeedMore => break,
+                Step::End => return Ok(()),
+            };
+            if let ItemKind::Statement(kind) = &item.kind {
+                let text = &buffer[at..][item.text.clone()];
+                if !item.terminated {
+                    return Err(LoadError::Text {
+                        file: name,
+                        line: item.line,
+                        offset: item.offset,
+                        message:
+                            "the file ends in the middle of a statement: no delimiter follows it"
+                                .to_owned(),
+                    });
+                }
+                if matches!(kind, StatementKind::Set) {
+                    cutter.set_mode(modes.set(text));
+                }
+                found(kind, text, modes.now(), item.line);
+            }
+            at += item.len;
+        }
+        buffer.drain(..at);
+    }
+}

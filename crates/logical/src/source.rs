@@ -1,0 +1,23 @@
+//! What a load can read: single files, folders, and what is in them.
+//!
+//! A source is laid out before anything is loaded: [`layout::Layout`] says which files it has, in which order they are
+//! read, what each is for, and what is missing. The loader follows the layout and knows nothing of the tools that wrote it.
+
+pub mod cutter;
+pub mod delimited;
+mod detect;
+mod error;
+pub(crate) mod folder;
+pub mod infile;
+mod inspect;
+pub mod layout;
+mod mydumper;
+mod options;
+mod shell;
+mod tab;
+
+pub use detect::open_folder;
+pub use error::SourceError;
+pub use inspect::{InspectedTable, Inspection, inspect};
+pub use layout::{Layout, SourceFormat};
+pub use options::DelimitedOptions;

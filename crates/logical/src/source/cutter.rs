@@ -1,0 +1,149 @@
+//! Where the statements of a file end.
+
+use refloat_sqltext::{Item, ItemKind, LexMode, ScanError, ScanOptions, Scanner, Step, classify};
+
+/// Bytes of rows in one piece, the unit that is never divided between chunks.
+const PIECE_BYTES: usize = 1 << 20;
+/// Largest single statement or row that is kept in memory: the server takes no larger one either.
+const ITEM_MAX: usize = 1 << 30;
+
+/// What ends a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ends {
+    /// The delimiter, as the stock client finds it.
+    Client,
+    /// A semicolon at the end of a line, wherever it stands. So mydumper writes programs: it puts a blank behind every other
+    /// semicolon that would stand there.
+    Line,
+}
+
+/// Cuts text into statements.
+pub enum Cutter {
+    /// As the stock client.
+    Client(Box<Scanner>),
+    /// By lines.
+    Lines(Lines),
+}
+
+impl Cutter {
+    /// A cutter at the beginning of a file.
+    pub fn new(ends: Ends) -> Self {
+        match ends {
+            Ends::Client => Self::Client(Box::new(Scanner::new(ScanOptions {
+                piece_target: PIECE_BYTES,
+                max_item: ITEM_MAX,
+            }))),
+            Ends::Line => Self::Lines(Lines::default()),
+        }
+    }
+
+    /// Reads on in this mode.
+    pub fn set_mode(&mut self, mode: LexMode) {
+        match self {
+            Self::Client(scanner) => scanner.set_mode(mode),
+            Self::Lines(lines) => lines.mode = mode,
+        }
+    }
+
+    /// Cuts the next item from the front of `buf`; `eof`: nothing follows.
+    pub fn next(&mut self, buf: &[u8], eof: bool) -> Result<Step, ScanError> {
+        match self {
+            Self::Client(scanner) => scanner.next(buf, eof),
+            Self::Lines(lines) => Ok(lines.next(buf, eof)),
+        }
+    }
+}
+
+/// Cuts behind each semicolon at the end of a line.
+#[derive(Debug)]
+pub struct Lines {
+    mode: LexMode,
+    offset: u64,
+    line: u64,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self {
+            mode: LexMode::default(),
+            offset: 0,
+            line: 1,
+        }
+    }
+}
+
+impl Lines {
+    fn next(&mut self, buf: &[u8], eof: bool) -> Step {
+        let found = memchr::memmem::find(buf, b";\n");
+        let (end, len) = match found {
+            Some(at) => (at, at + 2),
+            None if !eof => return Step::NeedMore,
+            None if buf.is_empty() => return Step::End,
+            None => (buf.len(), buf.len()),
+        };
+        let whole = &buf[..end];
+        let start = end - whole.trim_ascii_start().len();
+        let mut text = start..start + whole[start..].trim_ascii_end().len();
+        let mut terminated = found.is_some();
+        if !terminated && buf[text.clone()].ends_with(b";") {
+            text.end -= 1;
+            terminated = true;
+        }
+        let blank = text.is_empty();
+        let kind = if blank {
+            ItemKind::Blank
+        } else {
+            ItemKind::Statement(classify(&buf[text.clone()], self.mode))
+        };
+        let item = Item {
+            kind,
+            len,
+            offset: self.offset + text.start as u64,
+            line: self.line + newlines(&buf[..text.start]),
+            text,
+            terminated: terminated || blank,
+        };
+        self.offset += len as u64;
+        self.line += newlines(&buf[..len]);
+        Step::Item(item)
+    }
+}
+
+fn newlines(text: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', text).count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_semicolon_at_the_end_of_a_line_ends_a_statement() {
+        let text =
+            b"SET @a = 1;\nCREATE PROCEDURE p() BEGIN SELECT ';'; \nSELECT 2; END;\n\nDROP VIEW v";
+        let mut cutter = Cutter::new(Ends::Line);
+        let (mut at, mut found) = (0, Vec::new());
+        while let Step::Item(item) = cutter.next(&text[at..], true).unwrap() {
+            found.push((
+                item.line,
+                item.offset,
+                String::from_utf8_lossy(&text[at..][item.text.clone()]).into_owned(),
+                item.terminated,
+            ));
+            at += item.len;
+        }
+        assert_eq!(
+            found,
+            [
+                (1, 0, "SET @a = 1".to_owned(), true),
+                (
+                    2,
+                    12,
+                    "CREATE PROCEDURE p() BEGIN SELECT ';'; \nSELECT 2; END".to_owned(),
+                    true
+                ),
+                (5, 68, "DROP VIEW v".to_owned(), false),
+            ]
+        );
+    }
+}

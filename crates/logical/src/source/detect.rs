@@ -1,0 +1,41 @@
+//! What a source is, by what is in it.
+
+use std::path::Path;
+
+use super::error::SourceError;
+use super::folder;
+use super::layout::{Layout, SourceFormat};
+use super::options::DelimitedOptions;
+use super::{mydumper, shell, tab};
+
+/// Lays a folder out. `format` is what the caller says that it is, `options` how its data files are written.
+///
+/// # Errors
+/// A folder that no known tool wrote, and what cannot be read.
+pub fn open_folder(
+    path: &Path,
+    format: Option<SourceFormat>,
+    options: &DelimitedOptions,
+) -> Result<Layout, SourceError> {
+    let entries = folder::list(path)?;
+    options.check().map_err(|reason| SourceError::Unreadable {
+        path: path.display().to_string(),
+        reason,
+    })?;
+    let format = match format {
+        Some(format) => Some(format),
+        None if mydumper::is_here(&entries) => Some(SourceFormat::Mydumper),
+        None if shell::is_here(&entries) => Some(SourceFormat::Shell),
+        None if tab::is_tab(&entries) || tab::is_dir(&entries)? => Some(SourceFormat::Tab),
+        None => None,
+    };
+    match format {
+        Some(SourceFormat::Mydumper) => mydumper::layout(path, entries),
+        Some(SourceFormat::Shell) => shell::layout(path, entries),
+        Some(SourceFormat::Tab) => tab::layout(path, entries, options),
+        _ => Err(SourceError::Unknown {
+            path: path.display().to_string(),
+            reason: "no file `metadata` beside *-schema.sql (mydumper), no @.json (MySQL Shell), no TABLE.txt beside TABLE.sql (mysqldump --tab), no such folders (mariadb-dump --dir)".to_owned(),
+        }),
+    }
+}

@@ -1,0 +1,323 @@
+//! What a source is and what is in it, without a server.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use refloat_sqltext::{CommentKind, ItemKind, ObjectName, StatementKind, Step};
+use refloat_store::{Input, InputError, LooksLike};
+use serde::Serialize;
+
+use super::cutter::{Cutter, Ends};
+use super::detect::open_folder;
+use super::error::SourceError;
+use super::layout::{Layout, SourceFormat};
+use super::options::DelimitedOptions;
+use crate::load::Modes;
+
+/// Bytes read at a time.
+const BLOCK: usize = 4 << 20;
+
+/// What a source is.
+#[derive(Debug, Clone, Serialize)]
+pub struct Inspection {
+    /// The file or folder.
+    pub source: String,
+    /// What kind.
+    pub format: SourceFormat,
+    /// What wrote it, as far as it says.
+    pub written_by: Option<String>,
+    /// Bytes as they are stored.
+    pub bytes: u64,
+    /// Whether it is whole, as far as that can be seen without loading it.
+    pub whole: bool,
+    /// What is missing or too much.
+    pub faults: Vec<String>,
+    /// Databases that it names.
+    pub databases: Vec<String>,
+    /// Tables that it has rows for or creates.
+    pub tables: Vec<InspectedTable>,
+    /// Other objects that it creates, by their kind.
+    pub objects: BTreeMap<String, u64>,
+    /// Files that bring nothing into a database.
+    pub passed_over: Vec<String>,
+}
+
+/// A table of a source.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct InspectedTable {
+    /// Database, where the source names one.
+    pub database: Option<String>,
+    /// Table.
+    pub table: String,
+    /// Files of its rows.
+    pub files: u64,
+    /// Bytes of its rows: of a folder those of its files as they are stored, of one file of SQL those of the text.
+    pub bytes: u64,
+    /// Rows, where the source says, or where all of it was read.
+    pub rows: Option<u64>,
+}
+
+/// Looks at a source. A folder is listed and its definitions are read; a single file is read to its end.
+///
+/// # Errors
+/// A source that no known tool wrote, and what cannot be read.
+pub fn inspect(
+    path: &Path,
+    format: Option<SourceFormat>,
+    options: &DelimitedOptions,
+) -> Result<Inspection, SourceError> {
+    if path.is_dir() {
+        return of_layout(open_folder(path, format, options)?);
+    }
+    if format == Some(SourceFormat::Delimited) || options.table.is_some() {
+        return of_layout(options.layout(path)?);
+    }
+    of_file(path)
+}
+
+/// Gathers what statements create.
+#[derive(Default)]
+struct Gathered {
+    database: Option<String>,
+    databases: Vec<String>,
+    tables: Vec<InspectedTable>,
+    places: BTreeMap<(Option<String>, String), usize>,
+    objects: BTreeMap<String, u64>,
+}
+
+impl Gathered {
+    fn enter(&mut self, database: Option<String>) {
+        if let Some(name) = &database
+            && !self.databases.contains(name)
+        {
+            self.databases.push(name.clone());
+        }
+        self.database = database;
+    }
+
+    fn table(&mut self, database: Option<String>, table: String) -> &mut InspectedTable {
+        let database = database.or_else(|| self.database.clone());
+        let tables = &mut self.tables;
+        let at = *self
+            .places
+            .entry((database.clone(), table.clone()))
+            .or_insert_with(|| {
+                tables.push(InspectedTable {
+                    database,
+                    table,
+                    ..InspectedTable::default()
+                });
+                tables.len() - 1
+            });
+        &mut self.tables[at]
+    }
+
+    fn object(&mut self, kind: &str) {
+        *self.objects.entry(kind.to_owned()).or_insert(0) += 1;
+    }
+
+    fn statement(&mut self, kind: &StatementKind) {
+        match kind {
+            StatementKind::Use { database } => self.enter(Some(shown(database))),
+            StatementKind::CreateDatabase { database, .. } => {
+                let name = shown(database);
+                if !self.databases.contains(&name) {
+                    self.databases.push(name);
+                }
+            }
+            StatementKind::CreateTable {
+                table,
+                temporary: false,
+                ..
+            } => {
+                let (database, table) = parts(table);
+                self.table(database, table);
+            }
+            StatementKind::CreateView { view } => {
+                // A table may have held its place.
+                let (database, name) = parts(view);
+                let database = database.or_else(|| self.database.clone());
+                if let Some(at) = self.places.remove(&(database, name)) {
+                    self.tables[at].table.clear();
+                }
+                self.object("views");
+            }
+            StatementKind::CreateRoutine { .. } => self.object("routines"),
+            StatementKind::CreateTrigger { .. } => self.object("triggers"),
+            StatementKind::CreateEvent { .. } => self.object("events"),
+            StatementKind::CreateSequence { .. } => self.object("sequences"),
+            _ => {}
+        }
+    }
+
+    fn tables(self) -> Vec<InspectedTable> {
+        let mut tables = self.tables;
+        tables.retain(|table| !table.table.is_empty());
+        tables
+    }
+}
+
+/// What a walk over a file of statements saw of its beginning and its end.
+#[derive(Default)]
+struct Marks {
+    header: Option<String>,
+    closed: bool,
+    statements: u64,
+}
+
+fn walk(input: &mut Input, ends: Ends, gathered: &mut Gathered) -> Result<Marks, String> {
+    let mut marks = Marks::default();
+    let mut cutter = Cutter::new(ends);
+    let mut modes = Modes::default();
+    let mut buffer: Vec<u8> = Vec::new();
+    let mut eof = false;
+    loop {
+        let want = BLOCK.max(buffer.len() * 2);
+        while !eof && buffer.len() < want {
+            let missing = want - buffer.len();
+            eof = input
+                .read_block(&mut buffer, missing)
+                .map_err(|error| error.to_string())?
+                == 0;
+        }
+        let mut at = 0;
+        loop {
+            let step = cutter
+                .next(&buffer[at..], eof)
+                .map_err(|error| error.to_string())?;
+            let item = match step {
+                Step::Item(item) => item,
+                Step::NeedMore => break,
+                Step::End => return Ok(marks),
+            };
+            let text = &buffer[at..][item.text.clone()];
+            match &item.kind {
+                ItemKind::Statement(kind) => {
+                    if !item.terminated {
+                        return Err(format!(
+                            "line {}: it ends in the middle of a statement",
+                            item.line
+                        ));
+                    }
+                    if matches!(kind, StatementKind::Set) {
+                        cutter.set_mode(modes.set(text));
+                    }
+                    marks.statements += u64::from(!matches!(kind, StatementKind::Empty));
+                    gathered.statement(kind);
+                }
+                ItemKind::Rows(rows) => {
+                    if rows.last && !item.terminated {
+                        return Err(format!(
+                            "line {}: it ends in the middle of a statement",
+                            item.line
+                        ));
+                    }
+                    marks.statements += 1;
+                    let header = &rows.header;
+                    let table =
+                        gathered.table(header.database.as_deref().map(shown), shown(&header.table));
+                    table.files = 1;
+                    table.bytes += rows.rows.len() as u64;
+                    *table.rows.get_or_insert(0) += rows.row_count;
+                }
+                ItemKind::Comment(CommentKind::DumpHeader) => {
+                    let line = shown(text);
+                    marks.header = Some(line.trim_start_matches(['-', ' ']).trim_end().to_owned());
+                }
+                ItemKind::Comment(CommentKind::DumpCompleted) => marks.closed = true,
+                _ => {}
+            }
+            at += item.len;
+        }
+        buffer.drain(..at);
+    }
+}
+
+fn of_file(path: &Path) -> Result<Inspection, SourceError> {
+    let mut input = Input::open(path)?;
+    let content = input.content()?;
+    if !matches!(content, LooksLike::Sql | LooksLike::Text) {
+        return Err(SourceError::Unknown {
+            path: input.name().to_owned(),
+            reason: format!("it looks like {content}"),
+        });
+    }
+    let mut gathered = Gathered::default();
+    let mut faults = Vec::new();
+    let mut written_by = None;
+    match walk(&mut input, Ends::Client, &mut gathered) {
+        Ok(marks) => {
+            if (marks.header.is_some() || marks.statements == 0) && !marks.closed {
+                faults.push("its closing line `-- Dump completed` is missing".to_owned());
+            }
+            written_by = marks.header;
+        }
+        Err(words) => faults.push(words),
+    }
+    Ok(Inspection {
+        source: input.name().to_owned(),
+        format: SourceFormat::Sql,
+        written_by,
+        bytes: input.total_bytes().unwrap_or(0),
+        whole: faults.is_empty(),
+        faults,
+        databases: gathered.databases.clone(),
+        objects: gathered.objects.clone(),
+        tables: gathered.tables(),
+        passed_over: Vec::new(),
+    })
+}
+
+fn of_layout(layout: Layout) -> Result<Inspection, SourceError> {
+    let mut gathered = Gathered::default();
+    let mut faults = layout.faults.clone();
+    for name in layout.databases() {
+        gathered.enter(Some(name.clone()));
+    }
+    for file in layout.statements() {
+        gathered.enter(file.database.clone());
+        let mut input = match Input::open(&file.path) {
+            Ok(input) => input,
+            Err(InputError::Empty { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        match walk(&mut input, file.ends, &mut gathered) {
+            Ok(marks) if marks.header.is_some() && !marks.closed => faults.push(format!(
+                "{}: its closing line `-- Dump completed` is missing",
+                file.path.display()
+            )),
+            Ok(_) => {}
+            Err(words) => faults.push(format!("{}: {words}", file.path.display())),
+        }
+    }
+    for rows in layout.tables() {
+        gathered.enter(rows.database.clone());
+        let known = rows
+            .rows
+            .or_else(|| rows.files.iter().map(|file| file.rows).sum());
+        let table = gathered.table(None, rows.table.clone());
+        table.files = rows.files.len() as u64;
+        table.bytes = rows.bytes();
+        table.rows = known;
+    }
+    Ok(Inspection {
+        source: layout.path.display().to_string(),
+        format: layout.format,
+        written_by: layout.written_by.clone(),
+        bytes: layout.bytes(),
+        whole: faults.is_empty(),
+        faults,
+        databases: gathered.databases.clone(),
+        objects: gathered.objects.clone(),
+        tables: gathered.tables(),
+        passed_over: layout.passed_over,
+    })
+}
+
+fn parts(name: &ObjectName) -> (Option<String>, String) {
+    (name.database.as_deref().map(shown), shown(&name.name))
+}
+
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

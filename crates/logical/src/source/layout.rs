@@ -1,0 +1,205 @@
+//! A source laid out: which files it has, in which order they are read, and what each is for.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::cutter::Ends;
+use super::delimited::{Decode, Delimited};
+
+/// What kind of source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum SourceFormat {
+    /// One file of SQL, as mysqldump and mariadb-dump write.
+    Sql,
+    /// A folder of mydumper.
+    Mydumper,
+    /// A folder of `mysqldump --tab`, or of `mariadb-dump --dir`, which has one such folder for each database.
+    Tab,
+    /// A folder of MySQL Shell or MariaDB Shell.
+    Shell,
+    /// Delimited text for one table.
+    Delimited,
+}
+
+impl std::fmt::Display for SourceFormat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Sql => "SQL dump",
+            Self::Mydumper => "mydumper folder",
+            Self::Tab => "folder of mysqldump --tab or mariadb-dump --dir",
+            Self::Shell => "MySQL Shell or MariaDB Shell folder",
+            Self::Delimited => "delimited text",
+        })
+    }
+}
+
+/// A source of several files.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// What it is.
+    pub format: SourceFormat,
+    /// What wrote it, as far as it says.
+    pub written_by: Option<String>,
+    /// The folder or file.
+    pub path: PathBuf,
+    /// What is read, in this order.
+    pub segments: Vec<Segment>,
+    /// Statements that every file's session begins with.
+    pub session: Vec<String>,
+    /// Files that belong to the format and bring nothing into a database.
+    pub passed_over: Vec<String>,
+    /// What is missing or too much: a source without any is whole.
+    pub faults: Vec<String>,
+}
+
+/// Files that are read one after the other, or in any order.
+#[derive(Debug, Clone)]
+pub enum Segment {
+    /// A database that has to be there, and that no file creates.
+    Database(String),
+    /// Statements, run one by one.
+    Sql(SqlFile),
+    /// Rows. Tables may be read in any order, and several of them at once; the files of one table are read in theirs.
+    Rows(Vec<TableRows>),
+}
+
+/// A file of statements.
+#[derive(Debug, Clone)]
+pub struct SqlFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The database that its statements are about when they name none.
+    pub database: Option<String>,
+    /// Where its statements end.
+    pub ends: Ends,
+    /// Whether its session goes into the database that it creates.
+    pub enters: bool,
+    /// Statements that its session begins with, besides those of the layout.
+    pub session: Vec<String>,
+}
+
+/// The rows of one table.
+#[derive(Debug, Clone)]
+pub struct TableRows {
+    /// Database.
+    pub database: Option<String>,
+    /// Table. Of SQL files it is the name that the files have; the statements in them name the table.
+    pub table: String,
+    /// Its files, in their order.
+    pub files: Vec<RowFile>,
+    /// How many rows they hold together, where the source says.
+    pub rows: Option<u64>,
+}
+
+impl TableRows {
+    /// Bytes of its files as they are stored.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// `database.table`, for messages.
+    pub fn label(&self) -> String {
+        match &self.database {
+            Some(database) => format!("{database}.{}", self.table),
+            None => self.table.clone(),
+        }
+    }
+}
+
+/// A file of rows.
+#[derive(Debug, Clone)]
+pub struct RowFile {
+    /// The file; its compression is found by its first bytes.
+    pub path: PathBuf,
+    /// Bytes as it is stored.
+    pub bytes: u64,
+    /// Rows in it, where the source says.
+    pub rows: Option<u64>,
+    /// How they are written.
+    pub form: RowForm,
+}
+
+/// How the rows of a file are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowForm {
+    /// `INSERT` statements; or `LOAD DATA` statements that name a file of the same folder.
+    Sql,
+    /// Delimited text.
+    Delimited(Box<DelimitedFile>),
+}
+
+/// How a delimited file is to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DelimitedFile {
+    /// Terminators and escapes.
+    pub format: Delimited,
+    /// Character set; `binary` when each value is in the one of its column.
+    pub charset: String,
+    /// Lines in front of the rows.
+    pub skip_lines: u64,
+    /// Whether the first line names the columns.
+    pub header: bool,
+    /// The column of each field and how it is decoded; `None` for all columns of the table in their order.
+    pub fields: Option<Vec<(String, Decode)>>,
+    /// The table, where it is another than the files' names say.
+    pub table: Option<String>,
+    /// Whether every row ends with its terminator: a file that does not is cut.
+    pub closed: bool,
+    /// Whether characters were escaped, not bytes: `SELECT … INTO OUTFILE` leaves bytes within a character of several
+    /// bytes as they are, also those that look like a terminator.
+    pub by_character: bool,
+    /// Statements that the rows' session begins with, besides those of the layout.
+    pub session: Vec<String>,
+}
+
+impl Layout {
+    /// An empty layout.
+    pub fn new(format: SourceFormat, path: &Path) -> Self {
+        Self {
+            format,
+            written_by: None,
+            path: path.to_owned(),
+            segments: Vec::new(),
+            session: Vec::new(),
+            passed_over: Vec::new(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// Bytes of all files that are read, as they are stored.
+    pub fn bytes(&self) -> u64 {
+        let sizes = self.segments.iter().map(|segment| match segment {
+            Segment::Database(_) => 0,
+            Segment::Sql(file) => file.path.metadata().map_or(0, |meta| meta.len()),
+            Segment::Rows(tables) => tables.iter().map(TableRows::bytes).sum(),
+        });
+        sizes.sum()
+    }
+
+    /// The tables that it has rows for.
+    pub fn tables(&self) -> impl Iterator<Item = &TableRows> {
+        self.segments.iter().flat_map(|segment| match segment {
+            Segment::Sql(_) | Segment::Database(_) => &[],
+            Segment::Rows(tables) => tables.as_slice(),
+        })
+    }
+
+    /// The databases that no file creates.
+    pub fn databases(&self) -> impl Iterator<Item = &String> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Database(name) => Some(name),
+            Segment::Rows(_) | Segment::Sql(_) => None,
+        })
+    }
+
+    /// The files of statements.
+    pub fn statements(&self) -> impl Iterator<Item = &SqlFile> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Sql(file) => Some(file),
+            Segment::Rows(_) | Segment::Database(_) => None,
+        })
+    }
+}

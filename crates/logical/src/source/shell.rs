@@ -1,0 +1,405 @@
+//! Folders of MySQL Shell (`util.dumpInstance`, `dumpSchemas`, `dumpTables`) and of MariaDB Shell, which is a fork of it.
+//!
+//! From the Shell's source (`modules/util/dump/dumper.cc`, `modules/util/load/dump_reader.cc`, `modules/util/common/dump/utils.cc`):
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `@.json` | what was dumped, the base names of schemas, `tzUtc`; `@.done.json`, written last, the rows of each table |
+//! | `SCHEMA.json`, `SCHEMA.sql` | tables, views, base names; `CREATE DATABASE`, events and routines |
+//! | `SCHEMA@TABLE.json`, `.sql`, `.triggers.sql` | how its rows are written; definition; triggers |
+//! | `SCHEMA@VIEW.pre.sql`, `SCHEMA@VIEW.sql` | a view that holds the place, and the view |
+//! | `SCHEMA@TABLE@0.tsv.zst` … `SCHEMA@TABLE@@9.tsv.zst` | rows in chunks, the last one with two `@`; `SCHEMA@TABLE.tsv.zst` without chunks; `.idx` beside them |
+//!
+//! Metadata is data: of the expressions that it may hold only `UNHEX` and `FROM_BASE64` are understood.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::cutter::Ends;
+use super::delimited::{Decode, Delimited};
+use super::error::SourceError;
+use super::folder::{self, Entry};
+use super::layout::{
+    DelimitedFile, Layout, RowFile, RowForm, Segment, SourceFormat, SqlFile, TableRows,
+};
+
+/// Whether a folder with these files is one of the Shell.
+pub fn is_here(entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| entry.name == "@.json")
+}
+
+/// Lays a folder out.
+///
+/// # Errors
+/// What cannot be read, and metadata that is not what the Shell writes. What is missing is a fault of the layout.
+pub fn layout(path: &Path, entries: Vec<Entry>) -> Result<Layout, SourceError> {
+    let mut folder = Folder {
+        files: entries
+            .into_iter()
+            .map(|entry| (entry.name.clone(), entry))
+            .collect(),
+        path,
+        layout: Layout::new(SourceFormat::Shell, path),
+        before: Vec::new(),
+        rows: Vec::new(),
+        views: Vec::new(),
+        programs: Vec::new(),
+    };
+    folder.read()?;
+    let Folder {
+        mut layout,
+        files,
+        before,
+        rows,
+        views,
+        programs,
+        ..
+    } = folder;
+    for (name, entry) in files {
+        if entry.has_end(".idx") || name.starts_with("@.") {
+            layout.passed_over.push(name);
+        } else {
+            layout.faults.push(format!(
+                "{name}: the metadata of the dump does not name this file"
+            ));
+        }
+    }
+    layout.segments = before.into_iter().map(Segment::Sql).collect();
+    layout.segments.push(Segment::Rows(rows));
+    layout
+        .segments
+        .extend(views.into_iter().chain(programs).map(Segment::Sql));
+    Ok(layout)
+}
+
+struct Folder<'a> {
+    /// Files that nothing was taken from yet.
+    files: BTreeMap<String, Entry>,
+    path: &'a Path,
+    layout: Layout,
+    before: Vec<SqlFile>,
+    rows: Vec<TableRows>,
+    views: Vec<SqlFile>,
+    programs: Vec<SqlFile>,
+}
+
+impl Folder<'_> {
+    fn read(&mut self) -> Result<(), SourceError> {
+        let top = self.json("@.json")?.unwrap_or_default();
+        let done = self.json("@.done.json")?;
+        if done.is_none() {
+            self.fault(
+                "@.done.json is missing: the Shell writes it last, so the dump is not whole",
+            );
+        }
+        let done = done.unwrap_or_default();
+        self.layout.written_by = text(&top, "dumper").map(str::to_owned);
+        self.layout.session = vec![
+            "SET NAMES utf8mb4".to_owned(),
+            "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'".to_owned(),
+            "SET SESSION foreign_key_checks = 0".to_owned(),
+        ];
+        if top.get("tzUtc").and_then(Value::as_bool).unwrap_or(true) {
+            self.layout
+                .session
+                .push("SET SESSION time_zone = '+00:00'".to_owned());
+        }
+        let names = map(&top, "basenames");
+        for schema in strings(&top, "schemas") {
+            let base = text(&names, &schema).unwrap_or(&schema).to_owned();
+            self.schema(&schema, &base, &done)?;
+        }
+        Ok(())
+    }
+
+    fn schema(
+        &mut self,
+        schema: &str,
+        base: &str,
+        done: &Map<String, Value>,
+    ) -> Result<(), SourceError> {
+        let name = format!("{base}.json");
+        let Some(meta) = self.json(&name)? else {
+            self.fault(&format!("{name} is missing"));
+            return Ok(());
+        };
+        let defines = flag(&meta, "includesDdl");
+        let names = map(&meta, "basenames");
+        if let Some(mut file) = self.statements(&format!("{base}.sql"), schema, false) {
+            (file.database, file.enters) = (None, true);
+            self.before.push(file);
+        }
+        for table in strings(&meta, "tables") {
+            let own = format!("{base}@{table}");
+            let base = text(&names, &table).unwrap_or(&own).to_owned();
+            let has_rows = flag(&meta, "includesData");
+            self.table(schema, &table, &base, (defines, has_rows), done)?;
+        }
+        for view in strings(&meta, "views") {
+            let own = format!("{base}@{view}");
+            let base = text(&names, &view).unwrap_or(&own).to_owned();
+            let needed = defines
+                && meta
+                    .get("includesViewsDdl")
+                    .is_none_or(|value| value == true);
+            let file = self.statements(&format!("{base}.pre.sql"), schema, needed);
+            self.before.extend(file);
+            let file = self.statements(&format!("{base}.sql"), schema, needed);
+            self.views.extend(file);
+        }
+        Ok(())
+    }
+
+    fn table(
+        &mut self,
+        schema: &str,
+        table: &str,
+        base: &str,
+        (defines, has_rows): (bool, bool),
+        done: &Map<String, Value>,
+    ) -> Result<(), SourceError> {
+        let file = self.statements(&format!("{base}.sql"), schema, defines);
+        self.before.extend(file);
+        let file = self.statements(&format!("{base}.triggers.sql"), schema, false);
+        self.programs.extend(file);
+        let name = format!("{base}.json");
+        let Some(meta) = self.json(&name)? else {
+            // A dump without rows has none.
+            if has_rows {
+                self.fault(&format!("{name} is missing"));
+            }
+            return Ok(());
+        };
+        if !has_rows || !flag(&meta, "includesData") {
+            return Ok(());
+        }
+        let form = form(&map(&meta, "options")).map_err(|reason| SourceError::Unreadable {
+            path: self.path.join(&name).display().to_string(),
+            reason,
+        })?;
+        let extension = text(&meta, "extension").unwrap_or("tsv").to_owned();
+        let chunked = meta
+            .get("chunking")
+            .and_then(Value::as_bool)
+            .unwrap_or(false);
+        let partitions = map(&meta, "basenames");
+        let mut bases: Vec<String> = partitions
+            .values()
+            .filter_map(|value| value.as_str().map(str::to_owned))
+            .collect();
+        if bases.is_empty() {
+            bases.push(base.to_owned());
+        }
+        let mut files = Vec::new();
+        for base in bases {
+            files.extend(self.chunks(&base, &extension, chunked));
+        }
+        let rows = done_rows(done, schema).and_then(|rows| rows.get(table)?.as_u64());
+        self.rows.push(TableRows {
+            database: Some(schema.to_owned()),
+            table: table.to_owned(),
+            rows,
+            files: files
+                .into_iter()
+                .map(|entry| RowFile {
+                    path: entry.path,
+                    bytes: entry.bytes,
+                    rows: None,
+                    form: RowForm::Delimited(Box::new(form.clone())),
+                })
+                .collect(),
+        });
+        Ok(())
+    }
+
+    /// The files of rows of a table or partition, in their order.
+    fn chunks(&mut self, base: &str, extension: &str, chunked: bool) -> Vec<Entry> {
+        let whole = format!("{base}.{extension}");
+        let mut found: Vec<Entry> = self.files.remove(&whole).into_iter().collect();
+        if !chunked {
+            if found.is_empty() {
+                self.fault(&format!("{whole} is missing"));
+            }
+            return found;
+        }
+        // Older Shells write one file for an empty table, although the dump is in chunks.
+        if !found.is_empty() {
+            return found;
+        }
+        for index in 0_u64.. {
+            if let Some(entry) = self.files.remove(&format!("{base}@{index}.{extension}")) {
+                found.push(entry);
+            } else if let Some(entry) = self.files.remove(&format!("{base}@@{index}.{extension}")) {
+                found.push(entry);
+                break;
+            } else {
+                self.fault(&format!("{base}@{index}.{extension} is missing, or it is the last chunk and called {base}@@{index}.{extension}"));
+                break;
+            }
+        }
+        found
+    }
+
+    /// A file of statements, if it is there.
+    fn statements(&mut self, name: &str, schema: &str, needed: bool) -> Option<SqlFile> {
+        let Some(entry) = self.files.remove(name) else {
+            if needed {
+                self.fault(&format!("{name} is missing"));
+            }
+            return None;
+        };
+        Some(SqlFile {
+            path: entry.path,
+            database: Some(schema.to_owned()),
+            ends: Ends::Client,
+            enters: false,
+            session: Vec::new(),
+        })
+    }
+
+    /// A file of metadata, if it is there.
+    fn json(&mut self, name: &str) -> Result<Option<Map<String, Value>>, SourceError> {
+        let Some(entry) = self.files.remove(name) else {
+            return Ok(None);
+        };
+        let text = folder::read(&entry.path)?;
+        serde_json::from_slice(&text)
+            .map(Some)
+            .map_err(|error| SourceError::Unreadable {
+                path: entry.path.display().to_string(),
+                reason: format!("this is no metadata of the Shell: {error}"),
+            })
+    }
+
+    fn fault(&mut self, words: &str) {
+        self.layout.faults.push(words.to_owned());
+    }
+}
+
+fn text<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
+    map.get(key)?.as_str()
+}
+
+/// A switch that is on unless it is said to be off.
+fn flag(map: &Map<String, Value>, key: &str) -> bool {
+    map.get(key).and_then(Value::as_bool).unwrap_or(true)
+}
+
+fn map(from: &Map<String, Value>, key: &str) -> Map<String, Value> {
+    from.get(key)
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default()
+}
+
+/// A list of names, each once.
+fn strings(map: &Map<String, Value>, key: &str) -> Vec<String> {
+    let list = map.get(key).and_then(Value::as_array);
+    let mut seen = BTreeSet::new();
+    list.into_iter()
+        .flatten()
+        .filter_map(|value| value.as_str().map(str::to_owned))
+        .filter(|name| seen.insert(name.clone()))
+        .collect()
+}
+
+/// Rows of the tables of a schema, where the dump counts them.
+fn done_rows<'a>(done: &'a Map<String, Value>, schema: &str) -> Option<&'a Map<String, Value>> {
+    done.get("tableRows")?.as_object()?.get(schema)?.as_object()
+}
+
+/// How the rows of a table are written.
+fn form(options: &Map<String, Value>) -> Result<DelimitedFile, String> {
+    let bytes = |key: &str| text(options, key).map(|text| text.as_bytes().to_vec());
+    let one = |key: &str| match bytes(key).as_deref() {
+        None | Some([]) => Ok(None),
+        Some([byte]) => Ok(Some(*byte)),
+        Some(_) => Err(format!("{key} is more than one byte")),
+    };
+    let defaults = Delimited::default();
+    let enclosed = one("fieldsEnclosedBy")?;
+    let format = Delimited {
+        field_end: bytes("fieldsTerminatedBy").unwrap_or(defaults.field_end),
+        enclosed,
+        escaped: one("fieldsEscapedBy")?,
+        line_start: Vec::new(),
+        line_end: bytes("linesTerminatedBy").unwrap_or(defaults.line_end),
+        null_word: enclosed.map(|_| b"NULL".to_vec()),
+    };
+    if let Some(fault) = format.fault() {
+        return Err(fault.to_owned());
+    }
+    let charset = text(options, "defaultCharacterSet")
+        .or_else(|| text(options, "characterSet"))
+        .unwrap_or("utf8mb4")
+        .to_ascii_lowercase();
+    if !charset.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Err(format!("{charset} is no character set"));
+    }
+    let decode = map(options, "decodeColumns");
+    let mut fields = Vec::new();
+    for column in strings(options, "columns") {
+        let how = match text(&decode, &column) {
+            None => Decode::Plain,
+            Some("UNHEX") => Decode::Hex,
+            Some("FROM_BASE64") => Decode::Base64,
+            Some(other) => {
+                return Err(format!(
+                    "column {column} is to be decoded by «{other}»: only UNHEX and FROM_BASE64 are understood"
+                ));
+            }
+        };
+        fields.push((column, how));
+    }
+    Ok(DelimitedFile {
+        format,
+        charset,
+        skip_lines: 0,
+        header: false,
+        fields: (!fields.is_empty()).then_some(fields),
+        table: None,
+        closed: true,
+        by_character: false,
+        session: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(text: &str) -> Map<String, Value> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn the_form_of_rows_is_what_metadata_says() {
+        let file = form(&options(
+            r#"{"columns":["a","b"],"decodeColumns":{"b":"FROM_BASE64"},"defaultCharacterSet":"utf8mb4",
+            "fieldsTerminatedBy":"\t","fieldsEnclosedBy":"","fieldsEscapedBy":"\\","linesTerminatedBy":"\n"}"#,
+        ))
+        .unwrap();
+        assert!(file.format.is_default());
+        assert_eq!(
+            file.fields.unwrap(),
+            [
+                ("a".to_owned(), Decode::Plain),
+                ("b".to_owned(), Decode::Base64)
+            ]
+        );
+    }
+
+    #[test]
+    fn expressions_in_metadata_are_refused() {
+        for hostile in [
+            r#"{"columns":["a"],"decodeColumns":{"a":"SLEEP(9)"}}"#,
+            r#"{"columns":["a"],"defaultCharacterSet":"utf8mb4) SELECT"}"#,
+            r#"{"fieldsEscapedBy":"ab"}"#,
+            r#"{"fieldsTerminatedBy":""}"#,
+        ] {
+            assert!(form(&options(hostile)).is_err(), "{hostile}");
+        }
+    }
+}

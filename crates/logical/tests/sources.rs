@@ -1,0 +1,14 @@
+//! Sources of several files, made by the tools themselves from real servers: what a load of them leaves behind is what was dumped.
+
+#[path = "sources/bench.rs"]
+mod bench;
+#[path = "sources/by_hand.rs"]
+mod by_hand;
+#[path = "sources/delimited.rs"]
+mod delimited;
+#[path = "sources/mydumper.rs"]
+mod mydumper;
+#[path = "sources/shell.rs"]
+mod shell;
+#[path = "sources/tab.rs"]
+mod tab;

@@ -1,0 +1,211 @@
+//! A server with something in it, and loads into it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use refloat_logical::load::{LoadOptions, LoadOutcome, LoadRun, WritePath, load};
+use refloat_run::settings::Durability;
+use refloat_run::{Cancel, Events, Progress, RunDir};
+use refloat_sandbox::{Ephemeral, ServerKind};
+use refloat_testkit::oracle::{self, Scope, Snapshot, differences};
+use refloat_testkit::servers;
+use refloat_wire::Connection;
+use tempfile::TempDir;
+
+/// The database of most tests.
+pub const DATABASE: &str = "it";
+/// Differences shown of one load.
+const SHOWN: usize = 6;
+
+/// How a load differs from the one without any option.
+pub type Adjust = fn(&mut LoadOptions);
+
+/// A server for one test at a time: it holds nothing else then.
+pub struct Bench {
+    pub server: &'static Ephemeral,
+    pub kind: ServerKind,
+    folder: TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Bench {
+    /// The shared server of this kind, with nothing in it.
+    pub fn new(kind: ServerKind) -> Self {
+        static TURNS: [Mutex<()>; ServerKind::ALL.len()] =
+            [const { Mutex::new(()) }; ServerKind::ALL.len()];
+        let at = ServerKind::ALL.iter().position(|one| *one == kind).unwrap();
+        let turn = TURNS[at].lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = tempfile::tempdir().unwrap();
+        // Servers that run as somebody else write files there.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let bench = Self {
+            server: servers::server(kind),
+            kind,
+            folder,
+            _turn: turn,
+        };
+        bench.empty();
+        bench
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn connect(&self) -> Connection {
+        servers::connect(self.server)
+    }
+
+    /// Drops every database that is not the server's.
+    pub fn empty(&self) {
+        let mut conn = self.connect();
+        conn.exec("SET SESSION foreign_key_checks = 0").unwrap();
+        for database in oracle::databases(&mut conn).unwrap() {
+            conn.exec(format!("DROP DATABASE {}", oracle::quote(&database)))
+                .unwrap();
+        }
+    }
+
+    /// Runs a script through the stock client, in a new database.
+    pub fn fill(&self, script: impl AsRef<[u8]>) {
+        self.connect()
+            .exec(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
+            .unwrap();
+        let path = self.path("setup.sql");
+        fs::write(&path, script).unwrap();
+        let output = self
+            .server
+            .client_command()
+            .unwrap()
+            .arg(DATABASE)
+            .stdin(Stdio::from(fs::File::open(&path).unwrap()))
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+
+    /// The setup script of a case of the other suite.
+    pub fn fill_from_case(&self, name: &str) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+        self.fill(fs::read(folder.join(name).join("setup.sql")).unwrap());
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::take(&mut self.connect(), Scope::default()).unwrap()
+    }
+
+    pub fn load(&self, source: &Path, adjust: Adjust) -> Result<LoadOutcome, String> {
+        let mut options = LoadOptions::new(source, servers::target(self.server));
+        options.durability = Some(Durability::Keep);
+        options.threads = 4;
+        adjust(&mut options);
+        let run = LoadRun {
+            dir: RunDir::create(self.folder.path(), "load").unwrap(),
+            cancel: Cancel::new(),
+            events: Events::new(),
+            progress: Progress::new(),
+        };
+        load(&options, &run).map_err(|failure| chain(&failure.error))
+    }
+
+    /// Loads a source in several ways; each must leave what `wanted` has.
+    #[track_caller]
+    pub fn loads_as(&self, source: &Path, wanted: &Snapshot, adjust: Adjust) {
+        for (label, vary) in variants(self.kind) {
+            self.empty();
+            let outcome = self.load_with(source, &[adjust, vary]);
+            let outcome = outcome.unwrap_or_else(|error| panic!("{}: {label}: {error}", self.kind));
+            assert!(
+                outcome.proven,
+                "{}: {label}: not proven: {:?} {:?}",
+                self.kind, outcome.proof, outcome.warnings
+            );
+            let found = differences(wanted, &self.snapshot());
+            let mut text = String::new();
+            for difference in found.iter().take(SHOWN) {
+                let _ = write!(text, "\n  {difference}");
+            }
+            assert!(
+                found.is_empty(),
+                "{}: {label}: {} differences (left: as it was){text}",
+                self.kind,
+                found.len()
+            );
+        }
+    }
+
+    fn load_with(&self, source: &Path, adjust: &[Adjust]) -> Result<LoadOutcome, String> {
+        let mut options = LoadOptions::new(source, servers::target(self.server));
+        options.durability = Some(Durability::Keep);
+        options.threads = 4;
+        for adjust in adjust {
+            adjust(&mut options);
+        }
+        let run = LoadRun {
+            dir: RunDir::create(self.folder.path(), "load").unwrap(),
+            cancel: Cancel::new(),
+            events: Events::new(),
+            progress: Progress::new(),
+        };
+        load(&options, &run).map_err(|failure| chain(&failure.error))
+    }
+
+    /// A load that must be refused with these words.
+    #[track_caller]
+    pub fn refuses(&self, source: &Path, adjust: Adjust, words: &str) {
+        match self.load(source, adjust) {
+            Ok(_) => panic!("{}: it was to be refused: {words}", self.kind),
+            Err(error) => assert!(error.contains(words), "{words:?} is not in {error}"),
+        }
+    }
+}
+
+/// Ways of loading that differ most.
+fn variants(kind: ServerKind) -> Vec<(&'static str, Adjust)> {
+    let default: (&str, Adjust) = ("default", |_| {});
+    let small: (&str, Adjust) = ("small chunks, deferred indexes", |options| {
+        options.chunk_bytes = Some(4096);
+        options.defer_min_bytes = 0;
+    });
+    let load_data: (&str, Adjust) = ("LOAD DATA, 3 rows per chunk", |options| {
+        options.write_path = WritePath::LoadData;
+        options.chunk_rows = Some(3);
+    });
+    let insert: (&str, Adjust) = ("INSERT", |options| options.write_path = WritePath::Insert);
+    if kind.is_mariadb() {
+        vec![default, small, load_data, insert]
+    } else {
+        vec![default, small, insert]
+    }
+}
+
+/// An error and its causes on one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let _ = write!(text, ": {source}");
+        next = source.source();
+    }
+    text
+}
+
+/// Runs a tool, which must succeed.
+#[track_caller]
+pub fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

@@ -1,0 +1,160 @@
+//! Folders that mydumper 0.10 makes.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use refloat_sandbox::ServerKind;
+
+use crate::bench::{Bench, DATABASE, run};
+
+/// Tables of many kinds, a view on a view, programs, keys; rows enough for several files.
+const SETUP: &str = r#"
+SET NAMES utf8mb4;
+SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO';
+CREATE TABLE a (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, t VARCHAR(50), b VARBINARY(50), d DATETIME(3), k INT, KEY (k),
+    bits BIT(9), n DECIMAL(10,3), f DOUBLE, g GEOMETRY, l VARCHAR(20) CHARACTER SET latin1) DEFAULT CHARSET utf8mb4;
+INSERT INTO a VALUES (0, 'it''s "q" é😀', 0x0001095C27220AFF, '2024-02-29 01:02:03.456', 1, b'101010101', 1.5, 1e300, POINT(1, 2), 'café'),
+    (1, NULL, NULL, '0000-00-00', NULL, NULL, NULL, NULL, NULL, NULL), (2, '\\N', '', '2024-01-01', 5, 0, 0, -1.5, NULL, '');
+INSERT INTO a (t, b, k) SELECT CONCAT('row; -- ', a.t), a.b, a.k + 1 FROM a, a x, a y, a z, a u, a v, a w;
+CREATE TABLE p (id INT PRIMARY KEY, v VARCHAR(10));
+CREATE TABLE c (id INT PRIMARY KEY, pid INT, FOREIGN KEY (pid) REFERENCES p (id));
+INSERT INTO p VALUES (1, 'a'), (2, 'b'); INSERT INTO c VALUES (1, 1), (2, 2), (3, 1);
+CREATE TABLE gen (a INT, b INT GENERATED ALWAYS AS (a + 1) STORED); INSERT INTO gen (a) VALUES (1), (2);
+CREATE TABLE empty (a INT);
+CREATE VIEW av AS SELECT id, t FROM a; CREATE VIEW z AS SELECT * FROM av;
+CREATE TRIGGER tr BEFORE INSERT ON p FOR EACH ROW SET NEW.v = CONCAT(NEW.v, '!');
+SET SESSION sql_mode = @@GLOBAL.sql_mode;
+DELIMITER //
+CREATE PROCEDURE pr() BEGIN SELECT 1; SELECT 'x;y'; END//
+CREATE FUNCTION fu(x INT) RETURNS INT DETERMINISTIC BEGIN DECLARE y INT; SET y = x; RETURN y + 1; END//
+CREATE EVENT ev ON SCHEDULE EVERY 1 DAY STARTS '2031-01-01 00:00:00' DO BEGIN DELETE FROM c WHERE id < 0; END//
+DELIMITER ;
+DROP TRIGGER tr;
+CREATE TRIGGER tr BEFORE INSERT ON p FOR EACH ROW SET NEW.v = CONCAT(NEW.v, '!');
+CREATE VIEW usesfu AS SELECT fu(2) AS n;
+"#;
+
+/// Dumps what the server holds.
+fn dump(bench: &Bench, args: &[&str]) -> PathBuf {
+    let folder = bench.path("dump");
+    let _ = fs::remove_dir_all(&folder);
+    run(Command::new("mydumper")
+        .args(["--user", "root", "--database", DATABASE, "--outputdir"])
+        .arg(&folder)
+        .arg("--socket")
+        .arg(bench.server.socket())
+        .args(args));
+    folder
+}
+
+#[test]
+fn all_objects_come_back() {
+    for kind in [ServerKind::MariaDb1011, ServerKind::MariaDb118] {
+        let bench = Bench::new(kind);
+        bench.fill(SETUP);
+        let wanted = bench.snapshot();
+        for args in [
+            &["--triggers", "--events", "--routines"][..],
+            &[
+                "--triggers",
+                "--events",
+                "--routines",
+                "--compress",
+                "--rows",
+                "500",
+                "--complete-insert",
+            ],
+        ] {
+            bench.empty();
+            bench.fill(SETUP);
+            let folder = dump(&bench, args);
+            bench.loads_as(&folder, &wanted, |_| {});
+        }
+    }
+}
+
+#[test]
+fn special_bytes_survive() {
+    let bench = Bench::new(ServerKind::MariaDb1011);
+    bench.fill_from_case("special-bytes");
+    let wanted = bench.snapshot();
+    let folder = dump(&bench, &[]);
+    bench.loads_as(&folder, &wanted, |_| {});
+}
+
+#[test]
+fn a_choice_of_tables_is_loaded() {
+    let bench = Bench::new(ServerKind::MariaDb1011);
+    bench.fill(SETUP);
+    let folder = dump(&bench, &[]);
+    bench.empty();
+    let outcome = bench
+        .load(&folder, |options| {
+            options.tables = vec!["it.p".to_owned(), "c".to_owned()];
+        })
+        .unwrap();
+    let names: Vec<_> = outcome.tables.iter().map(|table| &table.table).collect();
+    assert_eq!(names, ["c", "p"]);
+    assert_eq!(outcome.rows, 5);
+    bench.empty();
+    bench.refuses(
+        &folder,
+        |options| options.tables = vec!["nothing".to_owned()],
+        "no table of the dump is called nothing",
+    );
+}
+
+#[test]
+fn folders_that_are_not_whole_are_refused() {
+    let bench = Bench::new(ServerKind::MariaDb1011);
+    bench.fill(SETUP);
+    let folder = dump(&bench, &[]);
+    bench.empty();
+    let metadata = fs::read_to_string(folder.join("metadata")).unwrap();
+    let untouched = || {
+        let mut conn = bench.connect();
+        assert!(
+            refloat_testkit::oracle::databases(&mut conn)
+                .unwrap()
+                .is_empty()
+        );
+    };
+    fs::rename(folder.join("metadata"), folder.join("metadata.partial")).unwrap();
+    bench.refuses(&folder, |_| {}, "metadata.partial");
+    untouched();
+    fs::remove_file(folder.join("metadata.partial")).unwrap();
+    bench.refuses(&folder, |_| {}, "no dump that is known");
+    fs::write(folder.join("metadata"), "Started dump at: x\n").unwrap();
+    bench.refuses(&folder, |_| {}, "Finished dump at");
+    fs::write(folder.join("metadata"), &metadata).unwrap();
+    fs::write(folder.join("notes.txt"), "x").unwrap();
+    bench.refuses(&folder, |_| {}, "notes.txt: this is no file of mydumper");
+    untouched();
+    fs::remove_file(folder.join("notes.txt")).unwrap();
+    // A file that is cut in the middle of a statement.
+    let rows = folder.join("it.a.sql");
+    let text = fs::read(&rows).unwrap();
+    fs::write(&rows, &text[..text.len() - 40]).unwrap();
+    bench.refuses(&folder, |_| {}, "it.a.sql: input ends inside of a \" quote");
+    bench.empty();
+    // A statement that is no row.
+    let mut hostile = text.clone();
+    hostile.extend_from_slice(b"DROP TABLE p;\n");
+    fs::write(&rows, hostile).unwrap();
+    bench.refuses(&folder, |_| {}, "a file of rows holds rows");
+}
+
+#[test]
+fn a_refused_row_is_named_by_its_file_and_line() {
+    let bench = Bench::new(ServerKind::MariaDb1011);
+    bench.fill(SETUP);
+    let folder = dump(&bench, &[]);
+    bench.empty();
+    let rows = folder.join("it.c.sql");
+    let text = fs::read_to_string(&rows).unwrap();
+    fs::write(&rows, text.replace("(3,1)", "(2,1)")).unwrap();
+    // Rows come in the order of the key: the second (2, …) is the last line.
+    let line = text.lines().count();
+    bench.refuses(&folder, |_| {}, &format!("it.c.sql: line {line}, byte "));
+}

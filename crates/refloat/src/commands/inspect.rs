@@ -1,0 +1,111 @@
+//! `refloat inspect`: what a source is, what is in it, and whether it is whole.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use refloat_logical::source::{self, Inspection, SourceError};
+use refloat_report::human;
+
+use crate::commands::load::{DataArgs, source_of};
+use crate::exit::Exit;
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  What is this folder, and can it be loaded?
+      refloat inspect /backup/export-20260101
+
+  The tables with their rows, for a script:
+      refloat inspect shop.sql.gz --json | jq -r '.tables[] | [.database, .table, .rows] | @tsv'
+
+The exit code is 0 when the source is whole, and 3 when something is missing.";
+
+/// Look at a dump: what it is, what is in it, and whether it is whole
+///
+/// No server is needed, and nothing is changed. A folder is listed, and its definitions are read; a single file is read to its end.
+#[derive(Debug, Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub struct InspectArgs {
+    /// The dump: a file or a folder
+    #[arg(value_name = "SOURCE")]
+    pub source: PathBuf,
+
+    #[command(flatten)]
+    pub data: DataArgs,
+
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
+    let (format, options) = source_of(&args.data);
+    let found = source::inspect(&args.source, format, &options).map_err(|error| match error {
+        // What cannot be read is told as everywhere.
+        SourceError::Input(error) => anyhow::Error::new(error),
+        error => anyhow::Error::new(refloat_logical::load::LoadError::Source(error)),
+    })?;
+    let text = if args.json {
+        serde_json::to_string_pretty(&found).context("cannot write what was found")?
+    } else {
+        page(&found)
+    };
+    writeln!(std::io::stdout(), "{}", text.trim_end())?;
+    Ok(if found.whole {
+        Exit::Done
+    } else {
+        Exit::Refused
+    })
+}
+
+/// What was found, for people.
+fn page(found: &Inspection) -> String {
+    let mut text = format!("{}: {}", found.source, found.format);
+    if let Some(tool) = &found.written_by {
+        let _ = write!(text, ", {tool}");
+    }
+    let _ = write!(
+        text,
+        "\n  size        {}\n  databases   {}\n",
+        human::bytes(found.bytes),
+        if found.databases.is_empty() {
+            "none is named".to_owned()
+        } else {
+            found.databases.join(", ")
+        }
+    );
+    for (kind, count) in &found.objects {
+        let _ = writeln!(text, "  {kind:<11} {count}");
+    }
+    let _ = writeln!(text, "  tables      {}", found.tables.len());
+    for table in &found.tables {
+        let name = match &table.database {
+            Some(database) => format!("{database}.{}", table.table),
+            None => table.table.clone(),
+        };
+        let rows = table
+            .rows
+            .map_or_else(String::new, |rows| format!(", {rows} rows"));
+        let files = if table.files == 1 { "file" } else { "files" };
+        let _ = writeln!(
+            text,
+            "    {name}: {} {files}, {}{rows}",
+            table.files,
+            human::bytes(table.bytes)
+        );
+    }
+    if !found.passed_over.is_empty() {
+        let _ = writeln!(text, "  not loaded  {}", found.passed_over.join(", "));
+    }
+    if found.whole {
+        text.push_str("  whole       yes, as far as can be seen without loading it\n");
+    } else {
+        text.push_str("  whole       no:\n");
+        for fault in &found.faults {
+            let _ = writeln!(text, "    - {fault}");
+        }
+    }
+    text
+}

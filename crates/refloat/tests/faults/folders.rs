@@ -1,0 +1,192 @@
+//! Folders and data files: what the program says of them, how it exits, and what it leaves behind.
+
+use std::path::PathBuf;
+
+use crate::support::{
+    BOTH, Desk, assert_same_settings, finish, finish_with_input, settings, shared, table,
+};
+
+/// A folder as mydumper 0.10 makes it, with two tables.
+fn folder(desk: &Desk, rows: u64) -> PathBuf {
+    let folder = desk.path("dump");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir(&folder).expect("the folder can be made");
+    let db = &desk.db;
+    let write = |name: String, text: &str| {
+        std::fs::write(folder.join(name), text).expect("the file can be written");
+    };
+    let head = "/*!40101 SET NAMES binary*/;\n/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n";
+    write(
+        format!("{db}-schema-create.sql"),
+        &format!("CREATE DATABASE `{db}`;\n"),
+    );
+    for name in ["one", "two"] {
+        let text = table(name, rows);
+        let create = text.find("CREATE TABLE").expect("there is a definition");
+        let insert = text.find("INSERT").expect("there are rows");
+        let end = text.find("LOCK TABLES").expect("there is a lock");
+        let rest = text.find("UNLOCK").expect("there is an end");
+        write(
+            format!("{db}.{name}-schema.sql"),
+            &format!("{head}{}", &text[create..end]),
+        );
+        write(
+            format!("{db}.{name}.sql"),
+            &format!("{head}{}", &text[insert..rest]),
+        );
+    }
+    write(
+        "metadata".to_owned(),
+        "Started dump at: 2026-01-01 00:00:00\nFinished dump at: 2026-01-01 00:00:01\n",
+    );
+    folder
+}
+
+#[test]
+fn a_folder_is_planned_inspected_and_loaded() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let source = folder(&desk, 1200);
+        let source = source.to_str().expect("a name in UTF-8");
+        let server = shared(kind);
+        let url = server.url();
+        let before = settings(server);
+        finish(desk.refloat(["inspect", source]))
+            .exits(0)
+            .says("mydumper folder")
+            .says(&format!("{}.one: 1 file", desk.db))
+            .says("whole       yes");
+        let found = finish(desk.refloat(["inspect", source, "--json"]))
+            .exits(0)
+            .json();
+        assert_eq!(found["format"], "mydumper");
+        assert_eq!(found["tables"].as_array().map(Vec::len), Some(2));
+        finish(desk.refloat(["load", source, "--to", &url, "--plan"]))
+            .exits(0)
+            .says("1,200");
+        assert_eq!(desk.tables(server), 0, "a plan changes nothing");
+        finish(desk.refloat(["load", source, "--to", &url]))
+            .exits(0)
+            .says("2,400 in 2 tables");
+        assert_eq!(desk.rows(server, "one"), Some(1200));
+        assert_eq!(desk.rows(server, "two"), Some(1200));
+        // What is there already is not loaded over.
+        finish(desk.refloat(["load", source, "--to", &url]))
+            .exits(3)
+            .says("is not empty");
+        finish(desk.refloat(["load", source, "--to", &url, "--replace"])).exits(0);
+        assert_eq!(desk.rows(server, "one"), Some(1200));
+        assert_same_settings(&before, server);
+    }
+}
+
+#[test]
+fn folders_that_are_not_whole_are_refused_before_anything_is_touched() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let source = folder(&desk, 10);
+        let path = source.to_str().expect("a name in UTF-8");
+        let server = shared(kind);
+        let url = server.url();
+        let load = || finish(desk.refloat(["load", path, "--to", &url]));
+        let inspect = || finish(desk.refloat(["inspect", path]));
+        std::fs::write(source.join("metadata.partial"), "x").expect("the file can be written");
+        load().exits(3).says("metadata.partial").says("hint: ");
+        inspect()
+            .exits(3)
+            .says("whole       no")
+            .says("metadata.partial");
+        std::fs::remove_file(source.join("metadata.partial")).expect("the file can be removed");
+        std::fs::write(source.join("what.is.this"), "x").expect("the file can be written");
+        load().exits(3).says("what.is.this");
+        inspect().exits(3).says("what.is.this");
+        assert_eq!(desk.tables(server), 0);
+    }
+    let desk = Desk::new();
+    std::fs::create_dir(desk.path("nothing")).expect("the folder can be made");
+    finish(desk.refloat(["inspect", "nothing"]))
+        .exits(3)
+        .says("no dump that is known");
+    finish(desk.refloat(["inspect", "missing.sql"])).exits(1);
+    desk.file("cut.sql", "-- MySQL dump 10.13\nCREATE TABLE t (a int);\n");
+    finish(desk.refloat(["inspect", "cut.sql"]))
+        .exits(3)
+        .says("Dump completed");
+}
+
+#[test]
+fn names_in_a_folder_do_not_lead_out_of_it() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let source = folder(&desk, 10);
+        let path = source.to_str().expect("a name in UTF-8");
+        let server = shared(kind);
+        let url = server.url();
+        let secret = desk.file("secret.dat", "1\tx\t2\n");
+        let rows = source.join(format!("{}.one.sql", desk.db));
+        for name in [secret.display().to_string(), "../secret.dat".to_owned()] {
+            std::fs::write(
+                &rows,
+                format!("LOAD DATA LOCAL INFILE '{name}' INTO TABLE `one`;\n"),
+            )
+            .expect("the file can be written");
+            finish(desk.refloat(["load", path, "--to", &url]))
+                .exits(3)
+                .says("is missing");
+        }
+        std::fs::remove_file(&rows).expect("the file can be removed");
+        std::os::unix::fs::symlink(&secret, &rows).expect("a link can be made");
+        finish(desk.refloat(["load", path, "--to", &url]))
+            .exits(3)
+            .says("leads out of the folder");
+        assert_eq!(desk.tables(server), 0);
+    }
+}
+
+#[test]
+fn a_file_of_another_format_is_told_by_its_fields() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let server = shared(kind);
+        let url = server.url();
+        desk.ask(server, "CREATE DATABASE @db");
+        desk.ask(server, "CREATE TABLE @db.t (a INT, b VARCHAR(10))");
+        let path = desk.file("rows.csv", "a,b\r\n1,\"x,y\"\r\n2,\r\n");
+        let path = path.to_str().expect("a name in UTF-8");
+        let table = format!("{}.t", desk.db);
+        let load = |more: &[&str]| {
+            let args = ["load", path, "--to", &url, "--table", &table];
+            finish(desk.refloat(args.iter().chain(more)))
+        };
+        load(&[])
+            .exits(1)
+            .says("rows.csv: line 1, byte 0")
+            .says("has 1 fields where 2 are expected")
+            .says("--fields-terminated-by");
+        load(&["--source-format", "csv", "--header", "--null", ""]).exits(0);
+        let rows = desk.ask(
+            server,
+            "SELECT GROUP_CONCAT(a, IFNULL(b, '-') ORDER BY a) FROM @db.t",
+        );
+        assert_eq!(rows, "1x,y,2-");
+        let command = desk.refloat([
+            "load",
+            "-",
+            "--to",
+            &url,
+            "--table",
+            &table,
+            "--append",
+            "--fields-terminated-by",
+            ";",
+        ]);
+        finish_with_input(command, |stdin| {
+            stdin.write_all(b"3;z\n4;\\N").unwrap_or_default();
+        })
+        .exits(0)
+        .says("2 in 1 table");
+        load(&["--fields-enclosed-by", "ab"])
+            .exits(3)
+            .says("takes one byte");
+    }
+}

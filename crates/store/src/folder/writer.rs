@@ -1,0 +1,226 @@
+//! Large files reach the disk past the page cache, while their makers go on.
+//!
+//! Copying hundreds of megabytes into the page cache takes as much processor time as reading them from a server, and drives out what the
+//! server keeps there. A file system that cannot write directly gets ordinary writes.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use super::FolderError;
+
+/// Bytes of one write.
+pub const BLOCK: usize = 4 << 20;
+/// What direct writes must be a multiple of, in memory and on the disk: no disk in use has larger sectors.
+const ALIGN: usize = 4096;
+/// Threads that write: one write waits for the disk while the next is handed to it.
+const WRITERS: usize = 2;
+/// Buffers in all: those being filled, written and waiting. Nobody makes more, so a slow disk holds its makers back.
+const BUFFERS: usize = 12;
+/// Where a file system has no such thing, opening with it fails, and ordinary writes are used.
+const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+
+/// A buffer whose used part begins at a multiple of [`ALIGN`].
+pub struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    filled: usize,
+}
+
+impl Buffer {
+    fn new() -> Self {
+        let bytes = vec![0; BLOCK + ALIGN];
+        let start = bytes.as_ptr().align_offset(ALIGN).min(ALIGN);
+        Self {
+            bytes,
+            start,
+            filled: 0,
+        }
+    }
+
+    /// Takes as much of `bytes` as there is room for; returns how much that is.
+    pub fn fill(&mut self, bytes: &[u8]) -> usize {
+        let take = bytes.len().min(BLOCK - self.filled);
+        let at = self.start + self.filled;
+        self.bytes[at..at + take].copy_from_slice(&bytes[..take]);
+        self.filled += take;
+        take
+    }
+
+    /// What was filled in.
+    pub fn filled(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.filled]
+    }
+
+    /// Whether there is no more room.
+    pub fn is_full(&self) -> bool {
+        self.filled == BLOCK
+    }
+}
+
+/// The two ways into a file: past the page cache, and through it.
+pub struct Handles {
+    plain: File,
+    direct: Option<File>,
+    path: PathBuf,
+}
+
+impl Handles {
+    /// Opens a file that was just made a second time, for direct writes.
+    pub fn new(plain: File, path: &Path) -> Self {
+        let direct = OpenOptions::new()
+            .write(true)
+            .custom_flags(O_DIRECT)
+            .open(path)
+            .ok();
+        Self {
+            plain,
+            direct,
+            path: path.to_owned(),
+        }
+    }
+
+    /// Writes a buffer to its place: whole sectors directly, the rest through the page cache.
+    pub fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        let whole = bytes.len() / ALIGN * ALIGN;
+        let direct = match &self.direct {
+            Some(direct) if whole > 0 => match direct.write_all_at(&bytes[..whole], at) {
+                Ok(()) => whole,
+                // This file system says only now that it cannot.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => 0,
+                Err(error) => return Err(error),
+            },
+            _ => 0,
+        };
+        self.plain
+            .write_all_at(&bytes[direct..], at + direct as u64)
+    }
+}
+
+struct Job {
+    handles: Arc<Handles>,
+    buffer: Buffer,
+    at: u64,
+}
+
+/// Threads that write buffers.
+pub struct Writer {
+    jobs: Option<SyncSender<Job>>,
+    spare: Mutex<Receiver<Buffer>>,
+    back: Sender<Buffer>,
+    made: Mutex<usize>,
+    failed: Arc<Mutex<Option<FolderError>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Starts the threads.
+    pub fn start() -> Self {
+        let (jobs, queue) = sync_channel::<Job>(BUFFERS);
+        let (back, spare) = channel();
+        let queue = Arc::new(Mutex::new(queue));
+        let failed: Arc<Mutex<Option<FolderError>>> = Arc::default();
+        let threads = (0..WRITERS)
+            .map(|_| {
+                let (queue, back, failed) = (Arc::clone(&queue), back.clone(), Arc::clone(&failed));
+                std::thread::spawn(move || work(&queue, &back, &failed))
+            })
+            .collect();
+        Self {
+            jobs: Some(jobs),
+            spare: Mutex::new(spare),
+            back,
+            made: Mutex::new(0),
+            failed,
+            threads,
+        }
+    }
+
+    /// An empty buffer; waits for the disk when all are in use.
+    pub fn buffer(&self) -> Result<Buffer, FolderError> {
+        self.check()?;
+        {
+            let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Ok(buffer) = self.spare().try_recv() {
+                return Ok(buffer);
+            }
+            if *made < BUFFERS {
+                *made += 1;
+                return Ok(Buffer::new());
+            }
+        }
+        let buffer = self.spare().recv();
+        self.check()?;
+        Ok(buffer.unwrap_or_else(|_| Buffer::new()))
+    }
+
+    fn spare(&self) -> std::sync::MutexGuard<'_, Receiver<Buffer>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a buffer back that nobody needs.
+    pub fn give_back(&self, mut buffer: Buffer) {
+        buffer.filled = 0;
+        let _ = self.back.send(buffer);
+    }
+
+    /// Hands a buffer over to be written. What goes wrong is said by the next call.
+    pub fn submit(&self, handles: &Arc<Handles>, buffer: Buffer, at: u64) {
+        let job = Job {
+            handles: Arc::clone(handles),
+            buffer,
+            at,
+        };
+        if let Some(jobs) = &self.jobs {
+            let _ = jobs.send(job);
+        }
+    }
+
+    /// What went wrong so far.
+    pub fn check(&self) -> Result<(), FolderError> {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Waits until everything is written.
+    pub fn finish(mut self) -> Result<(), FolderError> {
+        self.end();
+        self.check()
+    }
+
+    fn end(&mut self) {
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn work(queue: &Mutex<Receiver<Job>>, back: &Sender<Buffer>, failed: &Mutex<Option<FolderError>>) {
+    loop {
+        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(mut job) = next else {
+            return;
+        };
+        if let Err(source) = job.handles.write(job.buffer.filled(), job.at) {
+            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+            failed.get_or_insert(FolderError::Io {
+                path: job.handles.path.clone(),
+                doing: "writing the file",
+                source,
+            });
+        }
+        job.buffer.filled = 0;
+        let _ = back.send(job.buffer);
+    }
+}

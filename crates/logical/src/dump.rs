@@ -4,19 +4,19 @@
 //! files of `chunk`. `docs/format.md` says what the folder holds, `docs/design/dump.md` why it is done in this way.
 
 mod accounts;
-mod catalog;
+pub(crate) mod catalog;
 mod chunk;
-mod error;
+pub(crate) mod error;
 mod names;
-mod options;
+pub(crate) mod options;
 mod outcome;
 mod privileges;
-mod ranges;
-mod schema;
-mod session;
-mod snapshot;
+pub(crate) mod ranges;
+pub(crate) mod schema;
+pub(crate) mod session;
+pub(crate) mod snapshot;
 mod throttle;
-mod tsv;
+pub(crate) mod tsv;
 mod work;
 
 use std::sync::atomic::AtomicU64;
@@ -97,7 +97,7 @@ fn run_dump(
         control.server().version_string
     );
     let ddl_blocked = snapshot::block_ddl(&mut control)?;
-    let (mut snapshot, plan) = moment(options, run, &mut control, ddl_blocked)?;
+    let (mut snapshot, plan) = moment(options, run, &mut control, (ddl_blocked, true))?;
     let folder = make_folder(options, &plan)?;
     announce(options, run, outcome, &plan);
     let mut written = write_definitions(options, &mut control, &folder, &plan)?;
@@ -167,26 +167,31 @@ fn run_dump(
 }
 
 /// What is dumped.
-struct Plan {
-    databases: Vec<Database>,
+pub(crate) struct Plan {
+    /// Databases, with the names of what is in them.
+    pub databases: Vec<Database>,
     /// Collations of the databases, by name.
     collations: Vec<(String, String)>,
-    tables: Vec<Vec<Table>>,
-    programs: Programs,
+    /// Tables, by the place of their database.
+    pub tables: Vec<Vec<Table>>,
+    /// Routines, views, triggers and events.
+    pub programs: Programs,
     notes: Vec<String>,
 }
 
 /// Opens the snapshot, and makes sure that what was listed before it is what is there in it.
-fn moment(
+///
+/// `complete`: everything that is asked for must be there, and something at all.
+pub(crate) fn moment(
     options: &DumpOptions,
     run: &DumpRun,
     control: &mut Connection,
-    ddl_blocked: bool,
+    (ddl_blocked, complete): (bool, bool),
 ) -> Result<(Snapshot, Plan), DumpError> {
     let mut tries = 0;
     loop {
         tries += 1;
-        let plan = look(options, control)?;
+        let plan = look(options, control, complete)?;
         let all = || plan.tables.iter().flatten();
         let quoted: Vec<String> = all().map(Table::quoted).collect();
         let wanted = Wanted {
@@ -227,16 +232,20 @@ fn moment(
 }
 
 /// Looks at everything that is asked for.
-fn look(options: &DumpOptions, control: &mut Connection) -> Result<Plan, DumpError> {
+fn look(
+    options: &DumpOptions,
+    control: &mut Connection,
+    complete: bool,
+) -> Result<Plan, DumpError> {
     let databases = catalog::list(control, options)?;
     let unmatched = catalog::unmatched(options, &databases);
-    if !unmatched.is_empty() {
+    if complete && !unmatched.is_empty() {
         return Err(DumpError::Refused {
             reason: format!("nothing on the server is called {}", unmatched.join(", ")),
             hint: "Names are compared as the server has them; * and ? stand for other characters; tables are `table` or `db.table`.".to_owned(),
         });
     }
-    if databases.is_empty() {
+    if complete && databases.is_empty() {
         return Err(DumpError::Refused {
             reason: "there is nothing to dump: the account sees no database but those of the server itself".to_owned(),
             hint: "Check the account's privileges with SHOW GRANTS.".to_owned(),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::commands::{completions, dump, inspect, load, man, sandbox, settings};
+use crate::commands::{completions, dump, inspect, load, man, sandbox, settings, verify};
 use crate::context::Context;
 use crate::exit::{self, Exit};
 
@@ -25,6 +25,9 @@ EXAMPLES:
 
   Dump a server into a folder, all of one moment:
       refloat dump --from mysql://root@db1/ --out /backup/db1
+
+  Is it the same as the server now?
+      refloat verify /backup/db1 mysql://root@db1/
 
   Put back settings after a run that was killed:
       refloat settings list
@@ -67,6 +70,7 @@ enum Command {
     Load(Box<load::LoadArgs>),
     Inspect(Box<inspect::InspectArgs>),
     Dump(Box<dump::DumpArgs>),
+    Verify(Box<verify::VerifyArgs>),
     Settings(settings::SettingsArgs),
     Sandbox(sandbox::SandboxArgs),
     Completions(completions::CompletionsArgs),
@@ -93,6 +97,7 @@ impl Cli {
             Command::Load(args) => load::run(&args, context),
             Command::Inspect(args) => inspect::run(&args),
             Command::Dump(args) => dump::run(&args, context),
+            Command::Verify(args) => verify::run(&args, context),
             Command::Settings(args) => settings::run(args, context),
             Command::Sandbox(args) => sandbox::run(args, context),
             Command::Completions(args) => completions::run(&args),

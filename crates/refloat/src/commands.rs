@@ -8,3 +8,4 @@ pub mod load;
 pub mod man;
 pub mod sandbox;
 pub mod settings;
+pub mod verify;

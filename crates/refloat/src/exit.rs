@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::{LoadError, StatementFailure};
+use refloat_logical::verify::VerifyError;
 use refloat_run::events::RunResult;
 use refloat_sqltext::ScanError;
 use refloat_store::InputError;
@@ -114,6 +115,9 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
         if let Some(dump) = cause.downcast_ref::<DumpError>() {
             return of_dump(dump);
         }
+        if let Some(verify) = cause.downcast_ref::<VerifyError>() {
+            return of_verify(verify);
+        }
         if let Some(wire) = cause.downcast_ref::<refloat_wire::Error>() {
             return (Exit::Failed, wire_hints(wire));
         }
@@ -138,6 +142,40 @@ pub fn result_of_dump(error: &DumpError) -> RunResult {
         Exit::Refused => RunResult::Refused,
         Exit::Interrupted => RunResult::Interrupted,
         _ => RunResult::Failed,
+    }
+}
+
+/// The end of a comparison that stopped, in one word.
+pub fn result_of_verify(error: &VerifyError) -> RunResult {
+    match of_verify(error).0 {
+        Exit::Refused => RunResult::Refused,
+        Exit::Interrupted => RunResult::Interrupted,
+        _ => RunResult::Failed,
+    }
+}
+
+/// Exit code and hints for a comparison that stopped.
+fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {
+    match error {
+        VerifyError::Refused { hint, .. } => (Exit::Refused, vec![hint.clone()]),
+        VerifyError::Interrupted(_) => (Exit::Interrupted, Vec::new()),
+        VerifyError::Damaged { .. } => (
+            Exit::Failed,
+            vec![
+                "The dump is not what it was when it was made: copy it again, or make it again."
+                    .to_owned(),
+            ],
+        ),
+        VerifyError::Server(dump) => {
+            let (exit, mut hints) = of_dump(dump);
+            // Nothing was written here.
+            hints.retain(|hint| hint != NO_DUMP);
+            if let DumpError::Changed { .. } = dump {
+                hints = vec!["Compare again when nobody changes definitions.".to_owned()];
+            }
+            (exit, hints)
+        }
+        _ => (Exit::Failed, Vec::new()),
     }
 }
 

@@ -8,6 +8,8 @@ mod support;
 mod certificates;
 #[path = "faults/checked.rs"]
 mod checked;
+#[path = "faults/compared.rs"]
+mod compared;
 #[path = "faults/disk.rs"]
 mod disk;
 #[path = "faults/dumped.rs"]

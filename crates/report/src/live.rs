@@ -176,7 +176,9 @@ impl EventSink for PlainFace {
                 target,
                 ..
             } => {
-                format!("refloat: {command} of {source} into {target} begins, run {run}")
+                // What is only compared goes nowhere.
+                let way = if command == "verify" { "and" } else { "into" };
+                format!("refloat: {command} of {source} {way} {target} begins, run {run}")
             }
             Event::Finished { outcome } => {
                 let how = match outcome.result {

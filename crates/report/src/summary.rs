@@ -9,6 +9,10 @@ use refloat_logical::load::{Bounded, LoadOutcome, LoadPlan, PhaseTime, TableOutc
 use crate::human;
 use crate::terminal::fit;
 
+pub use verify::verify;
+
+mod verify;
+
 /// Width of the column of names.
 const LABEL_WIDTH: usize = 12;
 /// Entries of a list that are printed; the JSON outcome has more.

@@ -44,3 +44,9 @@ fn every_field_of_the_summary_of_a_load() {
     let outcome = refloat_logical::load::LoadOutcome::default();
     assert_documented(&serde_json::to_value(outcome).expect("an outcome is JSON"));
 }
+
+#[test]
+fn every_field_of_the_summary_of_a_comparison() {
+    let outcome = refloat_logical::verify::VerifyOutcome::default();
+    assert_documented(&serde_json::to_value(outcome).expect("an outcome is JSON"));
+}

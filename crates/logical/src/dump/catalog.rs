@@ -13,7 +13,7 @@ use super::options::DumpOptions;
 use crate::load::pattern::{is_system_database, matches_any};
 
 pub use programs::{Program, Programs, View, read_programs};
-pub use tables::{DataPolicy, KeyColumn, KeyLiteral, Table, read_tables};
+pub use tables::{Column, DataPolicy, KeyColumn, KeyLiteral, Table, read_tables};
 
 /// The database in which this program keeps its own journals.
 const OWN_DATABASE: &str = "refloat";
@@ -113,12 +113,12 @@ pub fn unmatched(options: &DumpOptions, listed: &[Database]) -> Vec<String> {
     no_table.chain(no_database).cloned().collect()
 }
 
-fn wanted_database(options: &DumpOptions, name: &str) -> bool {
+pub fn wanted_database(options: &DumpOptions, name: &str) -> bool {
     let asked = options.databases.is_empty() || matches_any(&options.databases, "", name);
     asked && !is_system_database(name) && (name != OWN_DATABASE || !options.databases.is_empty())
 }
 
-fn wanted_table(options: &DumpOptions, database: &str, name: &str) -> bool {
+pub fn wanted_table(options: &DumpOptions, database: &str, name: &str) -> bool {
     let asked = options.tables.is_empty() || matches_any(&options.tables, database, name);
     asked && !matches_any(&options.exclude, database, name)
 }

@@ -67,7 +67,7 @@ pub enum DumpError {
 
 impl DumpError {
     /// An error of the server.
-    pub(super) fn server(doing: impl Into<String>, source: WireError) -> Self {
+    pub(crate) fn server(doing: impl Into<String>, source: WireError) -> Self {
         Self::Server {
             doing: doing.into(),
             source,
@@ -75,7 +75,7 @@ impl DumpError {
     }
 
     /// An error of the file system.
-    pub(super) fn file(
+    pub(crate) fn file(
         path: impl Into<PathBuf>,
         doing: &'static str,
         source: std::io::Error,
@@ -88,7 +88,7 @@ impl DumpError {
     }
 
     /// What a cancelled run ends with.
-    pub(super) fn interrupted(cancel: &Cancel) -> Self {
+    pub(crate) fn interrupted(cancel: &Cancel) -> Self {
         Self::Interrupted(
             cancel
                 .reason()

@@ -108,13 +108,7 @@ pub fn select(table: &Table, range: &Range) -> String {
         columns.join(", "),
         from_clause(table, range.partition.as_deref())
     );
-    let conditions: Vec<String> = [(&range.from, Side::From), (&range.to, Side::To)]
-        .into_iter()
-        .filter_map(|(border, side)| Some(condition(&table.key, border.as_ref()?, side)))
-        .collect();
-    if !conditions.is_empty() {
-        let _ = write!(sql, " WHERE {}", conditions.join(" AND "));
-    }
+    sql += &within_range(table, range);
     if clustered(table) {
         let _ = write!(sql, " ORDER BY {}", order(&table.key, false));
     }
@@ -140,6 +134,37 @@ fn order(key: &[KeyColumn], backwards: bool) -> String {
         })
         .collect();
     parts.join(", ")
+}
+
+/// The conditions of a range.
+fn within_range(table: &Table, range: &Range) -> String {
+    let conditions: Vec<String> = [(&range.from, Side::From), (&range.to, Side::To)]
+        .into_iter()
+        .filter_map(|(border, side)| Some(condition(&table.key, border.as_ref()?, side)))
+        .collect();
+    if conditions.is_empty() {
+        String::new()
+    } else {
+        format!(" WHERE {}", conditions.join(" AND "))
+    }
+}
+
+/// Cuts a range of a table with a key behind so many of its rows; `None` where there are no more.
+pub fn split(
+    conn: &mut Connection,
+    table: &Table,
+    range: &Range,
+    rows: u64,
+) -> Result<Option<(Range, Range)>, DumpError> {
+    let border = borders::behind(conn, table, range, rows).map_err(|error| {
+        DumpError::server(format!("halving a range of table {}", table.label()), error)
+    })?;
+    Ok(border.map(|border| {
+        let mut halves = (range.clone(), range.clone());
+        halves.0.to = Some(border.clone());
+        halves.1.from = Some(border);
+        halves
+    }))
 }
 
 /// Which side of a border rows are on.

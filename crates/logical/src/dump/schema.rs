@@ -2,7 +2,7 @@
 //!
 //! No name of the server stands in a comment: a newline in it would end the comment, and what follows would run.
 
-mod strip;
+pub(crate) mod strip;
 
 use std::fmt::Write as _;
 

@@ -9,6 +9,7 @@ pub const COMMANDS: &[&[&str]] = &[
     &["load"],
     &["inspect"],
     &["dump"],
+    &["verify"],
     &["settings"],
     &["settings", "list"],
     &["settings", "show"],

@@ -38,6 +38,8 @@ pub struct Table {
     pub create: Vec<u8>,
     /// Columns of a row; generated ones are left out.
     pub columns: Vec<Column>,
+    /// Generated columns.
+    pub generated: Vec<Column>,
     /// A key by which its rows can be cut; empty when there is none.
     pub key: Vec<KeyColumn>,
     /// The name of that key.
@@ -63,6 +65,10 @@ pub struct Column {
     pub select: String,
     /// What a load must do with it.
     pub load: Option<FieldLoad>,
+    /// Its type without length, in lower case.
+    pub data_type: String,
+    /// The character set of text; else empty.
+    pub charset: String,
 }
 
 /// A column of a key.
@@ -194,6 +200,8 @@ pub fn read_tables(
         let history = versioned && !options.no_history;
         let kept = all.iter().filter(|column| column.stored(history));
         let mut read: Vec<Column> = kept.map(|column| column.column(vendor)).collect();
+        let generated = all.iter().filter(|column| column.generated());
+        let generated = generated.map(|column| column.column(vendor)).collect();
         if history {
             read.extend(hidden_period(&create, &all));
         }
@@ -211,6 +219,7 @@ pub fn read_tables(
             engine,
             create,
             columns: read,
+            generated,
             key,
             key_name,
             partitions: partitions_of
@@ -278,14 +287,22 @@ impl Described {
 
     /// Whether a dump must hold its values. `DEFAULT_GENERATED` in MySQL's extra says something else.
     fn stored(&self, history: bool) -> bool {
-        let period = matches!(self.expression.as_str(), "ROW START" | "ROW END");
-        if period {
+        if self.period() {
             return history;
         }
-        self.expression.is_empty()
-            && !["VIRTUAL GENERATED", "STORED GENERATED", "PERSISTENT"]
-                .iter()
-                .any(|word| self.extra.contains(word))
+        !self.generated()
+    }
+
+    /// Whether it is the begin or the end of the life of a row of a system-versioned table.
+    fn period(&self) -> bool {
+        matches!(self.expression.as_str(), "ROW START" | "ROW END")
+    }
+
+    /// Whether its values follow from other columns.
+    fn generated(&self) -> bool {
+        let words = ["VIRTUAL GENERATED", "STORED GENERATED", "PERSISTENT"];
+        !self.period()
+            && (!self.expression.is_empty() || words.iter().any(|word| self.extra.contains(word)))
     }
 
     fn column(&self, vendor: Vendor) -> Column {
@@ -303,6 +320,8 @@ impl Described {
             name: self.name.clone(),
             select,
             load,
+            data_type: self.data_type.clone(),
+            charset: self.charset.clone(),
         }
     }
 
@@ -346,6 +365,8 @@ fn hidden_period(create: &[u8], all: &[Described]) -> Vec<Column> {
             name: (*name).to_owned(),
             select: quote_ident(name),
             load: None,
+            data_type: "timestamp".to_owned(),
+            charset: String::new(),
         })
         .collect()
 }

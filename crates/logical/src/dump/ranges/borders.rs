@@ -1,9 +1,9 @@
 //! Where a key is cut.
 
 use refloat_sqltext::quote_ident;
-use refloat_wire::{Connection, Error};
+use refloat_wire::{Connection, Error, ResultSet};
 
-use super::{Side, condition, from_clause, order};
+use super::{Range, Side, condition, from_clause, order, within_range};
 use crate::dump::catalog::{KeyLiteral, Table};
 
 /// Estimates that are asked for at most; each is a few page reads.
@@ -127,16 +127,43 @@ fn by_counting(
         if next.is_empty() {
             return Ok(borders);
         }
-        let values = table
-            .key
-            .iter()
-            .enumerate()
-            .map(|(index, column)| column.write(next.bytes(0, index).unwrap_or_default()))
-            .collect();
+        let values = written(table, &next);
         // A key that compares as equal to the border before would cut nothing, and be found for ever.
         if borders.last() == Some(&values) {
             return Ok(borders);
         }
         borders.push(values);
     }
+}
+
+/// The key behind so many rows of a range.
+pub fn behind(
+    conn: &mut Connection,
+    table: &Table,
+    range: &Range,
+    rows: u64,
+) -> Result<Option<Vec<String>>, Error> {
+    let names: Vec<String> = table
+        .key
+        .iter()
+        .map(|column| quote_ident(&column.name))
+        .collect();
+    let next = conn.query(format!(
+        "SELECT {} {}{} ORDER BY {} LIMIT 1 OFFSET {rows}",
+        names.join(", "),
+        from_clause(table, range.partition.as_deref()),
+        within_range(table, range),
+        order(&table.key, false)
+    ))?;
+    Ok((!next.is_empty()).then(|| written(table, &next)))
+}
+
+/// The key in the first row of a result, as conditions write it.
+fn written(table: &Table, result: &ResultSet) -> Vec<String> {
+    table
+        .key
+        .iter()
+        .enumerate()
+        .map(|(index, column)| column.write(result.bytes(0, index).unwrap_or_default()))
+        .collect()
 }

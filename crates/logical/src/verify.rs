@@ -1,0 +1,336 @@
+//! Do two servers, or a dump and a server, hold the same? Definitions and rows.
+//!
+//! [`verify`] is the recipe. `side` opens what is compared, `pair` says how the two sides of a table are read, `work` digests
+//! them with all readers, `narrow` finds the rows that differ, `schema` compares definitions. Nothing is written anywhere, and
+//! nothing of the code that writes dumps is used to read them.
+
+mod digest;
+mod error;
+mod folder;
+mod narrow;
+mod options;
+mod outcome;
+mod pair;
+mod schema;
+mod show;
+mod side;
+mod source;
+mod work;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use refloat_run::Event;
+use refloat_run::progress::Phase;
+
+pub use crate::load::LoadRun as VerifyRun;
+pub use error::{VerifyError, VerifyFailure};
+pub use options::{Compared, Endpoint, VerifyOptions};
+pub use outcome::{
+    ColumnDifference, NamedValue, RangeDifference, RowDifference, RowKind, SchemaDifference,
+    SideInfo, TableDifference, VerifyOutcome,
+};
+
+use crate::load::context::kill_on_cancel;
+use crate::load::phases::Phases;
+use narrow::Narrow;
+use pair::{Pair, out_of_reach};
+use side::{Side, unmatched};
+use source::Source;
+use work::{Read, Work};
+
+/// Compares two servers, or a dump and a server, or two dumps.
+///
+/// # Errors
+/// [`VerifyFailure`] with why it stopped. A difference is no error: [`VerifyOutcome::same`] tells.
+pub fn verify(options: &VerifyOptions, run: &VerifyRun) -> Result<VerifyOutcome, VerifyFailure> {
+    let started = Instant::now();
+    let mut outcome = VerifyOutcome {
+        run: run.dir.id().to_string(),
+        ..VerifyOutcome::default()
+    };
+    outcome.a.name = options.a.describe();
+    outcome.b.name = options.b.describe();
+    let clock = Phases::new(&run.events, &run.progress);
+    let result = run_verify(options, run, &mut outcome, &clock);
+    outcome.phases = clock.end();
+    outcome.seconds = started.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => Ok(outcome),
+        Err(error) => Err(VerifyFailure {
+            // Ctrl-C ends connections: what they then say is not why it stopped.
+            error: match error {
+                VerifyError::Server(_) if run.cancel.is_cancelled() => {
+                    VerifyError::interrupted(&run.cancel)
+                }
+                error => error,
+            },
+            outcome: Box::new(outcome),
+        }),
+    }
+}
+
+fn run_verify(
+    options: &VerifyOptions,
+    run: &VerifyRun,
+    outcome: &mut VerifyOutcome,
+    clock: &Phases,
+) -> Result<(), VerifyError> {
+    clock.enter(Phase::Preflight);
+    let mut sides = open(options, run)?;
+    outcome.a = sides[0].info(&options.a);
+    outcome.b = sides[1].info(&options.b);
+    refuse(options, &sides)?;
+    announce(options, run, outcome);
+    moments(outcome);
+    leave_out(options, &mut sides, outcome)?;
+    schema::compare(options, &mut sides, outcome)?;
+    if options.compared != Compared::Schema {
+        compare_rows(options, run, &mut sides, outcome, clock)?;
+    }
+    for note in outcome.not_compared.iter().chain(&outcome.notes) {
+        run.events.note(note.clone());
+    }
+    outcome.complete = true;
+    outcome.same = !outcome.differs();
+    run.progress.set_phase(Phase::Done);
+    Ok(())
+}
+
+/// What cannot be compared in a meaningful way.
+fn refuse(options: &VerifyOptions, sides: &[Side; 2]) -> Result<(), VerifyError> {
+    if let [Side::Server(a), Side::Server(b)] = sides
+        && a.control.identity() == b.control.identity()
+    {
+        return Err(VerifyError::Refused {
+            reason: format!("both are the same server: {}", a.control.identity()),
+            hint: "Name two servers, or a dump and a server.".to_owned(),
+        });
+    }
+    let unmatched = unmatched(options, [&sides[0], &sides[1]]);
+    if !unmatched.is_empty() {
+        return Err(VerifyError::Refused {
+            reason: format!("nothing on either side is called {}", unmatched.join(", ")),
+            hint: "Names are compared as the server has them; * and ? stand for other characters; tables are `table` or `db.table`.".to_owned(),
+        });
+    }
+    if sides.iter().all(|side| side.databases().is_empty()) {
+        return Err(VerifyError::Refused {
+            reason: "there is nothing to compare: neither side has a database but those of the server itself".to_owned(),
+            hint: "Check the accounts' privileges with SHOW GRANTS.".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn announce(options: &VerifyOptions, run: &VerifyRun, outcome: &VerifyOutcome) {
+    run.events.emit(Event::RunStarted {
+        run: run.dir.id().clone(),
+        command: "verify".to_owned(),
+        source: outcome.a.name.clone(),
+        target: outcome.b.name.clone(),
+        plan: serde_json::json!({
+            "a": outcome.a.server,
+            "b": outcome.b.server,
+            "threads": options.threads,
+        }),
+    });
+}
+
+/// Says of which moments the two are, where they are not known to be the same one.
+fn moments(outcome: &mut VerifyOutcome) {
+    for side in [&outcome.a, &outcome.b] {
+        if !side.snapshot.consistent {
+            outcome.notes.push(format!(
+                "{}: not guaranteed to be of one moment: {}",
+                side.name, side.snapshot.method
+            ));
+        }
+    }
+    outcome.notes.push(format!(
+        "the first is read as of {}, the second as of {} (each by its own clock): what was written between the two moments differs",
+        outcome.a.snapshot.at, outcome.b.snapshot.at
+    ));
+}
+
+/// Opens both; a dump first, because a server is not looked at beyond the databases that the dump has, unless somebody names
+/// others.
+fn open(options: &VerifyOptions, run: &VerifyRun) -> Result<[Side; 2], VerifyError> {
+    let all = &options.databases;
+    let chosen = !options.databases.is_empty() || !options.tables.is_empty();
+    let known = |dump: &Side| -> Vec<String> {
+        let names = dump.databases().into_iter().map(|of| of.name);
+        // A point would be read as the one between database and table.
+        names.map(|name| name.replace('.', "?")).collect()
+    };
+    Ok(match (&options.a, &options.b) {
+        (Endpoint::Dump(_), Endpoint::Server(_)) if !chosen => {
+            let a = Side::open(&options.a, options, all, run)?;
+            let b = Side::open(&options.b, options, &known(&a), run)?;
+            [a, b]
+        }
+        (Endpoint::Server(_), Endpoint::Dump(_)) if !chosen => {
+            let b = Side::open(&options.b, options, all, run)?;
+            let a = Side::open(&options.a, options, &known(&b), run)?;
+            [a, b]
+        }
+        _ => [
+            Side::open(&options.a, options, all, run)?,
+            Side::open(&options.b, options, all, run)?,
+        ],
+    })
+}
+
+/// Names the databases of a server that a dump does not have.
+fn leave_out(
+    options: &VerifyOptions,
+    sides: &mut [Side; 2],
+    outcome: &mut VerifyOutcome,
+) -> Result<(), VerifyError> {
+    if !options.databases.is_empty() || !options.tables.is_empty() {
+        return Ok(());
+    }
+    for (dump, server) in [(0, 1), (1, 0)] {
+        let known: Vec<String> = match &sides[dump] {
+            Side::Dump(_) => sides[dump]
+                .databases()
+                .into_iter()
+                .map(|of| of.name)
+                .collect(),
+            Side::Server(_) => continue,
+        };
+        if let Side::Server(server) = &mut sides[server] {
+            for name in server.keep(options, &known)? {
+                outcome.not_compared.push(format!(
+                    "database {name}: it is on the server and not in the dump"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The tables that both have, and what of them is not compared.
+fn pairs(options: &VerifyOptions, sides: &[Side; 2], outcome: &mut VerifyOutcome) -> Vec<Pair> {
+    let vendors = [sides[0].vendor(), sides[1].vendor()];
+    let (of_a, of_b) = (sides[0].tables(), sides[1].tables());
+    let mut pairs = Vec::new();
+    for (name, a) in of_a {
+        let Some(b) = of_b.get(&name) else {
+            continue;
+        };
+        let label = format!("{}.{}", name.0, name.1);
+        let out = |table| out_of_reach(table, options.no_history);
+        if let Some(reason) = out(a).or_else(|| out(*b)) {
+            outcome
+                .not_compared
+                .push(format!("rows of table {label}: {reason}"));
+            continue;
+        }
+        let pair = Pair::new(label, [a, *b], [&vendors[0], &vendors[1]]);
+        outcome.not_compared.extend(pair.notes.iter().cloned());
+        if pair.columns.is_empty() {
+            continue;
+        }
+        pairs.push(pair);
+    }
+    pairs
+}
+
+/// Tables without old versions of rows first, while writers wait; then all others.
+fn compare_rows(
+    options: &VerifyOptions,
+    run: &VerifyRun,
+    sides: &mut [Side; 2],
+    outcome: &mut VerifyOutcome,
+    clock: &Phases,
+) -> Result<(), VerifyError> {
+    let pairs = pairs(options, sides, outcome);
+    let done = Arc::new(AtomicU64::new(0));
+    let bytes = pairs.iter().flat_map(|pair| &pair.readings);
+    let bytes = bytes.map(pair::Reading::bytes).sum();
+    run.progress.set_source(Some(bytes), Arc::clone(&done));
+    run.progress.set_tables_total(pairs.len() as u64);
+    clock.enter(Phase::Data);
+    let work = Work {
+        pairs: &pairs,
+        cancel: &run.cancel,
+        events: &run.events,
+        progress: &run.progress,
+        done: &done,
+    };
+    for locked in [true, false] {
+        if !locked {
+            sides.iter_mut().try_for_each(Side::release)?;
+        }
+        let which: Vec<usize> = (0..pairs.len())
+            .filter(|index| pairs[*index].locked == locked)
+            .collect();
+        if which.is_empty() {
+            continue;
+        }
+        clock.enter(Phase::Data);
+        let read = work.read(sources(sides, options.threads.max(1)), &which)?;
+        clock.enter(Phase::Proof);
+        judge(options, run, &pairs, read, sides, outcome)?;
+    }
+    Ok(())
+}
+
+/// Readers of both sides.
+fn sources(sides: &mut [Side; 2], threads: usize) -> [Vec<Source<'_>>; 2] {
+    sides.each_mut().map(|side| match side {
+        Side::Server(server) => {
+            let readers = server.snapshot.readers.iter_mut().take(threads);
+            readers.map(Source::Server).collect()
+        }
+        Side::Dump(folder) => (0..threads).map(|_| Source::Dump(folder)).collect(),
+    })
+}
+
+/// Counts what was read, and looks for the rows of tables that differ.
+fn judge(
+    options: &VerifyOptions,
+    run: &VerifyRun,
+    pairs: &[Pair],
+    read: BTreeMap<usize, Read>,
+    sides: &mut [Side; 2],
+    outcome: &mut VerifyOutcome,
+) -> Result<(), VerifyError> {
+    let [mut a, mut b] = sources(sides, 1);
+    let (Some(a), Some(b)) = (a.pop(), b.pop()) else {
+        return Ok(());
+    };
+    let mut one_of_each = [a, b];
+    let _kill = one_of_each.each_ref().map(|source| match source {
+        Source::Server(conn) => Some(kill_on_cancel(&run.cancel, conn)),
+        Source::Dump(_) => None,
+    });
+    for (index, read) in read {
+        let digests = [0, 1].map(|side| read.digest(side));
+        outcome.tables += 1;
+        outcome.a.rows += digests[0].rows;
+        outcome.b.rows += digests[1].rows;
+        outcome.rows_read += digests[0].rows + digests[1].rows;
+        outcome.bytes_read += read.bytes;
+        if digests[0] == digests[1] {
+            continue;
+        }
+        let pair = &pairs[index];
+        run.events.warn(format!(
+            "rows of table {} differ: looking for them",
+            pair.label
+        ));
+        let narrow = Narrow {
+            pair,
+            read: &read,
+            cancel: &run.cancel,
+            shown: options.rows_shown,
+        };
+        let difference = narrow.difference(&mut one_of_each)?;
+        outcome.table_differences.push(difference);
+    }
+    Ok(())
+}

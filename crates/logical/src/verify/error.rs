@@ -1,0 +1,93 @@
+//! Why a comparison stopped.
+
+use std::path::{Path, PathBuf};
+
+use refloat_run::Cancel;
+
+use super::outcome::VerifyOutcome;
+use crate::dump::DumpError;
+
+/// Why a comparison stopped. A difference is no error: it stands in the outcome.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VerifyError {
+    /// Found before any row was read.
+    #[error("{reason}")]
+    Refused {
+        /// What is wrong.
+        reason: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// A server could not be read.
+    #[error(transparent)]
+    Server(DumpError),
+    /// A file of a dump is not what the manifest says.
+    #[error("{}: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A file of a dump could not be read.
+    #[error("{}: {doing} failed", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// The system's words.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Stopped on request.
+    #[error("{0}")]
+    Interrupted(String),
+}
+
+impl From<DumpError> for VerifyError {
+    fn from(error: DumpError) -> Self {
+        match error {
+            DumpError::Refused { reason, hint } => Self::Refused { reason, hint },
+            DumpError::Interrupted(reason) => Self::Interrupted(reason),
+            error => Self::Server(error),
+        }
+    }
+}
+
+impl VerifyError {
+    /// A file that is not what the manifest says.
+    pub(super) fn damaged(path: &Path, what: impl Into<String>) -> Self {
+        Self::Damaged {
+            path: path.to_owned(),
+            what: what.into(),
+        }
+    }
+
+    /// An error of the file system.
+    pub(super) fn file(path: &Path, doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File {
+            path,
+            doing,
+            source,
+        }
+    }
+
+    /// What a cancelled run ends with.
+    pub(super) fn interrupted(cancel: &Cancel) -> Self {
+        DumpError::interrupted(cancel).into()
+    }
+}
+
+/// A comparison that stopped, and what it had found by then.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct VerifyFailure {
+    /// Why.
+    #[source]
+    pub error: VerifyError,
+    /// What was compared.
+    pub outcome: Box<VerifyOutcome>,
+}

@@ -1,0 +1,287 @@
+//! The folder of a dump, read by other code than the one that wrote it.
+//!
+//! Nothing in it is believed: names must stay within the folder, every file must have the size and the checksum of the manifest,
+//! and every file with rows as many of them as it says.
+
+mod fields;
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::ops::ControlFlow;
+use std::path::{Component, Path, PathBuf};
+
+use refloat_run::Cancel;
+use twox_hash::XxHash3_128;
+
+use super::error::VerifyError;
+use crate::manifest::{ChunkEntry, FORMAT, FileEntry, MANIFEST, Manifest, TableEntry};
+pub use fields::Fields;
+
+/// Bytes that are read at a time.
+const BLOCK: usize = 1 << 20;
+/// Longest window that a frame may ask memory for, as a power of two: that of zstd's `--ultra`.
+const WINDOW_MAX: u32 = 27;
+/// How often it is looked whether the run was cancelled, in rows.
+const CANCEL_ROWS: u64 = 4096;
+
+/// The folder of a dump.
+#[derive(Debug)]
+pub struct DumpFolder {
+    root: PathBuf,
+    /// What is in it.
+    pub manifest: Manifest,
+}
+
+impl DumpFolder {
+    /// Reads the manifest, and looks whether all files are there with their sizes.
+    pub fn open(root: &Path) -> Result<Self, VerifyError> {
+        let path = root.join(MANIFEST);
+        let text = match std::fs::read(&path) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Err(VerifyError::Refused {
+                    reason: format!("{} is no finished dump: it has no {MANIFEST}", root.display()),
+                    hint: "Name the folder of a dump that `refloat dump` has ended, or the URL of a server (mysql://…).".to_owned(),
+                });
+            }
+            other => other.map_err(VerifyError::file(&path, "reading"))?,
+        };
+        let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| {
+            VerifyError::damaged(&path, format!("the manifest cannot be read: {error}"))
+        })?;
+        if manifest.format > FORMAT {
+            return Err(VerifyError::Refused {
+                reason: format!(
+                    "{} has format {}, and this version reads up to {FORMAT}",
+                    root.display(),
+                    manifest.format
+                ),
+                hint: "Use the version that made it, or a newer one.".to_owned(),
+            });
+        }
+        let folder = Self {
+            root: root.to_owned(),
+            manifest,
+        };
+        for file in folder.files() {
+            let path = folder.path(file)?;
+            let found = match std::fs::metadata(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Err(VerifyError::damaged(&path, "the file is missing"));
+                }
+                other => other.map_err(VerifyError::file(&path, "looking at the file"))?,
+            };
+            if found.len() != file.bytes {
+                return Err(wrong_size(&path, file, found.len()));
+            }
+        }
+        Ok(folder)
+    }
+
+    fn files(&self) -> impl Iterator<Item = &FileEntry> {
+        let manifest = &self.manifest;
+        let of_databases = manifest.databases.iter().flat_map(|database| {
+            let chunks = database.tables.iter().flat_map(|table| &table.chunks);
+            std::iter::once(&database.schema).chain(chunks.map(|chunk| &chunk.file))
+        });
+        manifest
+            .programs
+            .iter()
+            .chain(&manifest.users)
+            .chain(of_databases)
+    }
+
+    /// Where a file is.
+    fn path(&self, file: &FileEntry) -> Result<PathBuf, VerifyError> {
+        let inside = Path::new(&file.path)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+        if inside && !file.path.is_empty() {
+            return Ok(self.root.join(&file.path));
+        }
+        Err(VerifyError::damaged(
+            &self.root.join(MANIFEST),
+            format!("{:?} is no name within the folder", file.path),
+        ))
+    }
+
+    /// A small file as a whole, with the checksum of the manifest.
+    pub fn read(&self, file: &FileEntry) -> Result<Vec<u8>, VerifyError> {
+        let path = self.path(file)?;
+        let text = std::fs::read(&path).map_err(VerifyError::file(&path, "reading"))?;
+        let checksum = XxHash3_128::oneshot(&text);
+        check(&path, file, text.len() as u64, checksum)?;
+        Ok(text)
+    }
+
+    /// Reads the rows of a file; cells come in the order of the file's columns. If the closure breaks, the rest is not read.
+    ///
+    /// # Errors
+    /// The file is not what the manifest says. That is known at its end only: rows may have been handed out before.
+    pub fn rows(
+        &self,
+        table: &TableEntry,
+        chunk: &ChunkEntry,
+        cancel: &Cancel,
+        each: &mut dyn FnMut(&Fields) -> ControlFlow<()>,
+    ) -> Result<(), VerifyError> {
+        let path = self.path(&chunk.file)?;
+        let file = File::open(&path).map_err(VerifyError::file(&path, "opening"))?;
+        let mut hashed = Hashed {
+            file,
+            hash: XxHash3_128::new(),
+            bytes: 0,
+        };
+        let packed = path.extension().is_some_and(|ending| ending == "zst");
+        let mut counted = Counted::default();
+        let complete = if packed {
+            let mut decoder = zstd::stream::read::Decoder::new(&mut hashed)
+                .map_err(VerifyError::file(&path, "preparing decompression"))?;
+            decoder
+                .window_log_max(WINDOW_MAX)
+                .map_err(VerifyError::file(&path, "preparing decompression"))?;
+            let mut input = BufReader::with_capacity(BLOCK, decoder);
+            counted.read(&path, table, &mut input, cancel, each)?
+        } else {
+            let mut input = BufReader::with_capacity(BLOCK, &mut hashed);
+            counted.read(&path, table, &mut input, cancel, each)?
+        };
+        if !complete {
+            return Ok(());
+        }
+        check(&path, &chunk.file, hashed.bytes, hashed.hash.finish_128())?;
+        if counted.rows != chunk.rows || counted.bytes != chunk.text_bytes {
+            return Err(VerifyError::damaged(
+                &path,
+                format!(
+                    "the manifest says {} rows in {} bytes of text, the file has {} in {}",
+                    chunk.rows, chunk.text_bytes, counted.rows, counted.bytes
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What a file had.
+#[derive(Default)]
+struct Counted {
+    rows: u64,
+    bytes: u64,
+}
+
+impl Counted {
+    /// Reads rows up to the end of the text; whether it came to that.
+    fn read(
+        &mut self,
+        path: &Path,
+        table: &TableEntry,
+        input: &mut impl io::BufRead,
+        cancel: &Cancel,
+        each: &mut dyn FnMut(&Fields) -> ControlFlow<()>,
+    ) -> Result<bool, VerifyError> {
+        let broken = |error: io::Error| {
+            VerifyError::damaged(path, format!("the file is damaged or cut: {error}"))
+        };
+        let mut fields = Fields::default();
+        let mut rest = Vec::new();
+        loop {
+            let block = input.fill_buf().map_err(broken)?;
+            if block.is_empty() {
+                break;
+            }
+            let taken = match memchr::memchr(b'\n', block) {
+                // A row that lies within the block is read where it is.
+                Some(end) if rest.is_empty() => {
+                    fields.split(&block[..end]);
+                    end + 1
+                }
+                Some(end) => {
+                    rest.extend_from_slice(&block[..end]);
+                    fields.split(&rest);
+                    rest.clear();
+                    end + 1
+                }
+                None => {
+                    rest.extend_from_slice(block);
+                    self.bytes += block.len() as u64;
+                    let length = block.len();
+                    input.consume(length);
+                    continue;
+                }
+            };
+            self.rows += 1;
+            self.bytes += taken as u64;
+            if fields.len() != table.columns.len() {
+                return Err(VerifyError::damaged(
+                    path,
+                    format!(
+                        "row {} has {} fields, and the table has {}",
+                        self.rows,
+                        fields.len(),
+                        table.columns.len()
+                    ),
+                ));
+            }
+            if each(&fields).is_break() {
+                return Ok(false);
+            }
+            input.consume(taken);
+            if self.rows.is_multiple_of(CANCEL_ROWS) && cancel.is_cancelled() {
+                return Err(VerifyError::interrupted(cancel));
+            }
+        }
+        if rest.is_empty() {
+            Ok(true)
+        } else {
+            Err(VerifyError::damaged(path, "the last row has no end"))
+        }
+    }
+}
+
+/// Hashes what goes through.
+struct Hashed {
+    file: File,
+    hash: XxHash3_128,
+    bytes: u64,
+}
+
+impl Read for &mut Hashed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.hash.write(&buffer[..read]);
+        self.bytes += read as u64;
+        Ok(read)
+    }
+}
+
+fn check(path: &Path, file: &FileEntry, bytes: u64, checksum: u128) -> Result<(), VerifyError> {
+    if bytes != file.bytes {
+        return Err(wrong_size(path, file, bytes));
+    }
+    let found = format!("{checksum:032x}");
+    if found.eq_ignore_ascii_case(&file.checksum) {
+        return Ok(());
+    }
+    Err(VerifyError::damaged(
+        path,
+        format!(
+            "the checksum is {found}, and the manifest says {}",
+            file.checksum
+        ),
+    ))
+}
+
+fn wrong_size(path: &Path, file: &FileEntry, found: u64) -> VerifyError {
+    VerifyError::damaged(
+        path,
+        format!(
+            "the file has {found} bytes, and the manifest says {}",
+            file.bytes
+        ),
+    )
+}

@@ -1,0 +1,82 @@
+//! What can be asked of a comparison.
+
+use std::path::PathBuf;
+
+use refloat_wire::ConnectOptions;
+
+/// Rows shown of one table.
+const ROWS_SHOWN: usize = 10;
+
+/// One of the two that are compared.
+#[derive(Debug, Clone)]
+pub enum Endpoint {
+    /// A server.
+    Server(Box<ConnectOptions>),
+    /// The folder of a dump.
+    Dump(PathBuf),
+}
+
+impl Endpoint {
+    /// For people, without secrets.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Server(options) => options.describe(),
+            Self::Dump(path) => path.display().to_string(),
+        }
+    }
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compared {
+    /// Definitions and rows.
+    #[default]
+    All,
+    /// Rows, and which tables there are.
+    Rows,
+    /// Definitions.
+    Schema,
+}
+
+/// Everything a comparison can be told. [`VerifyOptions::new`] gives the defaults.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct VerifyOptions {
+    /// The first.
+    pub a: Endpoint,
+    /// The second.
+    pub b: Endpoint,
+    /// Connections to each server, and readers of a dump's files.
+    pub threads: usize,
+    /// Databases, `*` and `?` match; empty means all but those of the server itself.
+    pub databases: Vec<String>,
+    /// Tables and views, as `table` or `db.table`; empty means all.
+    pub tables: Vec<String>,
+    /// Tables and views that are left out, as `table` or `db.table`.
+    pub exclude: Vec<String>,
+    /// What is compared.
+    pub compared: Compared,
+    /// Leave rows of the past out of system-versioned tables.
+    pub no_history: bool,
+    /// Rows shown of one table.
+    pub rows_shown: usize,
+}
+
+impl VerifyOptions {
+    /// Options for two endpoints, all else at its default.
+    pub fn new(a: Endpoint, b: Endpoint) -> Self {
+        Self {
+            a,
+            b,
+            threads: std::thread::available_parallelism()
+                .map_or(2, usize::from)
+                .clamp(2, 32),
+            databases: Vec::new(),
+            tables: Vec::new(),
+            exclude: Vec::new(),
+            compared: Compared::All,
+            no_history: false,
+            rows_shown: ROWS_SHOWN,
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! A table that both have: which columns are compared, how each side is read, and by which ranges.
+
+use refloat_sqltext::quote_ident;
+
+use super::side::TableOf;
+use crate::dump::catalog::{Column, DataPolicy, Table};
+use crate::load::definition::fingerprint;
+use crate::manifest::{FieldLoad, TableEntry};
+
+/// How cells are made comparable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CellKind {
+    /// Byte by byte.
+    Bytes,
+    /// A number that two vendors may write in two ways.
+    Number,
+    /// A document that one vendor keeps as text and the other as values.
+    Json,
+}
+
+/// A column that is compared.
+#[derive(Debug, Clone)]
+pub struct PairColumn {
+    /// Name, as the first has it.
+    pub name: String,
+    /// How its cells are made comparable.
+    pub kind: CellKind,
+}
+
+/// How the rows of one side are read, so that cells come in the order of the pair's columns.
+#[derive(Debug, Clone)]
+pub enum Reading {
+    /// From a server: the table with the columns that are read.
+    Server(Box<Table>),
+    /// From a dump: the table, and the places of the columns in a row of a file.
+    Dump(Box<TableEntry>, Vec<usize>),
+}
+
+impl Reading {
+    /// Bytes of rows; of a server, as it estimates them.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Server(table) => table.bytes,
+            Self::Dump(entry, _) => entry.chunks.iter().map(|chunk| chunk.text_bytes).sum(),
+        }
+    }
+}
+
+/// A table that both have.
+#[derive(Debug)]
+pub struct Pair {
+    /// `database.table`.
+    pub label: String,
+    /// Columns that are compared.
+    pub columns: Vec<PairColumn>,
+    /// Places of the key's columns among them; empty where there is none.
+    pub key: Vec<usize>,
+    /// How each side is read.
+    pub readings: [Reading; 2],
+    /// The ranges of the first are those of the second as well, and can be halved.
+    pub same_ranges: bool,
+    /// Must be read while writers are stopped.
+    pub locked: bool,
+    /// What is not compared, and why.
+    pub notes: Vec<String>,
+}
+
+/// A column of one side.
+struct Own<'a> {
+    name: &'a str,
+    /// Of a server.
+    column: Option<&'a Column>,
+    load: Option<FieldLoad>,
+    /// Its place in a row of a dump.
+    place: usize,
+}
+
+fn columns<'a>(table: &TableOf<'a>, generated: bool) -> Vec<Own<'a>> {
+    match table {
+        TableOf::Server(table) => {
+            let generated: &[Column] = if generated { &table.generated } else { &[] };
+            let all = table.columns.iter().chain(generated);
+            all.map(|column| Own {
+                name: &column.name,
+                column: Some(column),
+                load: column.load,
+                place: 0,
+            })
+            .collect()
+        }
+        TableOf::Dump(entry) => {
+            let all = entry.columns.iter().enumerate();
+            all.map(|(place, column)| Own {
+                name: &column.name,
+                column: None,
+                load: column.load,
+                place,
+            })
+            .collect()
+        }
+    }
+}
+
+/// Why the rows of a table are not compared; `None` where they are.
+pub fn out_of_reach(table: TableOf<'_>, no_history: bool) -> Option<String> {
+    match table {
+        TableOf::Server(table) if table.policy == DataPolicy::Elsewhere => {
+            Some(format!("engine {} keeps its rows elsewhere", table.engine))
+        }
+        TableOf::Dump(entry) if !entry.data => Some(format!(
+            "the dump does not hold the rows of engine {}",
+            entry.engine
+        )),
+        TableOf::Dump(entry) if entry.history && no_history => Some(
+            "the dump holds rows of the past; they are compared without --no-history".to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+impl Pair {
+    /// Puts two tables of the same name together. `vendors`: of the first and the second.
+    pub fn new(label: String, tables: [TableOf<'_>; 2], vendors: [&str; 2]) -> Self {
+        let [a, b] = tables;
+        let servers = matches!(tables, [TableOf::Server(_), TableOf::Server(_)]);
+        let across = vendors[0] != vendors[1];
+        // A dump has no generated columns: they follow from the others.
+        let (of_a, of_b) = (columns(&a, servers), columns(&b, servers));
+        let mut notes = Vec::new();
+        let mut pair_columns = Vec::new();
+        let mut selects: [Vec<Column>; 2] = [Vec::new(), Vec::new()];
+        let mut places: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
+        for own in &of_a {
+            let Some(other) = of_b
+                .iter()
+                .find(|other| other.name.eq_ignore_ascii_case(own.name))
+            else {
+                notes.push(format!(
+                    "column {} of table {label}: only the first has it",
+                    own.name
+                ));
+                continue;
+            };
+            let how = How::new([own, other], across, vendors);
+            if let Some(note) = &how.note {
+                notes.push(format!("column {} of table {label}: {note}", own.name));
+            }
+            for (side, of) in [own, other].into_iter().enumerate() {
+                places[side].push(of.place);
+                if let Some(column) = of.column {
+                    selects[side].push(how.column(column));
+                }
+            }
+            pair_columns.push(PairColumn {
+                name: own.name.to_owned(),
+                kind: how.kind,
+            });
+        }
+        for other in &of_b {
+            if !of_a
+                .iter()
+                .any(|own| own.name.eq_ignore_ascii_case(other.name))
+            {
+                notes.push(format!(
+                    "column {} of table {label}: only the second has it",
+                    other.name
+                ));
+            }
+        }
+        let [select_a, select_b] = selects;
+        let [places_a, places_b] = places;
+        let mut readings = [
+            Reading::new(a, select_a, places_a),
+            Reading::new(b, select_b, places_b),
+        ];
+        let key = key_of(&tables, &pair_columns);
+        // Rows of the past are compared where both have them.
+        let history = tables.iter().all(|table| match table {
+            TableOf::Server(table) => table.history,
+            TableOf::Dump(entry) => entry.history,
+        });
+        for reading in &mut readings {
+            if let Reading::Server(table) = reading {
+                table.history &= history;
+            }
+        }
+        let same_ranges = match &mut readings {
+            [Reading::Server(a), Reading::Server(b)] => align(a, b),
+            _ => false,
+        };
+        let locked = tables.iter().any(
+            |table| matches!(table, TableOf::Server(table) if table.policy == DataPolicy::Locked),
+        );
+        Self {
+            label,
+            columns: pair_columns,
+            key,
+            readings,
+            same_ranges,
+            locked,
+            notes,
+        }
+    }
+}
+
+/// How a column is read on both sides.
+struct How {
+    kind: CellKind,
+    select: Select,
+    note: Option<String>,
+}
+
+enum Select {
+    /// As a dump does.
+    Plain,
+    /// Text as it is, although the server has two members that look alike.
+    Name,
+    /// The number of an `ENUM` member.
+    Number,
+    /// The text of an `ENUM` member, and whether it is index 0.
+    Member,
+    /// Text in one character set.
+    Converted,
+}
+
+impl How {
+    fn new(of: [&Own<'_>; 2], across: bool, vendors: [&str; 2]) -> Self {
+        let types = of.map(|own| own.column.map(|column| column.data_type.as_str()));
+        let float = |of: Option<&str>| of.is_none_or(|name| matches!(name, "float" | "double"));
+        let told = types.iter().any(Option::is_some);
+        // A MySQL dump says of no other type than JSON that it is text.
+        let json = (0..2).any(|side| {
+            vendors[side] == "MySQL"
+                && types[side].map_or(of[side].load == Some(FieldLoad::Utf8), |name| {
+                    name == "json"
+                })
+        });
+        let kind = match across {
+            true if json => CellKind::Json,
+            true if told && types.into_iter().all(float) => CellKind::Number,
+            _ => CellKind::Bytes,
+        };
+        let numbers = of.map(|own| own.load == Some(FieldLoad::Number));
+        let servers = of.iter().all(|own| own.column.is_some());
+        let dump_has_number = of
+            .iter()
+            .any(|own| own.column.is_none() && own.load == Some(FieldLoad::Number));
+        let charsets = of.map(|own| {
+            let name = own.column.map_or("", |column| column.charset.as_str());
+            if name == "utf8" { "utf8mb3" } else { name }
+        });
+        let known = |name: &str| !name.is_empty();
+        let unicode = |name: &str| matches!(name, "utf8mb3" | "utf8mb4");
+        let other_charset = charsets[0] != charsets[1]
+            && charsets.into_iter().all(known)
+            && !charsets.into_iter().all(unicode);
+        let mut note = None;
+        let select = if servers && (numbers[0] || numbers[1]) {
+            Select::Member
+        } else if dump_has_number {
+            Select::Number
+        } else if numbers[0] != numbers[1] {
+            Select::Name
+        } else if other_charset {
+            note = Some(format!(
+                "compared as utf8mb4, the first has {} and the second {}",
+                charsets[0], charsets[1]
+            ));
+            Select::Converted
+        } else {
+            Select::Plain
+        };
+        Self { kind, select, note }
+    }
+
+    fn column(&self, column: &Column) -> Column {
+        let name = quote_ident(&column.name);
+        let mut read = column.clone();
+        read.select = match self.select {
+            Select::Plain => return read,
+            Select::Name => name,
+            Select::Number => format!("{name} + 0"),
+            Select::Member => {
+                format!("IF({name} + 0 = 0, x'00', CONCAT(x'01', CAST({name} AS BINARY)))")
+            }
+            Select::Converted => format!("CONVERT({name} USING utf8mb4)"),
+        };
+        read
+    }
+}
+
+impl Reading {
+    fn new(table: TableOf<'_>, columns: Vec<Column>, places: Vec<usize>) -> Self {
+        match table {
+            TableOf::Dump(entry) => Self::Dump(Box::new(entry.clone()), places),
+            TableOf::Server(table) => {
+                let mut table = table.clone();
+                let mut key = std::mem::take(&mut table.key);
+                let known = key.iter_mut().all(|part| {
+                    let place = columns.iter().position(|column| column.name == part.name);
+                    part.index = place.unwrap_or_default();
+                    place.is_some()
+                });
+                if known {
+                    table.key = key;
+                } else {
+                    table.key_name.clear();
+                }
+                table.columns = columns;
+                Self::Server(Box::new(table))
+            }
+        }
+    }
+}
+
+/// The key by which rows of both sides are told apart.
+fn key_of(tables: &[TableOf<'_>; 2], columns: &[PairColumn]) -> Vec<usize> {
+    tables
+        .iter()
+        .find_map(|table| {
+            let names: Vec<&str> = match table {
+                TableOf::Server(table) => table.key.iter().map(|part| part.name.as_str()).collect(),
+                TableOf::Dump(entry) => entry.key.iter().map(String::as_str).collect(),
+            };
+            let places: Option<Vec<usize>> = names
+                .iter()
+                .map(|name| {
+                    columns
+                        .iter()
+                        .position(|column| column.name.eq_ignore_ascii_case(name))
+                })
+                .collect();
+            places.filter(|places| !places.is_empty())
+        })
+        .unwrap_or_default()
+}
+
+/// Makes both servers read the same ranges, where conditions mean the same on both; whether they do.
+fn align(a: &mut Table, b: &mut Table) -> bool {
+    let print = |table: &Table| fingerprint(&String::from_utf8_lossy(&table.create));
+    if a.partitions != b.partitions || print(a) != print(b) {
+        a.partitions.clear();
+        b.partitions.clear();
+    }
+    let same = a.key.len() == b.key.len()
+        && a.key.iter().zip(&b.key).all(|(a, b)| {
+            a.name.eq_ignore_ascii_case(&b.name)
+                && a.descending == b.descending
+                && a.literal == b.literal
+        });
+    same && !a.key.is_empty()
+}

@@ -1,0 +1,259 @@
+//! Definitions of both sides: what is there, and whether it is the same.
+//!
+//! Servers of the same version write a definition in one way: texts are compared. Between versions and vendors tables are
+//! compared by what their definitions mean, as a load compares them with its dump; what the vendors write in ways that do not
+//! map is named as not compared.
+
+mod lines;
+mod of_dump;
+mod of_server;
+
+use std::collections::BTreeMap;
+
+use super::error::VerifyError;
+use super::options::{Compared, VerifyOptions};
+use super::outcome::{SchemaDifference, VerifyOutcome};
+use super::side::Side;
+use crate::dump::schema::strip;
+use crate::load::definition::{ServerVersion, differences};
+use refloat_sqltext::LexMode;
+use refloat_wire::Vendor;
+
+/// Characters of a definition that are shown, from the first that differs on.
+const SHOWN: usize = 160;
+
+/// Kind and name of an object: `table`, `d.t`.
+type Name = (&'static str, String);
+
+/// A definition.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Definition {
+    text: Vec<u8>,
+    /// What it was created under, and what else belongs to it: name and value.
+    besides: BTreeMap<&'static str, String>,
+}
+
+/// All definitions of a side.
+#[derive(Debug, Default)]
+struct Definitions {
+    all: BTreeMap<Name, Definition>,
+    /// Triggers in the order in which they fire.
+    triggers: Vec<String>,
+}
+
+/// Compares definitions, or only which tables there are.
+pub fn compare(
+    options: &VerifyOptions,
+    sides: &mut [Side; 2],
+    outcome: &mut VerifyOutcome,
+) -> Result<(), VerifyError> {
+    let mut read = Vec::with_capacity(2);
+    for side in sides.iter_mut() {
+        read.push(match side {
+            Side::Server(server) => of_server::read(server)?,
+            Side::Dump(folder) => of_dump::read(folder, options)?,
+        });
+    }
+    let (Some(b), Some(a)) = (read.pop(), read.pop()) else {
+        return Ok(());
+    };
+    let versions = [version(&sides[0]), version(&sides[1])];
+    let of_dump = sides.each_ref().map(|side| !side.is_server());
+    let comparison = Comparison {
+        alike: versions[0].vendor == versions[1].vendor
+            && versions[0].version.0 == versions[1].version.0
+            && versions[0].version.1 == versions[1].version.1,
+        across: versions[0].vendor != versions[1].vendor,
+        versions,
+        of_dump,
+        tables_only: options.compared == Compared::Rows,
+    };
+    comparison.run(&a, &b, outcome);
+    Ok(())
+}
+
+fn version(side: &Side) -> ServerVersion {
+    match side {
+        Side::Server(server) => server.control.server().into(),
+        Side::Dump(folder) => {
+            let about = &folder.manifest.server;
+            let mut numbers = about
+                .version
+                .split(|c: char| !c.is_ascii_digit())
+                .map(|digits| digits.parse().unwrap_or(0));
+            let mut next = || numbers.next().unwrap_or(0);
+            ServerVersion {
+                vendor: if about.vendor == "MySQL" {
+                    Vendor::MySql
+                } else {
+                    Vendor::MariaDb
+                },
+                version: (next(), next(), next()),
+            }
+        }
+    }
+}
+
+struct Comparison {
+    /// Both write definitions in the same way.
+    alike: bool,
+    /// They are of two vendors.
+    across: bool,
+    versions: [ServerVersion; 2],
+    of_dump: [bool; 2],
+    tables_only: bool,
+}
+
+impl Comparison {
+    fn run(&self, a: &Definitions, b: &Definitions, outcome: &mut VerifyOutcome) {
+        let mut views_left_out = 0_u64;
+        let mut names: Vec<&Name> = a.all.keys().chain(b.all.keys()).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            if self.tables_only && name.0 != "table" {
+                continue;
+            }
+            let about = format!("{} {}", name.0, name.1);
+            let mut differ = |part: &str, a: String, b: String| {
+                let about = if part.is_empty() {
+                    about.clone()
+                } else {
+                    format!("{about}: {part}")
+                };
+                outcome
+                    .schema_differences
+                    .push(SchemaDifference { about, a, b });
+            };
+            let (of_a, of_b) = match (a.all.get(name), b.all.get(name)) {
+                (Some(of_a), Some(of_b)) => (of_a, of_b),
+                (of_a, _) => {
+                    let (of_a, of_b) = if of_a.is_some() {
+                        ("there", "missing")
+                    } else {
+                        ("missing", "there")
+                    };
+                    differ("", of_a.to_owned(), of_b.to_owned());
+                    continue;
+                }
+            };
+            if self.tables_only {
+                continue;
+            }
+            if self.across && matches!(name.0, "view" | "database") {
+                views_left_out += 1;
+                continue;
+            }
+            match name.0 {
+                "table" => self.table(&name.1, of_a, of_b, &mut differ),
+                _ => self.program(of_a, of_b, &mut differ),
+            }
+            outcome.definitions += 1;
+        }
+        if views_left_out > 0 {
+            outcome.not_compared.push(format!(
+                "the text of {views_left_out} databases and views: the vendors write the same one in two ways; only looked for by name"
+            ));
+        }
+        if self.across && !self.tables_only {
+            outcome.not_compared.push(
+                "sql_mode, character sets and collations of routines, triggers and events: the vendors have other ones".to_owned(),
+            );
+        }
+        if !self.tables_only {
+            order(a, b, outcome);
+        }
+    }
+
+    fn table(
+        &self,
+        label: &str,
+        a: &Definition,
+        b: &Definition,
+        differ: &mut dyn FnMut(&str, String, String),
+    ) {
+        if a.text == b.text {
+            return;
+        }
+        let (text_a, text_b) = (
+            String::from_utf8_lossy(&a.text),
+            String::from_utf8_lossy(&b.text),
+        );
+        if self.alike {
+            lines::compare(&text_a, &text_b, differ);
+            return;
+        }
+        // What the first says and the second does not have, and the other way round.
+        let mode = LexMode::default();
+        let there = differences(self.versions[1], label, &a.text, mode, &text_b);
+        let back = differences(self.versions[0], label, &b.text, mode, &text_a);
+        let part = |about: &str| {
+            let part = about.split_once(": ").map_or(about, |(_, part)| part);
+            part.to_owned()
+        };
+        let mut told = Vec::new();
+        for one in there {
+            told.push(one.about.clone());
+            differ(&part(&one.about), one.expected, one.found);
+        }
+        for one in back.into_iter().filter(|one| !told.contains(&one.about)) {
+            differ(&part(&one.about), one.found, one.expected);
+        }
+    }
+
+    fn program(
+        &self,
+        a: &Definition,
+        b: &Definition,
+        differ: &mut dyn FnMut(&str, String, String),
+    ) {
+        if !self.same_text(&a.text, &b.text) {
+            let (a, b) = lines::from_difference(
+                &String::from_utf8_lossy(&a.text),
+                &String::from_utf8_lossy(&b.text),
+                SHOWN,
+            );
+            differ("", a, b);
+        }
+        if self.across {
+            return;
+        }
+        for (what, of_a) in &a.besides {
+            match b.besides.get(what) {
+                Some(of_b) if !of_a.eq_ignore_ascii_case(of_b) => {
+                    differ(what, of_a.clone(), of_b.clone());
+                }
+                // One side does not tell.
+                _ => {}
+            }
+        }
+    }
+
+    /// A dump may have been made without definers.
+    fn same_text(&self, a: &[u8], b: &[u8]) -> bool {
+        let trimmed = |text: &[u8]| text.trim_ascii().to_vec();
+        let (a, b) = (trimmed(a), trimmed(b));
+        a == b
+            || (self.of_dump[0] && a == trimmed(&strip::definer(&b)))
+            || (self.of_dump[1] && b == trimmed(&strip::definer(&a)))
+    }
+}
+
+/// Triggers that both have must fire in the same order.
+fn order(a: &Definitions, b: &Definitions, outcome: &mut VerifyOutcome) {
+    let common = |of: &Definitions, other: &Definitions| -> Vec<String> {
+        let there = of
+            .triggers
+            .iter()
+            .filter(|name| other.triggers.contains(name));
+        there.cloned().collect()
+    };
+    let (of_a, of_b) = (common(a, b), common(b, a));
+    if let Some(at) = (0..of_a.len().min(of_b.len())).find(|at| of_a[*at] != of_b[*at]) {
+        outcome.schema_differences.push(SchemaDifference {
+            about: "order of triggers".to_owned(),
+            a: format!("{} first", of_a[at]),
+            b: format!("{} first", of_b[at]),
+        });
+    }
+}

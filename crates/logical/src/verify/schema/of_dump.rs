@@ -1,0 +1,197 @@
+//! Definitions of a dump, read from its SQL files as the stock client would read them.
+
+use std::collections::BTreeMap;
+
+use refloat_sqltext::{
+    CharsetFamily, Item, ItemKind, LexMode, ObjectName, ScanOptions, Scanner, StatementKind, Step,
+    parse_set,
+};
+
+use super::Definitions;
+use super::of_server::kind;
+use crate::dump::catalog::{wanted_database, wanted_table};
+use crate::load::pattern::matches_any;
+use crate::manifest::FileEntry;
+use crate::verify::error::VerifyError;
+use crate::verify::folder::DumpFolder;
+use crate::verify::options::VerifyOptions;
+use crate::verify::side::asked;
+
+/// Variables that belong to a program.
+const SESSION: [&str; 4] = [
+    "sql_mode",
+    "character_set_client",
+    "collation_connection",
+    "time_zone",
+];
+
+/// Reads the files with definitions.
+pub fn read(folder: &DumpFolder, options: &VerifyOptions) -> Result<Definitions, VerifyError> {
+    let mut reader = Reader {
+        options,
+        found: Definitions::default(),
+        database: String::new(),
+        session: BTreeMap::new(),
+        mode: LexMode::default(),
+        sequence: None,
+    };
+    let manifest = &folder.manifest;
+    for database in &manifest.databases {
+        reader.file(folder, &database.schema)?;
+    }
+    if let Some(programs) = &manifest.programs {
+        reader.file(folder, programs)?;
+    }
+    Ok(reader.found)
+}
+
+struct Reader<'a> {
+    options: &'a VerifyOptions,
+    found: Definitions,
+    database: String,
+    session: BTreeMap<&'static str, String>,
+    mode: LexMode,
+    /// The sequence whose value comes next.
+    sequence: Option<String>,
+}
+
+impl Reader<'_> {
+    fn file(&mut self, folder: &DumpFolder, file: &FileEntry) -> Result<(), VerifyError> {
+        let text = folder.read(file)?;
+        let mut scanner = Scanner::new(ScanOptions::default());
+        self.mode = LexMode::default();
+        let mut at = 0;
+        loop {
+            let step = scanner.next(&text[at..], true).map_err(|error| {
+                let path = std::path::Path::new(&file.path);
+                VerifyError::damaged(path, format!("the SQL cannot be read: {error}"))
+            })?;
+            let Step::Item(item) = step else {
+                return Ok(());
+            };
+            let range = at + item.text.start..at + item.text.end;
+            at += item.len;
+            self.item(&item, &text[range]);
+            scanner.set_mode(self.mode);
+        }
+    }
+
+    fn item(&mut self, item: &Item, text: &[u8]) {
+        let ItemKind::Statement(statement) = &item.kind else {
+            return;
+        };
+        let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match statement {
+            StatementKind::Set => self.set(text),
+            StatementKind::Use { database } => self.database = words(database),
+            StatementKind::CreateDatabase { database, .. } if self.options.tables.is_empty() => {
+                self.add("database", words(database), text);
+            }
+            StatementKind::CreateTable { table, .. } => self.object("table", table, text),
+            StatementKind::CreateSequence { sequence } => {
+                self.object("sequence", sequence, text);
+                self.sequence = Some(self.label(sequence));
+            }
+            StatementKind::Do => self.value(text),
+            StatementKind::CreateView { view } => self.object("view", view, text),
+            StatementKind::CreateTrigger { trigger, table } => {
+                let asked = asked(self.options, &refloat_wire::ConnectOptions::default());
+                if !wanted_table(&asked, &self.database, &words(&table.name)) {
+                    return;
+                }
+                let label = self.label(trigger);
+                self.found.triggers.push(label.clone());
+                self.add("trigger", label, text);
+            }
+            StatementKind::CreateRoutine { what, routine } if self.options.tables.is_empty() => {
+                let label = self.label(routine);
+                self.add(kind(what), label, text);
+            }
+            StatementKind::CreateEvent { event } if self.options.tables.is_empty() => {
+                let label = self.label(event);
+                self.add("event", label, text);
+            }
+            _ => {}
+        }
+    }
+
+    fn label(&self, name: &ObjectName) -> String {
+        let database = match &name.database {
+            Some(database) => String::from_utf8_lossy(database).into_owned(),
+            None => self.database.clone(),
+        };
+        format!("{database}.{}", String::from_utf8_lossy(&name.name))
+    }
+
+    /// A table, view or sequence, if it is asked for.
+    fn object(&mut self, kind: &'static str, name: &ObjectName, text: &[u8]) {
+        let own = String::from_utf8_lossy(&name.name);
+        let asked = self.options.tables.is_empty()
+            || matches_any(&self.options.tables, &self.database, &own);
+        if asked && !matches_any(&self.options.exclude, &self.database, &own) {
+            let label = self.label(name);
+            self.add(kind, label, text);
+        }
+    }
+
+    fn add(&mut self, kind: &'static str, name: String, text: &[u8]) {
+        let asked = asked(self.options, &refloat_wire::ConnectOptions::default());
+        let database = name.split('.').next().unwrap_or_default();
+        if !wanted_database(
+            &asked,
+            if kind == "database" {
+                &name
+            } else if self.database.is_empty() {
+                database
+            } else {
+                &self.database
+            },
+        ) {
+            return;
+        }
+        let mut besides = self.session.clone();
+        if kind == "view" {
+            besides.remove("sql_mode");
+        }
+        if kind != "event" {
+            besides.remove("time_zone");
+        }
+        let of = self.found.add(kind, name, text.to_vec());
+        if !matches!(kind, "table" | "sequence" | "database") {
+            of.besides = besides;
+        }
+    }
+
+    fn set(&mut self, text: &[u8]) {
+        for assignment in parse_set(text, self.mode).unwrap_or_default() {
+            let Some(value) = &assignment.literal else {
+                continue;
+            };
+            let known = SESSION
+                .iter()
+                .find(|name| name.as_bytes() == assignment.name.as_slice());
+            let Some(&name) = known else { continue };
+            match name {
+                "sql_mode" => self.mode = self.mode.with_sql_mode(value),
+                "character_set_client" => {
+                    self.mode.charset_family = CharsetFamily::from_charset_name(value);
+                }
+                _ => {}
+            }
+            let value = String::from_utf8_lossy(value).into_owned();
+            self.session.insert(name, value);
+        }
+    }
+
+    /// `DO SETVAL(s, 5, 0)` behind a sequence: its next value.
+    fn value(&mut self, text: &[u8]) {
+        let Some(label) = self.sequence.take() else {
+            return;
+        };
+        let text = String::from_utf8_lossy(text);
+        let value = text.rsplit(", ").nth(1).map(str::to_owned);
+        if let (Some(of), Some(value)) = (self.found.all.get_mut(&("sequence", label)), value) {
+            of.besides.insert("next value", value);
+        }
+    }
+}

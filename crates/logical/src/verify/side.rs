@@ -1,0 +1,243 @@
+//! The two that are compared: a server in one snapshot, or the folder of a dump.
+
+use std::collections::BTreeMap;
+
+use refloat_run::cancel::HookGuard;
+use refloat_wire::{ConnectOptions, Connection};
+
+use super::error::VerifyError;
+use super::folder::DumpFolder;
+use super::options::{Compared, Endpoint, VerifyOptions};
+use super::outcome::SideInfo;
+use crate::dump::catalog::{Database, Table, wanted_database, wanted_table};
+use crate::dump::snapshot::{self, Snapshot};
+use crate::dump::{self, DumpOptions, DumpRun, session};
+use crate::load::context::kill_on_cancel;
+use crate::manifest::TableEntry;
+
+/// One of the two.
+pub enum Side {
+    /// A server.
+    Server(Box<ServerSide>),
+    /// The folder of a dump.
+    Dump(Box<DumpFolder>),
+}
+
+/// A server, seen in one snapshot.
+pub struct ServerSide {
+    /// Takes locks and reads definitions.
+    pub control: Connection,
+    /// Its readers.
+    pub snapshot: Snapshot,
+    /// What is on it, of what is asked for.
+    pub plan: dump::Plan,
+    /// What was asked for.
+    pub options: DumpOptions,
+    _kill: HookGuard,
+}
+
+/// A table of one of the two.
+#[derive(Clone, Copy)]
+pub enum TableOf<'a> {
+    /// On a server.
+    Server(&'a Table),
+    /// In a dump.
+    Dump(&'a TableEntry),
+}
+
+impl Side {
+    /// Opens a server's snapshot, or a dump's manifest; of a server these databases, all where there are none.
+    pub fn open(
+        endpoint: &Endpoint,
+        options: &VerifyOptions,
+        databases: &[String],
+        run: &DumpRun,
+    ) -> Result<Self, VerifyError> {
+        match endpoint {
+            Endpoint::Dump(path) => {
+                let mut folder = DumpFolder::open(path)?;
+                let asked = asked(options, &ConnectOptions::default());
+                let databases = &mut folder.manifest.databases;
+                databases.retain(|database| wanted_database(&asked, &database.name));
+                for database in databases {
+                    let name = database.name.clone();
+                    let wanted = |object: &String| wanted_table(&asked, &name, object);
+                    database.tables.retain(|table| wanted(&table.name));
+                    database.views.retain(wanted);
+                    database.sequences.retain(wanted);
+                }
+                Ok(Self::Dump(Box::new(folder)))
+            }
+            Endpoint::Server(source) => {
+                let mut options = asked(options, source);
+                options.databases = databases.to_vec();
+                let mut control = session::connect(&options, &run.cancel)?;
+                let kill = kill_on_cancel(&run.cancel, &control);
+                let ddl_blocked = snapshot::block_ddl(&mut control)?;
+                let (snapshot, plan) =
+                    dump::moment(&options, run, &mut control, (ddl_blocked, false))?;
+                Ok(Self::Server(Box::new(ServerSide {
+                    control,
+                    snapshot,
+                    plan,
+                    options,
+                    _kill: kill,
+                })))
+            }
+        }
+    }
+
+    /// Who it is, and of which moment.
+    pub fn info(&self, endpoint: &Endpoint) -> SideInfo {
+        let name = endpoint.describe();
+        match self {
+            Self::Server(server) => {
+                let identity = server.control.identity();
+                let about = server.control.server();
+                SideInfo {
+                    name,
+                    kind: "server".to_owned(),
+                    server: format!("{} {}", about.vendor, about.version_string),
+                    uuid: identity.uuid.clone(),
+                    hostname: identity.hostname.clone(),
+                    port: Some(identity.port),
+                    snapshot: server.snapshot.info.clone(),
+                    rows: 0,
+                }
+            }
+            Self::Dump(folder) => {
+                let about = &folder.manifest.server;
+                SideInfo {
+                    name,
+                    kind: "dump".to_owned(),
+                    server: format!("{} {}", about.vendor, about.version),
+                    uuid: None,
+                    hostname: about.hostname.clone(),
+                    port: None,
+                    snapshot: folder.manifest.snapshot.clone(),
+                    rows: 0,
+                }
+            }
+        }
+    }
+
+    /// `MariaDB` or `MySQL`.
+    pub fn vendor(&self) -> String {
+        match self {
+            Self::Server(server) => server.control.server().vendor.to_string(),
+            Self::Dump(folder) => folder.manifest.server.vendor.clone(),
+        }
+    }
+
+    /// Databases, with the names of what is in them.
+    pub fn databases(&self) -> Vec<Database> {
+        match self {
+            Self::Server(server) => server.plan.databases.clone(),
+            Self::Dump(folder) => {
+                let entries = folder.manifest.databases.iter();
+                entries
+                    .map(|entry| Database {
+                        name: entry.name.clone(),
+                        tables: entry
+                            .tables
+                            .iter()
+                            .map(|table| table.name.clone())
+                            .collect(),
+                        sequences: entry.sequences.clone(),
+                        views: entry.views.clone(),
+                        leftovers: Vec::new(),
+                    })
+                    .collect()
+            }
+        }
+    }
+
+    /// Tables by database and name.
+    pub fn tables(&self) -> BTreeMap<(&str, &str), TableOf<'_>> {
+        match self {
+            Self::Server(server) => {
+                let tables = server.plan.tables.iter().flatten();
+                tables
+                    .map(|table| {
+                        let name = (table.database.as_str(), table.name.as_str());
+                        (name, TableOf::Server(table))
+                    })
+                    .collect()
+            }
+            Self::Dump(folder) => {
+                let databases = folder.manifest.databases.iter();
+                databases
+                    .flat_map(|database| {
+                        database.tables.iter().map(|table| {
+                            let name = (database.name.as_str(), table.name.as_str());
+                            (name, TableOf::Dump(table))
+                        })
+                    })
+                    .collect()
+            }
+        }
+    }
+
+    /// Whether it is a server.
+    pub fn is_server(&self) -> bool {
+        matches!(self, Self::Server(_))
+    }
+
+    /// Lets writers go on.
+    pub fn release(&mut self) -> Result<(), VerifyError> {
+        if let Self::Server(server) = self {
+            server.snapshot.release(&mut server.control)?;
+        }
+        Ok(())
+    }
+}
+
+impl ServerSide {
+    /// Keeps only these databases; returns those of the server that are not among them.
+    pub fn keep(
+        &mut self,
+        options: &VerifyOptions,
+        known: &[String],
+    ) -> Result<Vec<String>, VerifyError> {
+        let plan = &mut self.plan;
+        let databases = std::mem::take(&mut plan.databases);
+        let tables = std::mem::take(&mut plan.tables);
+        let both = databases.into_iter().zip(tables);
+        (plan.databases, plan.tables) = both
+            .filter(|(database, _)| known.contains(&database.name))
+            .unzip();
+        let programs = &mut plan.programs;
+        for list in [
+            &mut programs.routines,
+            &mut programs.triggers,
+            &mut programs.events,
+        ] {
+            list.retain(|program| known.contains(&program.database));
+        }
+        programs.views.retain(|view| known.contains(&view.database));
+        let asked = asked(options, &self.options.source);
+        let all = dump::catalog::collations(&mut self.control)?;
+        let names = all.into_iter().map(|(name, _)| name);
+        Ok(names
+            .filter(|name| wanted_database(&asked, name) && !known.contains(name))
+            .collect())
+    }
+}
+
+/// What is asked of one server, in the words of a dump.
+pub fn asked(options: &VerifyOptions, source: &ConnectOptions) -> DumpOptions {
+    let mut asked = DumpOptions::new(source.clone(), "");
+    asked.threads = options.threads.max(1);
+    asked.databases.clone_from(&options.databases);
+    asked.tables.clone_from(&options.tables);
+    asked.exclude.clone_from(&options.exclude);
+    asked.no_data = options.compared == Compared::Schema;
+    asked.no_history = options.no_history;
+    asked
+}
+
+/// Patterns that match nothing on either side.
+pub fn unmatched(options: &VerifyOptions, sides: [&Side; 2]) -> Vec<String> {
+    let all: Vec<Database> = sides.iter().flat_map(|side| side.databases()).collect();
+    dump::catalog::unmatched(&asked(options, &ConnectOptions::default()), &all)
+}

@@ -1,0 +1,135 @@
+//! Rows of a part of a table, in the one form in which both sides are hashed.
+
+use std::io::Write as _;
+use std::ops::ControlFlow;
+
+use refloat_run::Cancel;
+use refloat_wire::Connection;
+
+use super::digest::RowText;
+use super::error::VerifyError;
+use super::folder::DumpFolder;
+use super::pair::{CellKind, Pair, Reading};
+use crate::dump::DumpError;
+use crate::dump::catalog::Table;
+use crate::dump::ranges::{self, Range};
+
+/// Where a reader reads.
+pub enum Source<'a> {
+    /// From a server, in its snapshot.
+    Server(&'a mut Connection),
+    /// From the files of a dump.
+    Dump(&'a DumpFolder),
+}
+
+/// A part of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// A range of a server's table.
+    Range(Range),
+    /// A file of a dump, by its place.
+    File(usize),
+}
+
+/// `ER_TABLE_DEF_CHANGED`, `ER_NO_SUCH_TABLE`.
+const CHANGED: [u16; 2] = [1412, 1146];
+
+impl Source<'_> {
+    /// Cuts a table of this side into parts.
+    pub fn cut(&mut self, reading: &Reading, target: u64) -> Result<Vec<Part>, VerifyError> {
+        match (self, reading) {
+            (Self::Server(conn), Reading::Server(table)) => {
+                let ranges =
+                    ranges::cut(conn, table, target).map_err(|error| changed(error, table))?;
+                Ok(ranges.into_iter().map(Part::Range).collect())
+            }
+            (_, Reading::Dump(entry, _)) => Ok((0..entry.chunks.len()).map(Part::File).collect()),
+            (Self::Dump(_), Reading::Server(_)) => Ok(Vec::new()),
+        }
+    }
+
+    /// Hands over each row of a part, as [`RowText`] has it. `side`: 0 for the first, 1 for the second.
+    pub fn rows(
+        &mut self,
+        pair: &Pair,
+        side: usize,
+        part: &Part,
+        cancel: &Cancel,
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), VerifyError> {
+        let mut text = RowText::default();
+        let mut scratch = Vec::new();
+        match (self, &pair.readings[side], part) {
+            (Self::Server(conn), Reading::Server(table), Part::Range(range)) => {
+                let plain = pair
+                    .columns
+                    .iter()
+                    .all(|column| column.kind == CellKind::Bytes);
+                let select =
+                    ranges::select(table, range).replacen("refloat dump", "refloat verify", 1);
+                let read = conn.query_each(select, &mut |row| {
+                    text.clear();
+                    if plain {
+                        row.iter().for_each(|cell| text.push(cell));
+                    } else {
+                        for (cell, column) in row.iter().zip(&pair.columns) {
+                            push(&mut text, cell, column.kind, &mut scratch);
+                        }
+                    }
+                    each(text.bytes())
+                });
+                read.map_err(|error| {
+                    let doing = format!("reading the rows of table {}", table.label());
+                    changed(DumpError::server(doing, error), table)
+                })?;
+                Ok(())
+            }
+            (Self::Dump(folder), Reading::Dump(entry, places), Part::File(index)) => {
+                let chunk = &entry.chunks[*index];
+                folder.rows(entry, chunk, cancel, &mut |fields| {
+                    text.clear();
+                    for (place, column) in places.iter().zip(&pair.columns) {
+                        push(&mut text, fields.cell(*place), column.kind, &mut scratch);
+                    }
+                    each(text.bytes())
+                })
+            }
+            // A part belongs to the side that it was cut on.
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Appends a cell in the form in which both sides write it.
+fn push(text: &mut RowText, cell: Option<&[u8]>, kind: CellKind, scratch: &mut Vec<u8>) {
+    let Some(value) = cell else {
+        return text.push(None);
+    };
+    scratch.clear();
+    let known = match kind {
+        CellKind::Bytes => false,
+        CellKind::Number => std::str::from_utf8(value)
+            .ok()
+            .and_then(|value| value.parse::<f64>().ok())
+            .is_some_and(|number| write!(scratch, "{number:?}").is_ok()),
+        CellKind::Json => serde_json::from_slice::<serde_json::Value>(value)
+            .is_ok_and(|value| serde_json::to_writer(&mut *scratch, &value).is_ok()),
+    };
+    text.push(Some(if known { scratch } else { value }));
+}
+
+/// What a server says about a table that is not what it was.
+fn changed(error: DumpError, table: &Table) -> VerifyError {
+    match &error {
+        DumpError::Server { source, .. }
+            if source
+                .server_code()
+                .is_some_and(|code| CHANGED.contains(&code)) =>
+        {
+            VerifyError::Server(DumpError::Changed {
+                what: format!("table {}", table.label()),
+            })
+        }
+        _ => error.into(),
+    }
+}

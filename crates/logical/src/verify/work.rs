@@ -1,0 +1,350 @@
+//! Readers at work on both sides: cut tables, digest parts, the largest first.
+
+use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use refloat_run::progress::{TableProgress, TableState};
+use refloat_run::{Cancel, Event, Events, Progress};
+
+use super::digest::{Buckets, Digest, hash};
+use super::error::VerifyError;
+use super::pair::Pair;
+use super::source::{Part, Source};
+use crate::load::context::kill_on_cancel;
+
+/// Ranges per reader of all tables, so that all readers end at about the same time.
+const RANGES_PER_READER: u64 = 8;
+/// A range is not made smaller than this: each costs a few estimates.
+const RANGE_MIN: u64 = 4 << 20;
+/// Nor larger: what differs is looked for within it.
+const RANGE_MAX: u64 = 64 << 20;
+/// Rows after which progress is told.
+const TELL_ROWS: u64 = 8192;
+
+/// What readers share.
+pub struct Work<'a> {
+    /// Tables that both have.
+    pub pairs: &'a [Pair],
+    /// Ends the work early.
+    pub cancel: &'a Cancel,
+    /// What the run says.
+    pub events: &'a Events,
+    /// Where the run stands.
+    pub progress: &'a Progress,
+    /// Bytes of rows that are done with, as they were estimated.
+    pub done: &'a AtomicU64,
+}
+
+/// What was read of one table.
+#[derive(Default)]
+pub struct Read {
+    /// Parts and their digests, by side and the part's place.
+    pub parts: [BTreeMap<usize, (Part, Digest)>; 2],
+    /// Rows by a part of their hash, where the two were not read in the same ranges.
+    pub buckets: Option<Box<[Buckets; 2]>>,
+    /// Bytes of values, of both.
+    pub bytes: u64,
+}
+
+impl Read {
+    /// The digest of all rows of a side.
+    pub fn digest(&self, side: usize) -> Digest {
+        let mut digest = Digest::default();
+        self.parts[side]
+            .values()
+            .for_each(|(_, part)| digest.merge(*part));
+        digest
+    }
+}
+
+/// A table at work.
+#[derive(Default)]
+struct Table {
+    read: Read,
+    /// Parts that are not read yet, and cuts that are not made.
+    open: usize,
+    shown: Option<Arc<TableProgress>>,
+}
+
+/// One thing to do. Cutting goes before reading: it is short, and tells what is large.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Job {
+    Read {
+        bytes: u64,
+        table: usize,
+        number: usize,
+    },
+    Cut {
+        bytes: u64,
+        table: usize,
+    },
+}
+
+#[derive(Default)]
+struct Jobs {
+    open: [BinaryHeap<Job>; 2],
+    parts: BTreeMap<(usize, usize, usize), Part>,
+    tables: BTreeMap<usize, Table>,
+    busy: usize,
+    error: Option<VerifyError>,
+}
+
+/// Jobs of both sides, and who waits for them.
+#[derive(Default)]
+struct Queue {
+    jobs: Mutex<Jobs>,
+    changed: Condvar,
+}
+
+impl Queue {
+    fn jobs(&self) -> MutexGuard<'_, Jobs> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next job of a side, or `None` when all of both are done or one has failed.
+    fn next(&self, side: usize) -> Option<Job> {
+        let mut jobs = self.jobs();
+        loop {
+            if jobs.error.is_some() {
+                return None;
+            }
+            if let Some(job) = jobs.open[side].pop() {
+                jobs.busy += 1;
+                return Some(job);
+            }
+            if jobs.busy == 0 && jobs.open.iter().all(BinaryHeap::is_empty) {
+                return None;
+            }
+            jobs = self
+                .changed
+                .wait(jobs)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn done(&self, result: Result<(), VerifyError>) {
+        let mut jobs = self.jobs();
+        jobs.busy -= 1;
+        if let Err(error) = result {
+            jobs.error.get_or_insert(error);
+        }
+        self.changed.notify_all();
+    }
+}
+
+impl Work<'_> {
+    /// Digests some tables (`which`, by their place) with all readers of both sides.
+    pub fn read(
+        &self,
+        readers: [Vec<Source<'_>>; 2],
+        which: &[usize],
+    ) -> Result<BTreeMap<usize, Read>, VerifyError> {
+        let queue = Queue::default();
+        let total: u64 = which
+            .iter()
+            .map(|index| self.pairs[*index].readings[0].bytes())
+            .sum();
+        let target = (total / (readers[0].len().max(1) as u64 * RANGES_PER_READER))
+            .clamp(RANGE_MIN, RANGE_MAX);
+        {
+            let mut jobs = queue.jobs();
+            for &table in which {
+                let pair = &self.pairs[table];
+                let sides = if pair.same_ranges { 1 } else { 2 };
+                for side in 0..sides {
+                    let bytes = pair.readings[side].bytes();
+                    jobs.open[side].push(Job::Cut { bytes, table });
+                }
+                let read = Read {
+                    buckets: (!pair.same_ranges).then(Box::default),
+                    ..Read::default()
+                };
+                let open = sides;
+                jobs.tables.insert(
+                    table,
+                    Table {
+                        read,
+                        open,
+                        shown: None,
+                    },
+                );
+            }
+        }
+        std::thread::scope(|scope| {
+            for (side, readers) in readers.into_iter().enumerate() {
+                for mut reader in readers {
+                    let queue = &queue;
+                    scope.spawn(move || self.work(queue, side, &mut reader, target));
+                }
+            }
+        });
+        if self.cancel.is_cancelled() {
+            return Err(VerifyError::interrupted(self.cancel));
+        }
+        let mut jobs = queue.jobs();
+        if let Some(error) = jobs.error.take() {
+            return Err(error);
+        }
+        let tables = std::mem::take(&mut jobs.tables);
+        Ok(tables
+            .into_iter()
+            .map(|(index, table)| (index, table.read))
+            .collect())
+    }
+
+    fn work(&self, queue: &Queue, side: usize, reader: &mut Source<'_>, target: u64) {
+        let _kill = match reader {
+            Source::Server(conn) => Some(kill_on_cancel(self.cancel, conn)),
+            Source::Dump(_) => None,
+        };
+        while let Some(job) = queue.next(side) {
+            let result = catch_unwind(AssertUnwindSafe(|| match job {
+                Job::Cut { table, .. } => self.cut(queue, side, reader, table, target),
+                Job::Read {
+                    table,
+                    number,
+                    bytes,
+                } => {
+                    let result = self.part(queue, side, reader, (table, number));
+                    self.done.fetch_add(bytes, Ordering::Relaxed);
+                    result
+                }
+            }));
+            // A panic must not leave the other readers waiting.
+            match result {
+                Ok(result) => queue.done(result),
+                Err(panic) => {
+                    queue.done(Err(VerifyError::Interrupted(
+                        "a defect of this program".to_owned(),
+                    )));
+                    resume_unwind(panic);
+                }
+            }
+        }
+    }
+
+    fn cut(
+        &self,
+        queue: &Queue,
+        side: usize,
+        reader: &mut Source<'_>,
+        table: usize,
+        target: u64,
+    ) -> Result<(), VerifyError> {
+        let pair = &self.pairs[table];
+        let parts = reader.cut(&pair.readings[side], target)?;
+        let mut jobs = queue.jobs();
+        let sides = if pair.same_ranges {
+            0..2
+        } else {
+            side..side + 1
+        };
+        let of = jobs.tables.entry(table).or_default();
+        if of.shown.is_none() {
+            let shown = self.progress.table(&pair.label, TableState::Checking);
+            of.shown = Some(Arc::new(shown));
+            self.events.emit(Event::TableStarted {
+                table: pair.label.clone(),
+            });
+        }
+        of.open += sides.len() * parts.len();
+        for side in sides {
+            let all = pair.readings[side].bytes();
+            for (number, part) in parts.iter().enumerate() {
+                let bytes = match part {
+                    Part::Range(range) => range.bytes,
+                    Part::File(_) => all / parts.len() as u64,
+                };
+                jobs.open[side].push(Job::Read {
+                    bytes,
+                    table,
+                    number,
+                });
+                jobs.parts.insert((side, table, number), part.clone());
+            }
+        }
+        self.closed(&mut jobs, table);
+        queue.changed.notify_all();
+        Ok(())
+    }
+
+    fn part(
+        &self,
+        queue: &Queue,
+        side: usize,
+        reader: &mut Source<'_>,
+        (table, number): (usize, usize),
+    ) -> Result<(), VerifyError> {
+        let pair = &self.pairs[table];
+        let (part, shown) = {
+            let mut jobs = queue.jobs();
+            let part = jobs.parts.remove(&(side, table, number));
+            let shown = jobs.tables.get(&table).and_then(|of| of.shown.clone());
+            (part, shown)
+        };
+        let Some(part) = part else {
+            return Ok(());
+        };
+        let mut buckets = (!pair.same_ranges).then(Buckets::default);
+        let mut digest = Digest::default();
+        let (mut bytes, mut told) = (0, (0, 0));
+        let mut tell = |rows: u64, bytes: u64| {
+            if let Some(shown) = &shown {
+                shown.add(rows - told.0, bytes - told.1);
+            }
+            told = (rows, bytes);
+        };
+        reader.rows(pair, side, &part, self.cancel, &mut |row| {
+            let hash = hash(row);
+            digest.add(hash);
+            if let Some(buckets) = &mut buckets {
+                buckets.add(hash);
+            }
+            bytes += values(row, pair);
+            if digest.rows.is_multiple_of(TELL_ROWS) {
+                tell(digest.rows, bytes);
+            }
+            ControlFlow::Continue(())
+        })?;
+        tell(digest.rows, bytes);
+        drop(shown);
+        let mut jobs = queue.jobs();
+        if let Some(of) = jobs.tables.get_mut(&table) {
+            of.read.parts[side].insert(number, (part, digest));
+            of.read.bytes += bytes;
+            if let (Some(all), Some(buckets)) = (&mut of.read.buckets, &buckets) {
+                all[side].merge(buckets);
+            }
+        }
+        self.closed(&mut jobs, table);
+        Ok(())
+    }
+
+    /// One thing of a table is done; was it the last?
+    fn closed(&self, jobs: &mut Jobs, table: usize) {
+        let Some(of) = jobs.tables.get_mut(&table) else {
+            return;
+        };
+        of.open -= 1;
+        if of.open > 0 {
+            return;
+        }
+        if let Some(shown) = of.shown.take().and_then(Arc::into_inner) {
+            self.events.emit(Event::TableFinished {
+                table: self.pairs[table].label.clone(),
+                rows: shown.rows(),
+                bytes: shown.bytes(),
+                seconds: shown.elapsed().as_secs_f64(),
+            });
+            shown.loaded();
+        }
+    }
+}
+
+/// Bytes of the values of a row, without what is written between them.
+fn values(row: &[u8], pair: &Pair) -> u64 {
+    (row.len() as u64).saturating_sub(8 * pair.columns.len() as u64)
+}

@@ -1,0 +1,149 @@
+//! A dump that is not what its manifest says is an error that names the file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use refloat_logical::dump::RowCompression;
+use refloat_logical::verify::VerifyError;
+use refloat_sandbox::ServerKind;
+use refloat_testkit::servers;
+
+use crate::support::{at, chain, client, compare_with, folder, take, two};
+
+const KIND: ServerKind = ServerKind::MariaDb118;
+
+/// The one file of the folder `d` that ends so.
+fn file(out: &Path, end: &str) -> PathBuf {
+    let entries = fs::read_dir(out.join("d")).unwrap();
+    let mut paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .find(|path| path.to_string_lossy().ends_with(end))
+        .unwrap()
+}
+
+#[test]
+fn damaged_and_missing_files_are_named() {
+    let two = two(KIND);
+    servers::connect(two.first)
+        .exec("CREATE DATABASE d")
+        .unwrap();
+    client(
+        two.first,
+        "d",
+        b"CREATE TABLE t (a INT PRIMARY KEY, b TEXT); INSERT INTO t VALUES (1, REPEAT('x', 5000)), (2, NULL);",
+    )
+    .unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    for (number, compression) in [RowCompression::None, RowCompression::Zstd { level: 1 }]
+        .into_iter()
+        .enumerate()
+    {
+        let out = scratch.path().join(number.to_string());
+        take(two.first, &out, |options| options.compression = compression);
+        let compare = || compare_with(folder(&out), at(two.first), |_| {});
+        assert!(compare().unwrap().same);
+        let rows = file(&out, if number == 0 { ".tsv" } else { ".zst" });
+        for path in [rows, file(&out, "schema.sql")] {
+            let whole = fs::read(&path).unwrap();
+            let mut flipped = whole.clone();
+            flipped[whole.len() / 2] ^= 1;
+            let mut longer = whole.clone();
+            longer.push(b'\n');
+            for (what, bytes) in [
+                ("flipped", Some(flipped)),
+                ("cut", Some(whole[..whole.len() - 1].to_vec())),
+                ("longer", Some(longer)),
+                ("missing", None),
+            ] {
+                match bytes {
+                    Some(bytes) => fs::write(&path, bytes).unwrap(),
+                    None => fs::remove_file(&path).unwrap(),
+                }
+                let error = compare().unwrap_err();
+                assert!(
+                    matches!(error, VerifyError::Damaged { .. }),
+                    "{what}: {error}"
+                );
+                let name = path.file_name().unwrap().to_string_lossy();
+                assert!(chain(&error).contains(&*name), "{what}: {error}");
+            }
+            fs::write(&path, &whole).unwrap();
+        }
+        assert!(compare().unwrap().same);
+    }
+}
+
+#[test]
+fn a_folder_without_a_manifest_and_a_name_that_leads_out_are_refused() {
+    let two = two(KIND);
+    servers::connect(two.first)
+        .exec("CREATE DATABASE d")
+        .unwrap();
+    client(
+        two.first,
+        "d",
+        b"CREATE TABLE t (a INT); INSERT INTO t VALUES (1)",
+    )
+    .unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("dump");
+    take(two.first, &out, |options| {
+        options.compression = RowCompression::None;
+    });
+    let compare = || compare_with(folder(&out), at(two.first), |_| {});
+    let manifest = out.join("manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let rows = file(&out, ".tsv");
+    fs::copy(&rows, scratch.path().join("outside")).unwrap();
+    let name = format!("d/{}", rows.file_name().unwrap().to_string_lossy());
+    fs::write(&manifest, text.replace(&name, "../outside")).unwrap();
+    let error = compare().unwrap_err();
+    assert!(chain(&error).contains("../outside"), "{error}");
+    // More rows than the manifest says: the checksum of the file is right, the count is not.
+    fs::write(&manifest, text.replace("\"rows\": 1", "\"rows\": 2")).unwrap();
+    let error = compare().unwrap_err();
+    assert!(
+        chain(&error).contains("the manifest says 2 rows"),
+        "{error}"
+    );
+    fs::remove_file(&manifest).unwrap();
+    let error = compare().unwrap_err();
+    assert!(matches!(error, VerifyError::Refused { .. }), "{error}");
+}
+
+#[test]
+fn one_server_and_names_that_match_nothing_are_refused() {
+    let two = two(KIND);
+    for (server, number) in [(two.first, 1), (two.second, 2)] {
+        let mut conn = servers::connect(server);
+        conn.exec("CREATE DATABASE d").unwrap();
+        conn.exec("CREATE TABLE d.t (a INT)").unwrap();
+        conn.exec(format!("CREATE TABLE d.only{number} (a INT)"))
+            .unwrap();
+    }
+    let error = compare_with(at(two.first), at(two.first), |_| {}).unwrap_err();
+    assert!(error.to_string().contains("same server"), "{error}");
+    let named = |name: &str| {
+        compare_with(at(two.first), at(two.second), |options| {
+            options.tables = vec![name.to_owned()];
+        })
+    };
+    assert!(named("d.t").unwrap().same);
+    assert!(
+        named("d.only1").unwrap().differs(),
+        "it is on one side only"
+    );
+    let error = named("d.nothing").unwrap_err();
+    assert!(error.to_string().contains("d.nothing"), "{error}");
+    let outcome = compare_with(at(two.first), at(two.second), |options| {
+        options.exclude = vec!["only?".to_owned()];
+    });
+    let outcome = outcome.unwrap();
+    assert!(outcome.same);
+    // V-11: which servers, and of which moment.
+    assert_ne!(
+        (outcome.a.port, outcome.a.uuid),
+        (outcome.b.port, outcome.b.uuid)
+    );
+    assert!(!outcome.a.hostname.is_empty() && !outcome.a.snapshot.at.is_empty());
+}

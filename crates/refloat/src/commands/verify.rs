@@ -1,0 +1,55 @@
+//! `refloat verify`: do two hold the same?
+
+mod args;
+
+pub use args::VerifyArgs;
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use refloat_logical::verify::{self, VerifyFailure, VerifyRun};
+use refloat_report::summary;
+use refloat_run::RunDir;
+use refloat_run::events::{JsonLines, RunResult};
+
+use crate::context::Context;
+use crate::exit::{self, Exit};
+use crate::record::record;
+use crate::watch::Watch;
+
+pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
+    let options = args.options(context)?;
+    let dir = RunDir::create(context.state_dir(), "verify")
+        .context("cannot begin the record of the run")?;
+    let watch = Watch::start(args.output.show(), context)?;
+    watch.events.add(Arc::new(JsonLines::in_dir(&dir)?));
+    let run = VerifyRun {
+        dir,
+        cancel: watch.cancel.clone(),
+        events: watch.events.clone(),
+        progress: watch.progress.clone(),
+    };
+    let (outcome, error) = match verify::verify(&options, &run) {
+        Ok(outcome) => (outcome, None),
+        Err(VerifyFailure { error, outcome }) => (*outcome, Some(error)),
+    };
+    let result = match &error {
+        Some(error) => exit::result_of_verify(error),
+        None if outcome.same => RunResult::Done,
+        None => RunResult::ProofFailed,
+    };
+    let error = error.map(anyhow::Error::new);
+    watch.quiet();
+    let record_of = serde_json::to_value(&outcome).unwrap_or_default();
+    record(&run, outcome.seconds, record_of, result, error.as_ref());
+    watch.stop();
+    // What was found before it stopped is worth knowing as well.
+    if !args.output.json && (error.is_none() || outcome.differs()) {
+        write!(std::io::stdout(), "{}", summary::verify(&outcome))?;
+    }
+    if let Some(error) = &error {
+        exit::report(error, context);
+    }
+    Ok(exit::of_result(result))
+}

@@ -1,0 +1,141 @@
+//! The flags of `refloat verify`. Their comments are the manual page.
+
+use clap::Args;
+use refloat_logical::verify::{Compared, Endpoint, VerifyOptions};
+
+use crate::commands::load::OutputArgs;
+use crate::connect::ConnectArgs;
+use crate::context::Context;
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  A server and the one that it was copied to:
+      refloat verify mysql://root@db1/ mysql://root@db2/
+
+  A dump and the server that it was made of, or restored into:
+      refloat verify /backup/db1 mysql://root@db1/
+
+  One database, without the tables whose names begin with log_:
+      refloat verify mysql://root@db1/ mysql://root@db2/ --databases shop --exclude 'log_*'
+
+  Only definitions, which takes seconds:
+      refloat verify mysql://root@db1/ mysql://root@db2/ --schema-only
+
+  The result for a script:
+      refloat verify /backup/db1 mysql://root@db2/ --json | tail -n 1 | jq '.outcome.summary.same'
+
+EXIT CODES:
+  0  everything was compared, and nothing differs
+  1  failed: a server went away, or a file of a dump is damaged or missing; it is named
+  3  refused: nothing was compared
+  4  something differs: the summary names it
+
+Nothing is written to either side.";
+
+/// Compare two servers, or a dump and a server: the same definitions, the same rows?
+///
+/// A and B are each a server (mysql://USER@HOST:PORT/) or the folder of a dump. Each server is read in one consistent
+/// snapshot, over several connections; what is written between the two snapshots differs, so compare servers that rest, or a
+/// dump with a replica that stands at its position. The summary says of which moment each was.
+///
+/// Rows are compared by a 128-bit digest that does not cancel out and does not round; of a table that differs, the rows that do
+/// are looked for and shown. Of a dump every file is checked against the manifest as well.
+#[derive(Debug, Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub struct VerifyArgs {
+    /// The first: URL of a server, or folder of a dump
+    #[arg(value_name = "A")]
+    pub a: String,
+
+    /// The second: URL of a server, or folder of a dump
+    #[arg(value_name = "B")]
+    pub b: String,
+
+    #[command(flatten)]
+    pub what: WhatArgs,
+
+    /// Connections to each server, and readers of a dump's files
+    ///
+    /// Without it: one for each processor of this machine, 2 at least and 32 at most.
+    #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub threads: Option<u16>,
+
+    /// Rows shown of a table that differs
+    ///
+    /// With 0 the rows are not looked for: the summary says only which tables differ.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub show_rows: u32,
+
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What is compared.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What to compare")]
+pub struct WhatArgs {
+    /// Compare only these databases
+    ///
+    /// A list with commas; * and ? stand for any text and any one character. Without it: all but those of the server
+    /// itself; where one side is a dump, those of the dump.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub databases: Vec<String>,
+
+    /// Compare only these tables and views, and the triggers of those tables
+    ///
+    /// A list with commas: `table` or `database.table`; * and ? stand for any text and any one character.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub tables: Vec<String>,
+
+    /// Leave these tables and views out
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub exclude: Vec<String>,
+
+    /// Only rows, and which tables there are
+    #[arg(long, conflicts_with = "schema_only")]
+    pub rows_only: bool,
+
+    /// Only definitions
+    #[arg(long)]
+    pub schema_only: bool,
+
+    /// Leave rows of the past out of MariaDB's system-versioned tables
+    ///
+    /// For copies that were made without them.
+    #[arg(long)]
+    pub no_history: bool,
+}
+
+impl VerifyArgs {
+    /// The library's options for these flags.
+    ///
+    /// # Errors
+    /// As [`ConnectArgs::resolve_flag`].
+    pub fn options(&self, context: &Context) -> anyhow::Result<VerifyOptions> {
+        let endpoint = |name: &str, text: &str| -> anyhow::Result<Endpoint> {
+            if !text.contains("://") {
+                return Ok(Endpoint::Dump(text.into()));
+            }
+            let source = self.connect.resolve_flag(name, text, context)?;
+            Ok(Endpoint::Server(Box::new(source)))
+        };
+        let mut options = VerifyOptions::new(endpoint("A", &self.a)?, endpoint("B", &self.b)?);
+        if let Some(threads) = self.threads {
+            options.threads = usize::from(threads);
+        }
+        options.databases.clone_from(&self.what.databases);
+        options.tables.clone_from(&self.what.tables);
+        options.exclude.clone_from(&self.what.exclude);
+        options.compared = match (self.what.rows_only, self.what.schema_only) {
+            (true, _) => Compared::Rows,
+            (_, true) => Compared::Schema,
+            _ => Compared::All,
+        };
+        options.no_history = self.what.no_history;
+        options.rows_shown = usize::try_from(self.show_rows).unwrap_or(usize::MAX);
+        Ok(options)
+    }
+}

@@ -1,0 +1,66 @@
+//! `refloat verify`: what is the same exits with 0, what is not with 4, what cannot be compared with 3 or 1.
+
+use std::fs;
+
+use crate::support::{BOTH, Desk, ask, finish, shared};
+
+#[test]
+fn a_dump_and_its_server_and_what_was_changed_since() {
+    let mut desk = Desk::new();
+    for kind in BOTH {
+        let server = shared(kind);
+        let db = desk.next().to_owned();
+        ask(server, &format!("CREATE DATABASE {db}"));
+        ask(
+            server,
+            &format!("CREATE TABLE {db}.t (id INT PRIMARY KEY, v VARCHAR(20))"),
+        );
+        ask(
+            server,
+            &format!("INSERT INTO {db}.t VALUES (1, 'one'), (2, 'two'), (3, NULL)"),
+        );
+        let url = server.socket_url();
+        let out = desk.path(&format!("dump-{db}"));
+        let folder = out.to_str().unwrap();
+        finish(desk.refloat(["dump", "--from", &url, "--out", folder, "--databases", &db]))
+            .exits(0);
+        let verify = |more: &[&str]| {
+            let args = [&["verify", folder, url.as_str(), "--no-progress"][..], more].concat();
+            finish(desk.refloat(args))
+        };
+        verify(&[]).exits(0).says("the SAME").never_says("differ:");
+        ask(server, &format!("UPDATE {db}.t SET v = 'TWO' WHERE id = 2"));
+        ask(server, &format!("DELETE FROM {db}.t WHERE id = 3"));
+        ask(server, &format!("ALTER TABLE {db}.t MODIFY v VARCHAR(30)"));
+        verify(&[])
+            .exits(4)
+            .says("DIFFERENT")
+            .says(&format!("table {db}.t: column v: "))
+            .says("id = '2': v: 'two' / 'TWO'")
+            .says("only in the first, id = '3', v = NULL")
+            .says(&format!("in {db}/t."));
+        verify(&["--schema-only"]).exits(4).never_says("rows of");
+        verify(&["--rows-only"]).exits(4).never_says("column v: ");
+        let last = verify(&["--json"]).exits(4);
+        let last = last.stdout.lines().last().unwrap().to_owned();
+        let last: serde_json::Value = serde_json::from_str(&last).unwrap();
+        assert_eq!(last["outcome"]["result"], "proof_failed");
+        assert_eq!(last["outcome"]["summary"]["same"], false);
+        verify(&["--tables", "nothing.there"])
+            .exits(3)
+            .says("nothing.there");
+        let rows = fs::read_dir(out.join(&db)).unwrap();
+        let rows = rows
+            .map(|entry| entry.unwrap().path())
+            .find(|path| path.extension().is_some_and(|ending| ending == "zst"))
+            .unwrap();
+        fs::remove_file(&rows).unwrap();
+        verify(&[])
+            .exits(1)
+            .says("the file is missing")
+            .says(rows.file_name().unwrap().to_str().unwrap());
+        finish(desk.refloat(["verify", &url, &url]))
+            .exits(3)
+            .says("the same server");
+    }
+}

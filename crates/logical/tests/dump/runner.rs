@@ -64,7 +64,7 @@ const RESTORES: &[(&str, Restore)] = &[
     }),
     ("loaded by LOAD DATA", |server, out, state| {
         load_it(server, out, state, |options| {
-            options.write_path = WritePath::LoadData
+            options.write_path = WritePath::LoadData;
         })
     }),
     ("restored by hand", |server, out, _| {
@@ -108,7 +108,7 @@ fn compare(
     failures: &mut Vec<String>,
 ) {
     let found = Snapshot::take(&mut servers::connect(server), scope).unwrap();
-    let mut different = differences(&spelled(&wanted), &spelled(&found));
+    let mut different = differences(&spelled(wanted), &spelled(&found));
     different.retain(|one| {
         let known = KNOWN
             .iter()

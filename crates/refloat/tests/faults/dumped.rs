@@ -616,3 +616,192 @@ fn accounts_and_definers() {
         );
     }
 }
+
+/// A dump of two tables on one server, to be damaged.
+fn some_dump(desk: &Desk, server: &Instance, name: &str) -> PathBuf {
+    let (run, out) = dump_it(desk, server, name, &["--chunk-size", "20K"]);
+    run.exits(0);
+    out
+}
+
+/// Copies a folder of a dump.
+fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-r").arg(from).arg(to).status();
+    assert!(status.unwrap().success());
+}
+
+/// What is done to a dump, the exit code and the words of its load.
+type Damage<'a> = (&'a str, i32, &'a str, Box<dyn Fn(&Path) + 'a>);
+
+#[test]
+fn a_damaged_dump_is_never_loaded_as_whole() {
+    let server = shared(ServerKind::MariaDb1011);
+    let desk = Desk::new();
+    desk.load_text(
+        dump(&format!("{}{}", table("items", 2000), table("more", 300))),
+        server,
+        &[],
+    )
+    .exits(0);
+    let whole = some_dump(&desk, server, "whole");
+    let chunk = |out: &Path, number: usize| {
+        let manifest = manifest(out);
+        let path = table_of(&manifest, "items")["chunks"][number]["path"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        out.join(path)
+    };
+    let damages: Vec<Damage<'_>> = vec![
+        (
+            "no manifest",
+            3,
+            "manifest.json",
+            Box::new(|out| fs::remove_file(out.join("manifest.json")).unwrap()),
+        ),
+        (
+            "half a manifest",
+            3,
+            "it is damaged",
+            Box::new(|out| {
+                let text = fs::read(out.join("manifest.json")).unwrap();
+                fs::write(out.join("manifest.json"), &text[..text.len() / 2]).unwrap();
+            }),
+        ),
+        (
+            "a later format",
+            3,
+            "take a newer one",
+            Box::new(|out| {
+                let text = fs::read_to_string(out.join("manifest.json")).unwrap();
+                fs::write(
+                    out.join("manifest.json"),
+                    text.replacen("\"format\": 1", "\"format\": 2", 1),
+                )
+                .unwrap();
+            }),
+        ),
+        (
+            "a file less",
+            3,
+            "is missing",
+            Box::new(|out| fs::remove_file(chunk(out, 1)).unwrap()),
+        ),
+        (
+            "a file more",
+            3,
+            "is not in the manifest",
+            Box::new(|out| fs::write(out.join("other.tsv"), "1\n").unwrap()),
+        ),
+        (
+            "a file cut",
+            3,
+            "bytes, and had",
+            Box::new(|out| {
+                let path = chunk(out, 0);
+                let bytes = fs::read(&path).unwrap();
+                fs::write(path, &bytes[..bytes.len() - 1]).unwrap();
+            }),
+        ),
+        (
+            "a path that leads out",
+            3,
+            "is no file of the folder",
+            Box::new(|out| {
+                let text = fs::read_to_string(out.join("manifest.json")).unwrap();
+                let schema = format!("\"{}/schema.sql\"", desk.db);
+                fs::write(
+                    out.join("manifest.json"),
+                    text.replacen(&schema, "\"../schema.sql\"", 1),
+                )
+                .unwrap();
+            }),
+        ),
+        (
+            "a definition changed",
+            1,
+            "checksum",
+            Box::new(|out| {
+                let path = out.join(&desk.db).join("schema.sql");
+                let text = fs::read_to_string(&path).unwrap();
+                fs::write(path, text.replacen("varchar(80)", "varchar(79)", 1)).unwrap();
+            }),
+        ),
+        (
+            "a count changed",
+            1,
+            "rows",
+            Box::new(|out| {
+                let text = fs::read_to_string(out.join("manifest.json")).unwrap();
+                fs::write(
+                    out.join("manifest.json"),
+                    text.replacen("\"rows\": 300", "\"rows\": 301", 1),
+                )
+                .unwrap();
+            }),
+        ),
+    ];
+    for (what, code, words, damage) in damages {
+        let out = desk.path(&what.replace(' ', "-"));
+        copy(&whole, &out);
+        damage(&out);
+        let mut command = desk.refloat(["load"]);
+        command.arg(&out).args(["--to", &server.url(), "--replace"]);
+        let run = finish(command);
+        assert_eq!(run.code, Some(code), "{what}: {run:?}");
+        run.says(words).never_says("done and proven");
+    }
+    // Flipped bytes: found by the frame's checksum, by the file's, or by the row that cannot be.
+    for at in [5, 40, 1000] {
+        let out = desk.path(&format!("flip-{at}"));
+        copy(&whole, &out);
+        let path = chunk(&out, 0);
+        let mut bytes = fs::read(&path).unwrap();
+        let at = at.min(bytes.len() - 1);
+        bytes[at] ^= 0x10;
+        fs::write(&path, bytes).unwrap();
+        let mut command = desk.refloat(["load"]);
+        command.arg(&out).args(["--to", &server.url(), "--replace"]);
+        finish(command)
+            .exits(1)
+            .says("tsv.zst")
+            .never_says("done and proven");
+    }
+    // The whole one is loaded, and some of it too.
+    ask(server, &format!("DROP DATABASE {}", desk.db));
+    let mut command = desk.refloat(["load"]);
+    command
+        .arg(&whole)
+        .args(["--to", &server.url(), "--tables", "more"]);
+    finish(command).exits(0).says("done and proven");
+    assert_eq!(
+        (desk.rows(server, "more"), desk.rows(server, "items")),
+        (Some(300), None)
+    );
+    let mut command = desk.refloat(["load"]);
+    command
+        .arg(&whole)
+        .args(["--to", &server.url(), "--replace"]);
+    finish(command).exits(0).says("done and proven");
+    assert_eq!(desk.rows(server, "items"), Some(2000));
+}
+
+#[test]
+fn a_dump_goes_to_the_other_vendor_where_it_can() {
+    let (from, to) = (shared(ServerKind::MariaDb1011), shared(ServerKind::MySql97));
+    let desk = Desk::new();
+    desk.load_text(dump(&table("items", 2000)), from, &[])
+        .exits(0);
+    let out = some_dump(&desk, from, "out");
+    let mut command = desk.refloat(["load"]);
+    command.arg(&out).args(["--to", &to.url()]);
+    finish(command)
+        .exits(0)
+        .says("done and proven")
+        .says("2,000 rows");
+    let sum = format!(
+        "SELECT SUM(CRC32(CONCAT_WS('#', id, name, n))) FROM {}.items",
+        desk.db
+    );
+    assert_eq!(ask(from, &sum), ask(to, &sum));
+}

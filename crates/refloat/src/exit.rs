@@ -3,30 +3,21 @@
 //! Commands return `anyhow::Result<Exit>`. An error that a room below returned is found again in the chain by its type,
 //! and gets its code and its hints here and nowhere else. Everything that is not known is [`Exit::Failed`].
 
+mod hints;
+
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use refloat_logical::dump::DumpError;
-use refloat_logical::load::{LoadError, StatementFailure};
+use refloat_logical::load::LoadError;
 use refloat_logical::verify::VerifyError;
 use refloat_run::events::RunResult;
-use refloat_sqltext::ScanError;
-use refloat_store::InputError;
 use refloat_wire::options::user_info;
 
 use crate::connect::PASSWORD_KEYS;
 use crate::context::Context;
-
-/// `ER_DUP_ENTRY`.
-const DUPLICATE: u16 = 1062;
-/// `ER_UNKNOWN_CHARACTER_SET`.
-const UNKNOWN_CHARSET: u16 = 1115;
-/// `ER_WRONG_VALUE_FOR_VAR`.
-const WRONG_VALUE: u16 = 1231;
-/// `ER_UNKNOWN_COLLATION`.
-const UNKNOWN_COLLATION: u16 = 1273;
-/// What to do about text that ends too early.
-const CUT: &str = "The dump is cut: copy it again and compare checksums, or make it again.";
+pub use hints::failure_hint;
+use hints::{of_dump, of_load, of_verify, wire_hints};
 
 /// How a command ended. The numbers are stable and documented in `docs/exit-codes.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,206 +143,6 @@ pub fn result_of_verify(error: &VerifyError) -> RunResult {
         Exit::Interrupted => RunResult::Interrupted,
         _ => RunResult::Failed,
     }
-}
-
-/// Exit code and hints for a comparison that stopped.
-fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {
-    match error {
-        VerifyError::Refused { hint, .. } => (Exit::Refused, vec![hint.clone()]),
-        VerifyError::Interrupted(_) => (Exit::Interrupted, Vec::new()),
-        VerifyError::Damaged { .. } => (
-            Exit::Failed,
-            vec![
-                "The dump is not what it was when it was made: copy it again, or make it again."
-                    .to_owned(),
-            ],
-        ),
-        VerifyError::Server(dump) => {
-            let (exit, mut hints) = of_dump(dump);
-            // Nothing was written here.
-            hints.retain(|hint| hint != NO_DUMP);
-            if let DumpError::Changed { .. } = dump {
-                hints = vec!["Compare again when nobody changes definitions.".to_owned()];
-            }
-            (exit, hints)
-        }
-        _ => (Exit::Failed, Vec::new()),
-    }
-}
-
-/// What is left of a dump that stopped.
-const NO_DUMP: &str = "What was written is no dump: it has no manifest. Remove the folder, or name another, and start again.";
-
-/// Exit code and hints for a dump that stopped.
-fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
-    let mut hints = match error {
-        DumpError::Refused { hint, .. } => return (Exit::Refused, vec![hint.clone()]),
-        DumpError::NoLock { .. } => {
-            return (
-                Exit::Refused,
-                vec!["Wait until that is done, or end it; --lock-wait gives it longer; --consistency none takes no lock at all.".to_owned()],
-            );
-        }
-        DumpError::Interrupted(_) => return (Exit::Interrupted, vec![NO_DUMP.to_owned()]),
-        DumpError::Changed { .. } => vec!["Dump again when nobody changes definitions.".to_owned()],
-        DumpError::Folder { source } if source.is_disk_full() => {
-            vec!["The disk is full: make room, or name another place.".to_owned()]
-        }
-        DumpError::Server { source, .. } => wire_hints(source),
-        _ => Vec::new(),
-    };
-    hints.push(NO_DUMP.to_owned());
-    (Exit::Failed, hints)
-}
-
-/// Exit code and hints for a load that stopped.
-fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
-    match error {
-        LoadError::Refused(refusals) => {
-            let mut hints: Vec<String> = refusals.iter().map(|refusal| refusal.hint.clone()).filter(|hint| !hint.is_empty()).collect();
-            hints.dedup();
-            (Exit::Refused, hints)
-        }
-        LoadError::Stopped(refusals) => {
-            let mut hints: Vec<String> = refusals.iter().map(|refusal| refusal.hint.clone()).filter(|hint| !hint.is_empty()).collect();
-            hints.push("What was loaded before this point is still there: with --replace the load begins afresh.".to_owned());
-            hints.dedup();
-            (Exit::Failed, hints)
-        }
-        LoadError::SourceChanged { .. } => (
-            Exit::Failed,
-            vec!["Wait until the dump is complete, then load it again with --replace.".to_owned()],
-        ),
-        LoadError::Source(_) => (
-            Exit::Refused,
-            vec!["`refloat inspect SOURCE` says what a source is; --source-format says it where it cannot be seen.".to_owned()],
-        ),
-        LoadError::Fields { .. } => (
-            Exit::Failed,
-            vec!["How fields and lines end is said with --fields-terminated-by, --fields-enclosed-by, --fields-escaped-by and --lines-terminated-by; which column each field is for with --columns or --header.".to_owned()],
-        ),
-        LoadError::Interrupted(_) => (Exit::Interrupted, vec!["Start the same command again; with --replace it begins afresh.".to_owned()]),
-        LoadError::Input(InputError::Cancelled { .. }) => (Exit::Interrupted, Vec::new()),
-        LoadError::Input(input) => (Exit::Failed, input_hints(input)),
-        LoadError::MissingTrailer { .. } => (
-            Exit::Failed,
-            vec!["Make the dump again. If it was made with --skip-comments or --compact it has no such line: load it with --accept-missing-trailer.".to_owned()],
-        ),
-        LoadError::RowTooLarge { size, .. } => {
-            // The packet holds the statement around the row as well.
-            let wanted = (size + 1025).next_power_of_two().clamp(1 << 20, 1 << 30);
-            (Exit::Failed, vec![format!("Run `SET GLOBAL max_allowed_packet = {wanted}` on the server and load again.")])
-        }
-        LoadError::Statement { failure, .. } => {
-            let mut hints: Vec<String> = failure_hint(failure).into_iter().collect();
-            hints.push("With --on-error continue the load goes on after a refused statement, lists all of them and exits with 1.".to_owned());
-            (Exit::Failed, hints)
-        }
-        LoadError::Scan { source, .. } if is_cut(source) => (Exit::Failed, vec![CUT.to_owned()]),
-        LoadError::Scan { .. } => (Exit::Failed, vec!["The dump is damaged here: make it again, or copy it again and compare checksums.".to_owned()]),
-        LoadError::Text { .. } | LoadError::RowsMissing { .. } => {
-            (Exit::Failed, vec![CUT.to_owned()])
-        }
-        LoadError::Index { source, .. } if source.server_code() == Some(DUPLICATE) => (
-            Exit::Failed,
-            vec!["The rows are in, the key is not. With --on-error continue unique keys are built with the rows, and each row that breaks one is named by its line.".to_owned()],
-        ),
-        LoadError::Server { source, .. } | LoadError::Index { source, .. } => (Exit::Failed, wire_hints(source)),
-        _ => (Exit::Failed, Vec::new()),
-    }
-}
-
-/// Whether the text ends where a dump cannot end.
-fn is_cut(error: &ScanError) -> bool {
-    matches!(
-        error,
-        ScanError::UnterminatedQuote { .. }
-            | ScanError::UnterminatedComment { .. }
-            | ScanError::UnterminatedRows { .. }
-    )
-}
-
-/// What a person can do about a statement or row that was refused.
-pub fn failure_hint(failure: &StatementFailure) -> Option<String> {
-    let quoted = failure.message.rsplit('\'').nth(1).unwrap_or_default();
-    match failure.code {
-        UNKNOWN_COLLATION => {
-            let other = other_collation(quoted);
-            Some(format!(
-                "Write another collation in its place: --map-collation {quoted}={other}. SHOW COLLATION lists those that the server has."
-            ))
-        }
-        UNKNOWN_CHARSET => Some(
-            "SHOW CHARACTER SET lists those that the server has: dump again with one of them, or load into a server that has it.".to_owned(),
-        ),
-        WRONG_VALUE if failure.message.contains("sql_mode") => Some(format!(
-            "Leave the word out with --map-sql-mode {quoted}=, or write another after the =."
-        )),
-        _ => None,
-    }
-}
-
-/// The collation of the other vendor that compares most alike.
-///
-/// MySQL's `utf8mb4_0900_*` do not pad with spaces, like MariaDB's `*_nopad_*`.
-fn other_collation(name: &str) -> String {
-    match name {
-        "utf8mb4_0900_bin" => "utf8mb4_bin".to_owned(),
-        _ if name.starts_with("utf8mb4_0900_") => {
-            name.replacen("utf8mb4_0900_", "utf8mb4_uca1400_nopad_", 1)
-        }
-        _ if name.starts_with("utf8mb4_uca1400_nopad_") => {
-            name.replacen("utf8mb4_uca1400_nopad_", "utf8mb4_0900_", 1)
-        }
-        _ if name.starts_with("utf8mb4_uca1400_") => {
-            name.replacen("utf8mb4_uca1400_", "utf8mb4_0900_", 1)
-        }
-        _ => match name.split_once('_') {
-            Some((charset, _)) => format!("{charset}_general_ci"),
-            None => "utf8mb4_general_ci".to_owned(),
-        },
-    }
-}
-
-fn input_hints(error: &InputError) -> Vec<String> {
-    let hint = match error {
-        InputError::Truncated { .. } => {
-            "The file is shorter than it was when it was written: copy it again and compare checksums."
-        }
-        InputError::Corrupt { .. }
-        | InputError::TrailingGarbage { .. }
-        | InputError::Checksum { .. } => {
-            "The file is damaged: copy it again and compare checksums."
-        }
-        InputError::Empty { .. } => {
-            "What should have written it has failed: look at the dump's own messages."
-        }
-        _ => return Vec::new(),
-    };
-    vec![hint.to_owned()]
-}
-
-/// What a person can do about an error of a connection.
-fn wire_hints(error: &refloat_wire::Error) -> Vec<String> {
-    let hint = match error {
-        _ if error.server_code() == Some(1045) => {
-            "Check the user name in the URL; give the password in ~/.my.cnf, in MYSQL_PWD or with --ask-password."
-        }
-        _ if error.is_access_denied() => "Ask for the missing privilege, or use another account.",
-        _ if error.is_disk_full() => "The server's disk is full: make room, then load again.",
-        refloat_wire::Error::Io {
-            phase: refloat_wire::Phase::Connect,
-            ..
-        } => "Check host, port or socket in the URL, and that the server is running.",
-        _ if error.is_lost_connection() && !matches!(error, refloat_wire::Error::Tls { .. }) => {
-            "The connection to the server was lost in the middle: its error log says whether it was restarted or the connection killed. Then load again with --replace."
-        }
-        refloat_wire::Error::Tls { .. } => {
-            "--ssl-mode says how far TLS is used and checked; --ssl-ca names the authority to trust."
-        }
-        _ => return Vec::new(),
-    };
-    vec![hint.to_owned()]
 }
 
 /// Prints `error` with its causes and hints on stderr, and returns the exit code.

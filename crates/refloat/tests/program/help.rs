@@ -142,7 +142,7 @@ fn options_that_are_named_exist() {
     assert!(!help.contains("resum"), "nothing can be resumed");
     let pages = [
         ("the help", help.as_str()),
-        ("exit.rs", include_str!("../../src/exit.rs")),
+        ("exit/hints.rs", include_str!("../../src/exit/hints.rs")),
         ("load.md", include_str!("../../../../docs/load.md")),
         ("dump.md", include_str!("../../../../docs/dump.md")),
         ("connect.md", include_str!("../../../../docs/connect.md")),

@@ -1,0 +1,82 @@
+//! The text at the end of a dump.
+
+use refloat_logical::dump::DumpOutcome;
+
+use super::{Page, duration, times};
+use crate::human;
+
+/// The summary of a dump that is complete, in lines that end with a line end.
+pub fn dump(outcome: &DumpOutcome) -> String {
+    let mut page = Page::default();
+    page.heading(&format!(
+        "dump of {} ({}) into {}: complete",
+        outcome.source, outcome.server, outcome.out
+    ));
+    page.line(
+        "rows",
+        &format!(
+            "{} in {} of {}",
+            human::count(outcome.rows),
+            human::counted(outcome.tables, "table"),
+            human::counted(outcome.databases, "database")
+        ),
+    );
+    if outcome.programs > 0 {
+        page.line(
+            "objects",
+            &format!(
+                "{} besides tables",
+                human::counted(outcome.programs, "definition")
+            ),
+        );
+    }
+    page.line(
+        "written",
+        &format!(
+            "{} of row text, {} in {}",
+            human::bytes(outcome.text_bytes),
+            human::bytes(outcome.file_bytes),
+            human::counted(outcome.files, "row file")
+        ),
+    );
+    page.line("time", &times(outcome.seconds, &outcome.phases));
+    if outcome.seconds > 0.0 && outcome.rows > 0 {
+        page.line(
+            "rate",
+            &format!(
+                "{}, {}, over all phases",
+                human::byte_rate(outcome.text_bytes as f64 / outcome.seconds),
+                human::row_rate(outcome.rows as f64 / outcome.seconds)
+            ),
+        );
+    }
+    let snapshot = &outcome.snapshot;
+    let how = if snapshot.consistent {
+        "all rows of one moment"
+    } else {
+        "NOT guaranteed to be of one moment"
+    };
+    page.line("snapshot", &format!("{}, {how}", snapshot.at));
+    page.line("", &snapshot.method);
+    page.line(
+        "",
+        &match snapshot.locked_seconds {
+            0.0 => "nobody had to wait".to_owned(),
+            seconds => format!(
+                "writers waited for {} at most",
+                human::seconds(duration(seconds))
+            ),
+        },
+    );
+    if let (Some(file), Some(at)) = (&snapshot.binlog_file, snapshot.binlog_position) {
+        page.line("position", &format!("{file}, byte {at}"));
+    }
+    if let Some(gtid) = &snapshot.gtid {
+        page.line("gtid", gtid);
+    }
+    if let Some(galera) = &snapshot.galera {
+        page.line("galera", galera);
+    }
+    page.plain_list("notes", &outcome.notes);
+    page.text
+}

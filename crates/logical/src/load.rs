@@ -19,6 +19,7 @@ mod opened;
 mod options;
 mod outcome;
 mod outline;
+mod patience;
 pub(crate) mod pattern;
 pub(crate) mod phases;
 mod plan;

@@ -8,50 +8,15 @@ use std::time::{Duration, Instant};
 use refloat_run::cancel::HookGuard;
 use refloat_sqltext::InsertVerb;
 use refloat_store::InputError;
-use refloat_wire::RetryStatus;
 
 use super::chunk::Chunk;
 use super::context::Context;
 use super::error::{LoadError, guarded};
 use super::link::Link;
 use super::options::{OnError, WritePath};
+use super::patience::Patience;
 use super::queue::{Queue, Work};
 use super::writer::{Attempt, Writers, Written};
-
-/// How often a chunk is tried again after a deadlock or a lock wait.
-const RETRIES_MAX: u32 = 20;
-/// Wait before the first retry; it doubles up to [`RETRY_WAIT_MAX`].
-const RETRY_WAIT: Duration = Duration::from_millis(20);
-/// Longest wait before a retry.
-const RETRY_WAIT_MAX: Duration = Duration::from_secs(2);
-
-/// How often something was tried again, and how long the next wait is.
-struct Patience {
-    tries: u32,
-    wait: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self {
-            tries: 0,
-            wait: RETRY_WAIT,
-        }
-    }
-}
-
-impl Patience {
-    /// Whether the error is one of two transactions that met (a deadlock, a lock wait), and was not met too often.
-    fn may_retry(&self, error: &refloat_wire::Error) -> bool {
-        matches!(error.retry(), RetryStatus::SameConnection) && self.tries < RETRIES_MAX
-    }
-
-    fn wait(&mut self, ctx: &Context) {
-        self.tries += 1;
-        ctx.cancel.sleep(self.wait);
-        self.wait = (self.wait * 2).min(RETRY_WAIT_MAX);
-    }
-}
 
 /// Time that a commit gets to end after Ctrl-C.
 const COMMIT_WAIT: Duration = Duration::from_secs(1);

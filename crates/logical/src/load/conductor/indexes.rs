@@ -16,6 +16,7 @@ use crate::load::deferral::{Deferral, split};
 use crate::load::error::LoadError;
 use crate::load::link::Link;
 use crate::load::options::{ForeignKeyMode, OnError};
+use crate::load::patience::alter;
 use crate::load::queue::Task;
 use crate::load::table::Table;
 
@@ -93,13 +94,12 @@ impl Conductor<'_> {
         self.queue.wait_key(index)?;
         self.enter_catalog()?;
         for clause in clauses {
-            self.catalog
-                .exec(format!("ALTER TABLE {} {clause}", table.quoted()))
-                .map_err(|source| LoadError::Index {
-                    table: table.label(),
-                    what: clause,
-                    source,
-                })?;
+            let statement = format!("ALTER TABLE {} {clause}", table.quoted());
+            alter(&mut self.catalog, &self.ctx, &statement).map_err(|source| LoadError::Index {
+                table: table.label(),
+                what: clause,
+                source,
+            })?;
         }
         let built = std::mem::take(&mut *table.deferral());
         table.note_built(built.len() as u64);
@@ -187,9 +187,8 @@ impl Conductor<'_> {
                 ))
                 .map_err(failed)?;
             let what = deferral.foreign_keys.join(", ");
-            let result = self
-                .catalog
-                .exec(format!("ALTER TABLE {} {what}", table.quoted()));
+            let statement = format!("ALTER TABLE {} {what}", table.quoted());
+            let result = alter(&mut self.catalog, &self.ctx, &statement);
             self.catalog
                 .exec("SET SESSION foreign_key_checks = 0")
                 .map_err(failed)?;
@@ -269,13 +268,12 @@ fn build(
             what: what.clone(),
         });
         let progress = ctx.progress.build(builds, bytes * builds);
-        link.conn
-            .exec(format!("ALTER TABLE {} {what}", table.quoted()))
-            .map_err(|source| LoadError::Index {
-                table: table.label(),
-                what: what.clone(),
-                source,
-            })?;
+        let statement = format!("ALTER TABLE {} {what}", table.quoted());
+        alter(&mut link.conn, &ctx, &statement).map_err(|source| LoadError::Index {
+            table: table.label(),
+            what: what.clone(),
+            source,
+        })?;
         progress.finish();
         // What is built is no longer missing, whatever happens to the rest.
         let mut left = table.deferral();

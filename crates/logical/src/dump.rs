@@ -94,17 +94,12 @@ fn run_dump(
         control.server().vendor,
         control.server().version_string
     );
-    let ddl_blocked = snapshot::block_ddl(&mut control)?;
-    let (mut snapshot, plan) = moment(options, run, &mut control, (ddl_blocked, true))?;
+    let (mut snapshot, plan) = moment(options, run, &mut control, true)?;
     let folder = make_folder(options, &plan)?;
     announce(options, run, outcome, &plan);
     let mut written = write_definitions(options, &mut control, &folder, &plan)?;
     let tables = std::mem::take(&mut written.tables);
-    let checker = if ddl_blocked {
-        None
-    } else {
-        Some(Mutex::new(again(&control)?))
-    };
+    let checker = Mutex::new(again(&control)?);
     let watcher = match options.max_running {
         Some(_) => Some(again(&control)?),
         None => None,
@@ -128,12 +123,12 @@ fn run_dump(
         progress: &run.progress,
         done: &done,
         throttle: &throttle,
-        checker: checker.as_ref(),
+        checker: &checker,
         tables: &tables,
     };
     read_rows(options, &work, &mut snapshot, &mut control)?;
     outcome.held_seconds = throttle.held().as_secs_f64();
-    if ddl_blocked {
+    if snapshot.ddl_blocked {
         // The lock lives as long as its connection: without it definitions were nobody's business.
         control.ping().map_err(|error| {
             DumpError::server(
@@ -184,7 +179,7 @@ pub(crate) fn moment(
     options: &DumpOptions,
     run: &DumpRun,
     control: &mut Connection,
-    (ddl_blocked, complete): (bool, bool),
+    complete: bool,
 ) -> Result<(Snapshot, Plan), DumpError> {
     let mut tries = 0;
     loop {
@@ -206,10 +201,7 @@ pub(crate) fn moment(
         )?;
         let mut changed = (listed != plan.databases).then_some("a table or view");
         // Programs are not in the snapshot: if they are now what they were before it, they were so in it.
-        if changed.is_none()
-            && !ddl_blocked
-            && read_programs(control, options, &listed)? != plan.programs
-        {
+        if changed.is_none() && read_programs(control, options, &listed)? != plan.programs {
             changed = Some("a routine, view, trigger or event");
         }
         match changed {

@@ -17,8 +17,7 @@ use super::error::DumpError;
 use super::options::{Consistency, DumpOptions};
 use super::session;
 use crate::manifest::SnapshotInfo;
-pub use locks::block_ddl;
-use locks::{Lock, LockKind};
+use locks::{Lock, LockKind, block_ddl};
 
 /// Begins a transaction that sees the moment of the statement.
 const BEGIN: &str = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
@@ -42,6 +41,8 @@ pub struct Snapshot {
     pub readers: Vec<Connection>,
     /// Which moment that is.
     pub info: SnapshotInfo,
+    /// Whether nobody can change a definition until the control connection ends.
+    pub ddl_blocked: bool,
     lock: Option<Lock>,
     locked_at: Option<Instant>,
 }
@@ -76,6 +77,7 @@ impl Snapshot {
                 Self {
                     readers,
                     info,
+                    ddl_blocked: false,
                     lock: None,
                     locked_at: None,
                 },
@@ -91,6 +93,8 @@ impl Snapshot {
         position::read(control, &mut info)?;
         position::complete(control, &mut info)?;
         let listed = lists(control)?;
+        // Behind the read lock, not before it: a change of definitions that stands between the two would be the victim of a deadlock.
+        let ddl_blocked = block_ddl(control)?;
         let alone = readers.len() == 1;
         (info.consistent, info.method) = match lock.as_ref().map(|lock| lock.kind) {
             Some(kind) => (true, kind.method().to_owned()),
@@ -110,6 +114,7 @@ impl Snapshot {
         let mut snapshot = Self {
             readers,
             info,
+            ddl_blocked,
             locked_at: lock.is_some().then_some(waited_from.min(locked_at)),
             lock,
         };

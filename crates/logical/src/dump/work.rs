@@ -45,8 +45,8 @@ pub struct Work<'a> {
     pub done: &'a AtomicU64,
     /// Holds readers back.
     pub throttle: &'a Throttle,
-    /// Looks at definitions again; `None` where nobody can change them.
-    pub checker: Option<&'a Mutex<Connection>>,
+    /// Looks at definitions again.
+    pub checker: &'a Mutex<Connection>,
     /// The tables, with what is known of each.
     pub tables: &'a [TableWork],
 }
@@ -328,8 +328,8 @@ impl Work<'_> {
 
     /// All rows of a table are read: was it the same table all the time?
     fn table_done(&self, of: &TableWork) -> Result<(), DumpError> {
-        if let Some(checker) = self.checker {
-            let mut checker = checker.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut checker = self.checker.lock().unwrap_or_else(PoisonError::into_inner);
             let statement = format!("SHOW CREATE TABLE {}", of.table.quoted());
             let label = format!("table {}", of.table.label());
             let now = show_create(&mut checker, &label, &statement, &["Create Table"])

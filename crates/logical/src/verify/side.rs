@@ -10,7 +10,7 @@ use super::folder::DumpFolder;
 use super::options::{Compared, Endpoint, VerifyOptions};
 use super::outcome::SideInfo;
 use crate::dump::catalog::{Database, Table, wanted_database, wanted_table};
-use crate::dump::snapshot::{self, Snapshot};
+use crate::dump::snapshot::Snapshot;
 use crate::dump::{self, DumpOptions, DumpRun, session};
 use crate::load::context::kill_on_cancel;
 use crate::manifest::TableEntry;
@@ -73,9 +73,7 @@ impl Side {
                 options.databases = databases.to_vec();
                 let mut control = session::connect(&options, &run.cancel)?;
                 let kill = kill_on_cancel(&run.cancel, &control);
-                let ddl_blocked = snapshot::block_ddl(&mut control)?;
-                let (snapshot, plan) =
-                    dump::moment(&options, run, &mut control, (ddl_blocked, false))?;
+                let (snapshot, plan) = dump::moment(&options, run, &mut control, false)?;
                 Ok(Self::Server(Box::new(ServerSide {
                     control,
                     snapshot,

@@ -9,6 +9,7 @@
 //! (what was done, and what proves it).
 
 pub mod dump;
+mod jobs;
 pub mod load;
 pub mod manifest;
 pub mod source;

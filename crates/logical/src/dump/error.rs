@@ -87,6 +87,11 @@ impl DumpError {
         }
     }
 
+    /// What the other threads end with when one has panicked.
+    pub(super) fn defect() -> Self {
+        Self::Interrupted("a defect of this program".to_owned())
+    }
+
     /// What a cancelled run ends with.
     pub(crate) fn interrupted(cancel: &Cancel) -> Self {
         Self::Interrupted(

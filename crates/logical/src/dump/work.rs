@@ -1,9 +1,9 @@
 //! Readers at work: cut tables into ranges, read ranges into files, the largest first.
 
-use std::collections::BinaryHeap;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use refloat_run::progress::{TableProgress, TableState};
 use refloat_run::{Cancel, Event, Events, Progress};
@@ -16,6 +16,7 @@ use super::error::DumpError;
 use super::options::DumpOptions;
 use super::ranges::{self, Range};
 use super::throttle::Throttle;
+use crate::jobs::{Job, Queue};
 use crate::load::context::kill_on_cancel;
 use crate::load::definition::fingerprint;
 use crate::manifest::ChunkEntry;
@@ -100,70 +101,8 @@ impl TableWork {
     }
 }
 
-/// One thing to do. Cutting goes before reading: it is short, and tells what is large.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Job {
-    Read {
-        bytes: u64,
-        table: usize,
-        number: usize,
-    },
-    Cut {
-        bytes: u64,
-        table: usize,
-    },
-}
-
-#[derive(Default)]
-struct Jobs {
-    open: BinaryHeap<Job>,
-    ranges: std::collections::HashMap<(usize, usize), Range>,
-    busy: usize,
-    error: Option<DumpError>,
-}
-
-/// Jobs, and who waits for them.
-#[derive(Default)]
-struct Queue {
-    jobs: Mutex<Jobs>,
-    changed: Condvar,
-}
-
-impl Queue {
-    fn jobs(&self) -> MutexGuard<'_, Jobs> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next job, or `None` when all are done or one has failed.
-    fn next(&self) -> Option<Job> {
-        let mut jobs = self.jobs();
-        loop {
-            if jobs.error.is_some() {
-                return None;
-            }
-            if let Some(job) = jobs.open.pop() {
-                jobs.busy += 1;
-                return Some(job);
-            }
-            if jobs.busy == 0 {
-                return None;
-            }
-            jobs = self
-                .changed
-                .wait(jobs)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn done(&self, result: Result<(), DumpError>) {
-        let mut jobs = self.jobs();
-        jobs.busy -= 1;
-        if let Err(error) = result {
-            jobs.error.get_or_insert(error);
-        }
-        self.changed.notify_all();
-    }
-}
+/// Ranges that wait to be read, by table and place.
+type Ranges = HashMap<(usize, usize), Range>;
 
 /// Reads the rows of some tables (`which`, by their place) with all readers. Afterwards the readers still see their moment.
 pub fn read_all(
@@ -171,7 +110,7 @@ pub fn read_all(
     readers: &mut [Connection],
     which: &[usize],
 ) -> Result<(), DumpError> {
-    let queue = Queue::default();
+    let queue = Queue::new(1, Ranges::new());
     let total: u64 = which
         .iter()
         .map(|index| work.tables[*index].table.bytes)
@@ -180,47 +119,31 @@ pub fn read_all(
         RANGE_MIN.min(work.options.chunk_bytes),
         work.options.chunk_bytes.max(1),
     );
-    queue.jobs().open = which
-        .iter()
-        .map(|index| Job::Cut {
-            bytes: work.tables[*index].table.bytes,
-            table: *index,
-        })
-        .collect();
+    for &table in which {
+        let bytes = work.tables[table].table.bytes;
+        queue.jobs().push(0, Job::Cut { bytes, table });
+    }
     std::thread::scope(|scope| {
         for reader in readers.iter_mut() {
             let queue = &queue;
             scope.spawn(move || {
                 let _kill = kill_on_cancel(work.cancel, reader);
-                while let Some(job) = queue.next() {
-                    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                        work.run(queue, reader, &job, target)
-                    }));
-                    // A panic must not leave the other readers waiting.
-                    match panicked {
-                        Ok(result) => queue.done(result),
-                        Err(panic) => {
-                            queue.done(Err(DumpError::Interrupted(
-                                "a defect of this program".to_owned(),
-                            )));
-                            std::panic::resume_unwind(panic);
-                        }
-                    }
-                }
+                queue.work(0, DumpError::defect, |job| {
+                    work.run(queue, reader, &job, target)
+                });
             });
         }
     });
     if work.cancel.is_cancelled() {
         return Err(DumpError::interrupted(work.cancel));
     }
-    let error = queue.jobs().error.take();
-    error.map_or(Ok(()), Err)
+    queue.finish().map(drop)
 }
 
 impl Work<'_> {
     fn run(
         &self,
-        queue: &Queue,
+        queue: &Queue<Ranges, DumpError>,
         reader: &mut Connection,
         job: &Job,
         target: u64,
@@ -238,20 +161,22 @@ impl Work<'_> {
                 });
                 let mut jobs = queue.jobs();
                 for (number, range) in ranges.into_iter().enumerate() {
-                    jobs.open.push(Job::Read {
-                        bytes: range.bytes,
+                    let bytes = range.bytes;
+                    let read = Job::Read {
+                        bytes,
                         table,
                         number,
-                    });
-                    jobs.ranges.insert((table, number), range);
+                    };
+                    jobs.push(0, read);
+                    jobs.shared.insert((table, number), range);
                 }
-                queue.changed.notify_all();
+                queue.wake();
                 Ok(())
             }
             Job::Read { table, number, .. } => {
                 let range = queue
                     .jobs()
-                    .ranges
+                    .shared
                     .remove(&(table, number))
                     .unwrap_or_default();
                 let of = &self.tables[table];

@@ -75,6 +75,11 @@ impl VerifyError {
         }
     }
 
+    /// What the other threads end with when one has panicked.
+    pub(super) fn defect() -> Self {
+        Self::Interrupted("a defect of this program".to_owned())
+    }
+
     /// What a cancelled run ends with.
     pub(super) fn interrupted(cancel: &Cancel) -> Self {
         DumpError::interrupted(cancel).into()

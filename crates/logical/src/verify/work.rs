@@ -1,10 +1,9 @@
 //! Readers at work on both sides: cut tables, digest parts, the largest first.
 
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use refloat_run::progress::{TableProgress, TableState};
 use refloat_run::{Cancel, Event, Events, Progress};
@@ -13,6 +12,7 @@ use super::digest::{Buckets, Digest, hash};
 use super::error::VerifyError;
 use super::pair::Pair;
 use super::source::{Part, Source};
+use crate::jobs::{Job, Queue};
 use crate::load::context::kill_on_cancel;
 
 /// Ranges per reader of all tables, so that all readers end at about the same time.
@@ -69,71 +69,16 @@ struct Table {
     shown: Option<Arc<TableProgress>>,
 }
 
-/// One thing to do. Cutting goes before reading: it is short, and tells what is large.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Job {
-    Read {
-        bytes: u64,
-        table: usize,
-        number: usize,
-    },
-    Cut {
-        bytes: u64,
-        table: usize,
-    },
-}
-
+/// What readers of both sides know together.
 #[derive(Default)]
-struct Jobs {
-    open: [BinaryHeap<Job>; 2],
+struct Shared {
+    /// Parts that wait to be read, by side, table and place.
     parts: BTreeMap<(usize, usize, usize), Part>,
     tables: BTreeMap<usize, Table>,
-    busy: usize,
-    error: Option<VerifyError>,
 }
 
-/// Jobs of both sides, and who waits for them.
-#[derive(Default)]
-struct Queue {
-    jobs: Mutex<Jobs>,
-    changed: Condvar,
-}
-
-impl Queue {
-    fn jobs(&self) -> MutexGuard<'_, Jobs> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next job of a side, or `None` when all of both are done or one has failed.
-    fn next(&self, side: usize) -> Option<Job> {
-        let mut jobs = self.jobs();
-        loop {
-            if jobs.error.is_some() {
-                return None;
-            }
-            if let Some(job) = jobs.open[side].pop() {
-                jobs.busy += 1;
-                return Some(job);
-            }
-            if jobs.busy == 0 && jobs.open.iter().all(BinaryHeap::is_empty) {
-                return None;
-            }
-            jobs = self
-                .changed
-                .wait(jobs)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn done(&self, result: Result<(), VerifyError>) {
-        let mut jobs = self.jobs();
-        jobs.busy -= 1;
-        if let Err(error) = result {
-            jobs.error.get_or_insert(error);
-        }
-        self.changed.notify_all();
-    }
-}
+/// A lane for each side.
+type Both = Queue<Shared, VerifyError>;
 
 impl Work<'_> {
     /// Digests some tables (`which`, by their place) with all readers of both sides.
@@ -142,7 +87,7 @@ impl Work<'_> {
         readers: [Vec<Source<'_>>; 2],
         which: &[usize],
     ) -> Result<BTreeMap<usize, Read>, VerifyError> {
-        let queue = Queue::default();
+        let queue = Both::new(2, Shared::default());
         let total: u64 = which
             .iter()
             .map(|index| self.pairs[*index].readings[0].bytes())
@@ -156,14 +101,14 @@ impl Work<'_> {
                 let sides = if pair.same_ranges { 1 } else { 2 };
                 for side in 0..sides {
                     let bytes = pair.readings[side].bytes();
-                    jobs.open[side].push(Job::Cut { bytes, table });
+                    jobs.push(side, Job::Cut { bytes, table });
                 }
                 let read = Read {
                     buckets: (!pair.same_ranges).then(Box::default),
                     ..Read::default()
                 };
                 let open = sides;
-                jobs.tables.insert(
+                jobs.shared.tables.insert(
                     table,
                     Table {
                         read,
@@ -184,51 +129,35 @@ impl Work<'_> {
         if self.cancel.is_cancelled() {
             return Err(VerifyError::interrupted(self.cancel));
         }
-        let mut jobs = queue.jobs();
-        if let Some(error) = jobs.error.take() {
-            return Err(error);
-        }
-        let tables = std::mem::take(&mut jobs.tables);
+        let tables = queue.finish()?.tables;
         Ok(tables
             .into_iter()
             .map(|(index, table)| (index, table.read))
             .collect())
     }
 
-    fn work(&self, queue: &Queue, side: usize, reader: &mut Source<'_>, target: u64) {
+    fn work(&self, queue: &Both, side: usize, reader: &mut Source<'_>, target: u64) {
         let _kill = match reader {
             Source::Server(conn) => Some(kill_on_cancel(self.cancel, conn)),
             Source::Dump(_) => None,
         };
-        while let Some(job) = queue.next(side) {
-            let result = catch_unwind(AssertUnwindSafe(|| match job {
-                Job::Cut { table, .. } => self.cut(queue, side, reader, table, target),
-                Job::Read {
-                    table,
-                    number,
-                    bytes,
-                } => {
-                    let result = self.part(queue, side, reader, (table, number));
-                    self.done.fetch_add(bytes, Ordering::Relaxed);
-                    result
-                }
-            }));
-            // A panic must not leave the other readers waiting.
-            match result {
-                Ok(result) => queue.done(result),
-                Err(panic) => {
-                    queue.done(Err(VerifyError::Interrupted(
-                        "a defect of this program".to_owned(),
-                    )));
-                    resume_unwind(panic);
-                }
+        queue.work(side, VerifyError::defect, |job| match job {
+            Job::Cut { table, .. } => self.cut(queue, side, reader, table, target),
+            Job::Read {
+                table,
+                number,
+                bytes,
+            } => {
+                let result = self.part(queue, side, reader, (table, number));
+                self.done.fetch_add(bytes, Ordering::Relaxed);
+                result
             }
-        }
+        });
     }
 
     fn cut(
         &self,
-        queue: &Queue,
+        queue: &Both,
         side: usize,
         reader: &mut Source<'_>,
         table: usize,
@@ -242,7 +171,7 @@ impl Work<'_> {
         } else {
             side..side + 1
         };
-        let of = jobs.tables.entry(table).or_default();
+        let of = jobs.shared.tables.entry(table).or_default();
         if of.shown.is_none() {
             let shown = self.progress.table(&pair.label, TableState::Checking);
             of.shown = Some(Arc::new(shown));
@@ -258,22 +187,25 @@ impl Work<'_> {
                     Part::Range(range) => range.bytes,
                     Part::File(_) => all / parts.len() as u64,
                 };
-                jobs.open[side].push(Job::Read {
+                let read = Job::Read {
                     bytes,
                     table,
                     number,
-                });
-                jobs.parts.insert((side, table, number), part.clone());
+                };
+                jobs.push(side, read);
+                jobs.shared
+                    .parts
+                    .insert((side, table, number), part.clone());
             }
         }
-        self.closed(&mut jobs, table);
-        queue.changed.notify_all();
+        self.closed(&mut jobs.shared, table);
+        queue.wake();
         Ok(())
     }
 
     fn part(
         &self,
-        queue: &Queue,
+        queue: &Both,
         side: usize,
         reader: &mut Source<'_>,
         (table, number): (usize, usize),
@@ -281,8 +213,12 @@ impl Work<'_> {
         let pair = &self.pairs[table];
         let (part, shown) = {
             let mut jobs = queue.jobs();
-            let part = jobs.parts.remove(&(side, table, number));
-            let shown = jobs.tables.get(&table).and_then(|of| of.shown.clone());
+            let part = jobs.shared.parts.remove(&(side, table, number));
+            let shown = jobs
+                .shared
+                .tables
+                .get(&table)
+                .and_then(|of| of.shown.clone());
             (part, shown)
         };
         let Some(part) = part else {
@@ -312,20 +248,20 @@ impl Work<'_> {
         tell(digest.rows, bytes);
         drop(shown);
         let mut jobs = queue.jobs();
-        if let Some(of) = jobs.tables.get_mut(&table) {
+        if let Some(of) = jobs.shared.tables.get_mut(&table) {
             of.read.parts[side].insert(number, (part, digest));
             of.read.bytes += bytes;
             if let (Some(all), Some(buckets)) = (&mut of.read.buckets, &buckets) {
                 all[side].merge(buckets);
             }
         }
-        self.closed(&mut jobs, table);
+        self.closed(&mut jobs.shared, table);
         Ok(())
     }
 
     /// One thing of a table is done; was it the last?
-    fn closed(&self, jobs: &mut Jobs, table: usize) {
-        let Some(of) = jobs.tables.get_mut(&table) else {
+    fn closed(&self, shared: &mut Shared, table: usize) {
+        let Some(of) = shared.tables.get_mut(&table) else {
             return;
         };
         of.open -= 1;

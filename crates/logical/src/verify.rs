@@ -33,6 +33,7 @@ pub use outcome::{
     SideInfo, TableDifference, VerifyOutcome,
 };
 
+use crate::dump::session;
 use crate::load::context::kill_on_cancel;
 use crate::load::phases::Phases;
 use narrow::Narrow;
@@ -79,6 +80,7 @@ fn run_verify(
     clock: &Phases,
 ) -> Result<(), VerifyError> {
     clock.enter(Phase::Preflight);
+    refuse_one_server(options, run)?;
     let mut sides = open(options, run)?;
     outcome.a = sides[0].info(&options.a);
     outcome.b = sides[1].info(&options.b);
@@ -101,14 +103,6 @@ fn run_verify(
 
 /// What cannot be compared in a meaningful way.
 fn refuse(options: &VerifyOptions, sides: &[Side; 2]) -> Result<(), VerifyError> {
-    if let [Side::Server(a), Side::Server(b)] = sides
-        && a.control.identity() == b.control.identity()
-    {
-        return Err(VerifyError::Refused {
-            reason: format!("both are the same server: {}", a.control.identity()),
-            hint: "Name two servers, or a dump and a server.".to_owned(),
-        });
-    }
     let unmatched = unmatched(options, [&sides[0], &sides[1]]);
     if !unmatched.is_empty() {
         return Err(VerifyError::Refused {
@@ -120,6 +114,26 @@ fn refuse(options: &VerifyOptions, sides: &[Side; 2]) -> Result<(), VerifyError>
         return Err(VerifyError::Refused {
             reason: "there is nothing to compare: neither side has a database but those of the server itself".to_owned(),
             hint: "Check the accounts' privileges with SHOW GRANTS.".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Before the snapshots are taken: what keeps the definitions of the first as they are would stand in the way of the second one's
+/// lock, for as long as a third session waits to change one.
+fn refuse_one_server(options: &VerifyOptions, run: &VerifyRun) -> Result<(), VerifyError> {
+    let (Endpoint::Server(a), Endpoint::Server(b)) = (&options.a, &options.b) else {
+        return Ok(());
+    };
+    let identity = |source| -> Result<_, VerifyError> {
+        let conn = session::connect(&side::asked(options, source), &run.cancel)?;
+        Ok(conn.identity().clone())
+    };
+    let (a, b) = (identity(a)?, identity(b)?);
+    if a == b {
+        return Err(VerifyError::Refused {
+            reason: format!("both are the same server: {a}"),
+            hint: "Name two servers, or a dump and a server.".to_owned(),
         });
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use refloat_sandbox::{Ephemeral, Sandbox, ServerKind, StartOptions};
+use refloat_sandbox::{Ephemeral, Instance, Sandbox, ServerKind, StartOptions};
 use refloat_wire::{ConnectOptions, Connection};
 
 /// The shared server of this kind. It goes away with the test process.
@@ -51,7 +51,7 @@ pub fn sandbox() -> Sandbox {
 ///
 /// # Panics
 /// When the sandbox gives a URL that is none.
-pub fn target(server: &Ephemeral) -> ConnectOptions {
+pub fn target(server: &Instance) -> ConnectOptions {
     ConnectOptions::from_url(&server.socket_url())
         .unwrap_or_else(|error| panic!("{}: {error}", server.socket_url()))
 }
@@ -60,7 +60,7 @@ pub fn target(server: &Ephemeral) -> ConnectOptions {
 ///
 /// # Panics
 /// When the server does not answer.
-pub fn connect(server: &Ephemeral) -> Connection {
+pub fn connect(server: &Instance) -> Connection {
     Connection::connect(&target(server))
         .unwrap_or_else(|error| panic!("connecting to {}: {error}", server.name()))
 }

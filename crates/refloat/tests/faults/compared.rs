@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use refloat_testkit::servers;
+
 use crate::support::{BOTH, Desk, ask, finish, shared};
 
 #[test]
@@ -59,8 +61,12 @@ fn a_dump_and_its_server_and_what_was_changed_since() {
             .exits(1)
             .says("the file is missing")
             .says(rows.file_name().unwrap().to_str().unwrap());
+        // Found out before any lock: another session's own would be waited for.
+        let mut other = servers::connect(server);
+        other.exec(format!("LOCK TABLES {db}.t WRITE")).unwrap();
         finish(desk.refloat(["verify", &url, &url]))
             .exits(3)
-            .says("the same server");
+            .says("the same server")
+            .never_says("not taken yet");
     }
 }

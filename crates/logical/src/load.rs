@@ -15,6 +15,7 @@ mod encode;
 mod error;
 mod form;
 mod link;
+mod marks;
 mod opened;
 mod options;
 mod outcome;
@@ -26,6 +27,7 @@ mod plan;
 mod preflight;
 mod programs;
 mod queue;
+mod resume;
 mod rows;
 mod session;
 mod table;
@@ -47,10 +49,10 @@ use refloat_wire::{Connection, Vendor};
 pub use error::{LoadError, LoadFailure, Refusal};
 pub use options::{
     BinlogMode, ExistingPolicy, ForeignKeyMode, IndexMode, LoadOptions, MEMORY_DEFAULT, OnError,
-    StatementClass, SystemSchemaMode, WritePath,
+    ResumeMode, StatementClass, SystemSchemaMode, WritePath,
 };
 pub use outcome::{
-    Bounded, LoadOutcome, LoadWarning, OrphanRows, PhaseTime, Proof, ProofDifference,
+    Bounded, LoadOutcome, LoadWarning, OrphanRows, PhaseTime, Proof, ProofDifference, Resumption,
     StatementFailure, TableOutcome,
 };
 pub(crate) use outline::Modes;
@@ -66,6 +68,7 @@ use opened::Opened;
 use phases::Phases;
 use preflight::Preflight;
 use queue::{Limits, Queue};
+use resume::Earlier;
 
 /// Memory that is neither rows in flight nor packets: connections, decompressor, the program itself.
 const MEMORY_FIXED: usize = 56 << 20;
@@ -143,7 +146,9 @@ fn run_load(
         control.server().version_string
     );
     let facts = Facts::read(&mut control)?;
-    let preflight = preflight::look_at_server(options, &mut control, &facts, outline)?;
+    let mut earlier = Earlier::look(options, &mut source, &mut control)?;
+    earlier.take_over(options, &mut control, &source, &run.events)?;
+    let preflight = preflight::look_at_server(options, &mut control, &facts, outline, &earlier)?;
     outcome.advice.clone_from(&preflight.advice);
     clock.enter(Phase::Settings);
     let settings = plan_settings(options, &facts, &preflight, source.text_bytes());
@@ -174,7 +179,7 @@ fn run_load(
     let result = match changed {
         Ok(()) => guarded(|| {
             with_settings(
-                options, run, outcome, clock, source, control, &preflight, &settings,
+                options, run, outcome, clock, source, control, &preflight, &settings, earlier,
             )
         }),
         Err(_) if run.cancel.is_cancelled() => Err(LoadError::interrupted(&run.cancel)),
@@ -202,6 +207,7 @@ fn with_settings(
     mut control: Connection,
     preflight: &Preflight,
     settings: &SettingsPlan,
+    mut earlier: Earlier,
 ) -> Result<(), LoadError> {
     if settings
         .changes
@@ -231,6 +237,21 @@ fn with_settings(
         .session
         .iter()
         .any(|change| change.name == "sql_log_bin");
+    preflight::control_connection(&mut control)?;
+    if binlog_off {
+        control
+            .exec("SET SESSION sql_log_bin = 0")
+            .map_err(|error| {
+                LoadError::server("switching the binary log off for the session", error)
+            })?;
+    }
+    let marks = begin_marks(
+        (options, run),
+        &earlier,
+        &source,
+        &mut control,
+        preflight.empty_server,
+    )?;
     let setup = Setup {
         options: options.clone(),
         source: outcome.source.clone(),
@@ -247,16 +268,12 @@ fn with_settings(
         index_memory: Machine::here()
             .filter(|_| probe.is_some())
             .map_or(INDEX_MEMORY, |machine| machine.memory_available / 8),
+        marks,
+        server_started: context::server_started(&mut control)
+            .map_err(|error| LoadError::server("asking how long the server has been up", error))?,
     };
     let ctx = Arc::new(Context::new(setup));
-    preflight::control_connection(&mut control)?;
-    if binlog_off {
-        control
-            .exec("SET SESSION sql_log_bin = 0")
-            .map_err(|error| {
-                LoadError::server("switching the binary log off for the session", error)
-            })?;
-    }
+    ctx.hold(&mut control, 0)?;
     let file = source.plain_file()?;
     let position = source.position(&ctx.done_bytes);
     run.progress
@@ -288,7 +305,11 @@ fn with_settings(
         chunk_rows: options.chunk_rows,
     };
     let queue = Queue::new(limits, Arc::clone(&ctx.chunk_size), run.cancel.clone());
-    let mut conductor = Conductor::new(&ctx, &queue, control, file.clone())?;
+    let begun = earlier.begun.take();
+    let resumption = begun.as_ref().filter(|begun| !begun.found.is_empty());
+    let resumption = resumption.map(|begun| (begun.run.clone(), begun.about.begun.clone()));
+    let found = begun.map(|begun| begun.found);
+    let mut conductor = Conductor::new(&ctx, &queue, control, file.clone(), found)?;
     drop(kill);
     let kill = conductor.kill_on_cancel();
     let result = std::thread::scope(|scope| {
@@ -312,7 +333,9 @@ fn with_settings(
             file.map_or(Ok(()), |file| unchanged(&file, &ctx.source))?;
             outcome.bound_by = watch.verdict(&mut conductor.catalog);
             clock.enter(Phase::Proof);
-            conductor.prove()
+            let proof = conductor.prove()?;
+            conductor.forget_marks()?;
+            Ok(proof)
         });
         // Workers end with the queue; after an error they have nothing left to do.
         match &result {
@@ -323,6 +346,14 @@ fn with_settings(
     });
     drop(kill);
     conductor.report(outcome);
+    outcome.resumed = resumption.map(|(run, begun)| Resumption {
+        run,
+        begun,
+        rows: conductor.counted().stored,
+    });
+    if result.is_err() {
+        outcome.resumable = conductor.keeps_marks();
+    }
     match result {
         Ok(proof) => {
             outcome.proof = proof;
@@ -335,6 +366,26 @@ fn with_settings(
             error => Err(error),
         },
     }
+}
+
+/// The marks of this load, and a word when it can keep none.
+fn begin_marks(
+    (options, run): (&LoadOptions, &LoadRun),
+    earlier: &Earlier,
+    source: &Opened,
+    control: &mut Connection,
+    empty_server: bool,
+) -> Result<Option<marks::Marks>, LoadError> {
+    let id = run.dir.id().as_str();
+    let marks = resume::begin_marks(options, earlier, source, control, (id, empty_server))
+        .map_err(|error| LoadError::server("preparing progress marks", error))?;
+    if marks.is_none() {
+        run.events.note(format!(
+            "no progress marks are kept: the account may not create tables in a database {}; if this load is interrupted, it has to begin anew",
+            marks::SCHEMA
+        ));
+    }
+    Ok(marks)
 }
 
 /// The source's name until it is open and says its own.

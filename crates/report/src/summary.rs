@@ -80,6 +80,17 @@ pub fn load_plan(plan: &LoadPlan) -> String {
     if !statements.is_empty() {
         page.line("statements", &statements.join(", "));
     }
+    if let Some(resumed) = &plan.resumes {
+        page.line(
+            "goes on",
+            &format!(
+                "with the load begun at {} (run {}): {} are in",
+                resumed.begun,
+                resumed.run,
+                human::counted(resumed.rows, "row")
+            ),
+        );
+    }
     page.line("durability", &plan.durability.to_string());
     if plan.settings.changes.is_empty() {
         page.line("settings", "nothing will be changed on the server");
@@ -165,6 +176,17 @@ fn work(page: &mut Page, outcome: &LoadOutcome) {
         "rows",
         &format!("{} in {tables}", human::count(outcome.rows)),
     );
+    if let Some(resumed) = &outcome.resumed {
+        page.line(
+            "",
+            &format!(
+                "{} of them were in already, from the load begun at {} (run {})",
+                human::count(resumed.rows),
+                resumed.begun,
+                resumed.run
+            ),
+        );
+    }
     page.line(
         "read",
         &format!(
@@ -174,7 +196,19 @@ fn work(page: &mut Page, outcome: &LoadOutcome) {
         ),
     );
     page.line("time", &times(outcome.seconds, &outcome.phases));
-    if outcome.seconds > 0.0 && outcome.rows > 0 {
+    if let Some(resumed) = &outcome.resumed
+        && outcome.seconds > 0.0
+    {
+        // Text that was only passed over says nothing about speed.
+        let rows = outcome.rows.saturating_sub(resumed.rows);
+        page.line(
+            "rate",
+            &format!(
+                "{}, over all phases",
+                human::row_rate(rows as f64 / outcome.seconds)
+            ),
+        );
+    } else if outcome.seconds > 0.0 && outcome.rows > 0 {
         page.line(
             "rate",
             &format!(

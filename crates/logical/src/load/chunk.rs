@@ -164,6 +164,10 @@ pub struct Piece {
     pub offset: u64,
     /// Line of the dump where its first tuple begins, from 1.
     pub line: u64,
+    /// Hash of its text, where the load keeps marks.
+    pub digest: u64,
+    /// Rows of its table between the piece before it and this one are not written: they are there already.
+    pub after_gap: bool,
 }
 
 impl Piece {
@@ -182,6 +186,8 @@ impl Piece {
             rows,
             offset,
             line,
+            digest: 0,
+            after_gap: false,
         }
     }
 
@@ -200,7 +206,15 @@ impl Piece {
             rows,
             offset,
             line,
+            digest: 0,
+            after_gap: false,
         }
+    }
+
+    /// The piece with the hash of its `text`.
+    pub fn hashed(mut self, text: &[u8]) -> Self {
+        self.digest = super::marks::digest(text);
+        self
     }
 
     /// Some of its rows: those at `range` of its `text`.
@@ -220,6 +234,8 @@ impl Piece {
             rows,
             offset,
             line,
+            digest: 0,
+            after_gap: false,
         }
     }
 

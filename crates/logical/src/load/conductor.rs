@@ -12,6 +12,7 @@ mod objects;
 mod place;
 mod proof;
 mod registry;
+mod resume;
 mod rows;
 mod segments;
 mod statements;
@@ -29,6 +30,7 @@ use refloat_wire::Connection;
 use super::chunk::{Block, BlockPool, PlainFile};
 use super::context::Context;
 use super::error::LoadError;
+use super::marks::{Counted, Found};
 use super::outcome::{Bounded, LoadOutcome, OrphanRows, TableOutcome};
 use super::programs::Created;
 use super::queue::Queue;
@@ -37,6 +39,7 @@ use crate::source::cutter::Ends;
 
 use place::{Place, SqlReader};
 pub use registry::{Entry, SHOW_TIME_ZONE, TableKey};
+use resume::Resume;
 pub use segments::not_whole;
 
 /// Bytes of decompressed text read at a time.
@@ -122,6 +125,8 @@ pub struct Conductor<'a> {
     pub(super) sort_budget_set: bool,
     /// Orphan rows found so far.
     pub(super) orphans: Vec<OrphanRows>,
+    /// What an earlier process of the same load has done.
+    resume: Resume,
 }
 
 impl<'a> Conductor<'a> {
@@ -131,10 +136,13 @@ impl<'a> Conductor<'a> {
         queue: &'a Queue,
         control: Connection,
         file: Option<Arc<PlainFile>>,
+        found: Option<Found>,
     ) -> Result<Self, LoadError> {
         let mut place = Place::new(&ctx.source);
         place.file = file;
         let mut catalog = ctx.connect("for the catalogue")?;
+        ctx.hold(&mut catalog, ctx.next_slot())?;
+        let resume = Resume::of(found);
         let tracker = Tracker::new(&mut catalog)
             .map_err(|error| LoadError::server("reading session variables", error))?;
         Ok(Self {
@@ -148,7 +156,7 @@ impl<'a> Conductor<'a> {
             tracker,
             session: None,
             control_only: false,
-            touched: false,
+            touched: resume.has_begun(),
             triggered: HashSet::new(),
             temporary: HashSet::new(),
             recounted: 0,
@@ -166,6 +174,7 @@ impl<'a> Conductor<'a> {
             marks: Marks::default(),
             sort_budget_set: false,
             orphans: Vec::new(),
+            resume,
         })
     }
 
@@ -182,6 +191,7 @@ impl<'a> Conductor<'a> {
     fn end(&mut self) -> Result<(), LoadError> {
         self.ensure_database()?;
         self.settle()?;
+        self.check_met()?;
         self.check_foreign_keys()?;
         self.check_patterns()
     }
@@ -192,6 +202,11 @@ impl<'a> Conductor<'a> {
             self.ctx.kill_on_cancel(&self.control),
             self.ctx.kill_on_cancel(&self.catalog),
         ]
+    }
+
+    /// Rows of an earlier process of this load, as far as they were met in the source.
+    pub fn counted(&self) -> Counted {
+        self.resume.counted
     }
 
     /// Adds what was done, and what was not, to the outcome.

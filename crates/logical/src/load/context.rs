@@ -1,7 +1,7 @@
 //! What the threads of one load share.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use refloat_wire::{Connection, Identity, OkInfo};
 use super::chunk::Chunk;
 use super::chunk_size::ChunkSize;
 use super::error::LoadError;
+use super::marks::{self, Marks};
 use super::options::{LoadOptions, WritePath};
 use super::outcome::{Bounded, LoadWarning, ProofDifference, StatementFailure};
 use super::phases::Phases;
@@ -31,6 +32,18 @@ pub const DUPLICATE_ENTRY: u16 = 1062;
 /// What every connection of a load sets first, so that nothing is inherited from the server's defaults.
 const SESSION_INIT: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mode = '', SESSION wait_timeout = 86400, \
      SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, SESSION sql_select_limit = 18446744073709551615";
+
+/// Seconds that two answers about the server's start may lie apart.
+const RESTART_TOLERANCE: i64 = 3;
+
+/// When the server was started, in its own seconds since 1970; `None` where it does not say.
+pub fn server_started(conn: &mut Connection) -> Result<Option<i64>, refloat_wire::Error> {
+    let up = conn.query("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
+    let up: Option<i64> = up.str(0, 1).and_then(|seconds| seconds.parse().ok());
+    let now = conn.query_value("SELECT UNIX_TIMESTAMP()")?;
+    let now: Option<i64> = now.and_then(|now| now.split('.').next()?.parse().ok());
+    Ok(now.zip(up).map(|(now, up)| now - up))
+}
 
 /// What is the same for all threads of one load, from its beginning to its end.
 pub struct Setup {
@@ -60,6 +73,10 @@ pub struct Setup {
     pub binlog_off: bool,
     /// Bytes that index builds may sort in together, on servers that can be told.
     pub index_memory: u64,
+    /// What is kept on the target about rows that are in, where the account may.
+    pub marks: Option<Marks>,
+    /// When the server was started, in its own seconds since 1970.
+    pub server_started: Option<i64>,
 }
 
 /// What the threads of one load share.
@@ -81,6 +98,7 @@ struct Counts {
     source_wait_micros: AtomicU64,
     server_wait_micros: AtomicU64,
     retries: AtomicU64,
+    slots: AtomicUsize,
     chunks: AtomicU64,
     rows: AtomicU64,
 }
@@ -119,6 +137,20 @@ impl Context {
             counts: Counts::default(),
             lists: Mutex::default(),
         }
+    }
+
+    /// The number of a further connection.
+    pub fn next_slot(&self) -> usize {
+        self.counts.slots.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Takes the lock of a connection of the load, and waits for one that had it before to end.
+    pub fn hold(&self, conn: &mut Connection, slot: usize) -> Result<(), LoadError> {
+        let Some(marks) = &self.marks else {
+            return Ok(());
+        };
+        let failed = |error| LoadError::server("taking the lock of a connection", error);
+        marks::hold_or_end(conn, marks.run(), slot).map_err(failed)
     }
 
     /// Connects to the server that the load began with, with a session of its own.
@@ -261,6 +293,26 @@ impl Context {
         self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.counts.rows.fetch_add(rows, Ordering::Relaxed);
         self.lists().paths.entry(path.word()).or_insert((path, 0)).1 += rows;
+    }
+
+    /// Counts bytes of the dump whose rows are in already.
+    pub fn note_passed(&self, bytes: u64) {
+        self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Makes sure that the server is the one that the load began with, and was not started again since: its settings would not be
+    /// those that the load made.
+    pub fn expect_no_restart(&self, conn: &mut Connection) -> Result<(), LoadError> {
+        let now = server_started(conn)
+            .map_err(|error| LoadError::server("asking how long the server has been up", error))?;
+        match (self.server_started, now) {
+            (Some(before), Some(now)) if now > before + RESTART_TOLERANCE => {
+                Err(LoadError::Restarted {
+                    server: self.identity.to_string(),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Says that chunks have another size from now on.

@@ -1,10 +1,12 @@
 //! What of a table's definition can wait until its rows are in.
 
+use serde::{Deserialize, Serialize};
+
 use refloat_sqltext::ddl::{CreateTable, Element, Key, KeyKind, parse_create_table};
 use refloat_sqltext::{LexMode, quote_ident_bytes};
 
 /// What is put off for one table.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Deferral {
     /// `ADD …` clauses of keys, in the order of the definition.
     pub keys: Vec<String>,
@@ -25,6 +27,21 @@ impl Deferral {
             .chain(&self.foreign_keys)
             .cloned()
             .collect()
+    }
+
+    /// What of it a definition lacks, which the server has printed: the rest has been added since.
+    pub fn lacking(mut self, create: &str) -> Self {
+        let lacks = |clause: &String| {
+            let element = clause.strip_prefix("ADD ").unwrap_or(clause);
+            // Each stands in a line of its own.
+            ![",\n", "\n"]
+                .iter()
+                .any(|end| create.contains(&format!("\n  {element}{end}")))
+        };
+        for clauses in [&mut self.keys, &mut self.fulltext, &mut self.foreign_keys] {
+            clauses.retain(lacks);
+        }
+        self
     }
 
     /// How many there are.

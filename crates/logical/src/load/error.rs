@@ -102,6 +102,34 @@ pub enum LoadError {
         /// What is wrong.
         message: String,
     },
+    /// A load that was begun before goes on with rows that are not the same ones.
+    #[error(
+        "{file}: line {line}, byte {offset}: the rows of table {table} here are not those that were here when the load began, so it cannot go on with this source"
+    )]
+    SourceDiffers {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: u64,
+        /// Byte of the decompressed text, from 0.
+        offset: u64,
+        /// Database and table.
+        table: String,
+    },
+    /// A load that was begun before has written rows that its source does not have any more.
+    #[error(
+        "rows of table {table} are in that this source does not have: it is not the one that the load began with"
+    )]
+    SourceLacks {
+        /// Database and table.
+        table: String,
+    },
+    /// The server was started again in the middle of the load.
+    #[error("the server {server} was started again in the middle of the load")]
+    Restarted {
+        /// The server.
+        server: String,
+    },
     /// The source cannot be laid out.
     #[error(transparent)]
     Source(#[from] crate::source::SourceError),

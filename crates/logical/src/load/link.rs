@@ -25,17 +25,15 @@ pub struct Link {
     pub buffer: Vec<u8>,
     /// Delimited rows as tuples.
     pub tuples: Vec<u8>,
+    /// Which of the load's connections this is.
+    slot: usize,
 }
 
 impl Link {
     /// Connects, with a session that inherits nothing.
     pub fn connect(ctx: &Arc<Context>) -> Result<Self, LoadError> {
-        let mut conn = ctx.connect("a writer")?;
-        if conn.server().vendor == Vendor::MySql {
-            // Measuring every page access of this one session costs the server more than reading the rows does; an account
-            // that may not switch it off loses nothing else.
-            let _ = conn.exec("UPDATE performance_schema.threads SET INSTRUMENTED = 'NO', HISTORY = 'NO' WHERE PROCESSLIST_ID = CONNECTION_ID()");
-        }
+        let slot = ctx.next_slot();
+        let conn = Self::open(ctx, slot)?;
         Ok(Self {
             conn,
             ctx: Arc::clone(ctx),
@@ -44,7 +42,27 @@ impl Link {
             text: Vec::new(),
             buffer: Vec::new(),
             tuples: Vec::new(),
+            slot,
         })
+    }
+
+    fn open(ctx: &Arc<Context>, slot: usize) -> Result<Connection, LoadError> {
+        let mut conn = ctx.connect("a writer")?;
+        ctx.hold(&mut conn, slot)?;
+        if conn.server().vendor == Vendor::MySql {
+            // Measuring every page access of this one session costs the server more than reading the rows does; an account
+            // that may not switch it off loses nothing else.
+            let _ = conn.exec("UPDATE performance_schema.threads SET INSTRUMENTED = 'NO', HISTORY = 'NO' WHERE PROCESSLIST_ID = CONNECTION_ID()");
+        }
+        Ok(conn)
+    }
+
+    /// Connects again, in the place of a connection that was lost. Once it has the lock of that one, what the server still did for it has come to its end.
+    pub fn reopen(&mut self) -> Result<(), LoadError> {
+        self.conn = Self::open(&self.ctx, self.slot)?;
+        self.session = None;
+        self.generation += 1;
+        Ok(())
     }
 
     /// Gives the connection the dump's session state at these rows, with the strictness of a writer.

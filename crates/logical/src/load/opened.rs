@@ -1,5 +1,6 @@
 //! The source of a load, opened: one stream of statements, or the files of a layout.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -62,6 +63,14 @@ impl Opened {
         match self {
             Self::Stream(input) => input.name().to_owned(),
             Self::Layout(layout) => layout.path.display().to_string(),
+        }
+    }
+
+    /// What names of its files are below of.
+    pub fn root(&self) -> PathBuf {
+        match self {
+            Self::Stream(input) => PathBuf::from(input.name()),
+            Self::Layout(layout) => layout.path.clone(),
         }
     }
 

@@ -157,6 +157,20 @@ impl StatementClass {
     }
 }
 
+/// What is done about a load of the same source that was begun and not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ResumeMode {
+    /// It goes on where it ended, and says so; without one the load begins.
+    #[default]
+    Auto,
+    /// It goes on; without one the load is refused.
+    Require,
+    /// Its marks are removed, and the load begins anew.
+    Restart,
+}
+
 /// Everything a load can be told. `LoadOptions::new` gives the defaults.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -211,6 +225,10 @@ pub struct LoadOptions {
     pub source_format: Option<SourceFormat>,
     /// How delimited text is written. With a table in it the source is a file of rows for that table.
     pub delimited: DelimitedOptions,
+    /// What is done about a load of the same source that was begun and not ended.
+    pub resume: ResumeMode,
+    /// Whether a statement that was running when a load ended is taken for done; `None` refuses to decide.
+    pub uncertain: Option<bool>,
 }
 
 impl LoadOptions {
@@ -244,6 +262,8 @@ impl LoadOptions {
             accept_missing_trailer: false,
             source_format: None,
             delimited: DelimitedOptions::default(),
+            resume: ResumeMode::Auto,
+            uncertain: None,
         }
     }
 }

@@ -120,6 +120,17 @@ pub struct ProofDifference {
     pub found: String,
 }
 
+/// A load that went on where an earlier process of it had ended.
+#[derive(Debug, Clone, Serialize)]
+pub struct Resumption {
+    /// The run that began it.
+    pub run: String,
+    /// When that was, UTC.
+    pub begun: String,
+    /// Rows that were in already.
+    pub rows: u64,
+}
+
 /// An orphan row found by `--foreign-keys checked`.
 #[derive(Debug, Clone, Serialize)]
 pub struct OrphanRows {
@@ -156,6 +167,10 @@ pub struct Proof {
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct LoadOutcome {
+    /// The earlier process that this load went on after.
+    pub resumed: Option<Resumption>,
+    /// Whether the same command again goes on where this one ended.
+    pub resumable: bool,
     /// Run id.
     pub run: String,
     /// The dump.

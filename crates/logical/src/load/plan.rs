@@ -11,8 +11,9 @@ use serde::Serialize;
 use super::error::LoadError;
 use super::opened::Opened;
 use super::options::{LoadOptions, WritePath};
-use super::outcome::Bounded;
+use super::outcome::{Bounded, Resumption};
 use super::preflight;
+use super::resume::Earlier;
 use crate::source::cutter::Ends;
 use survey::Survey;
 
@@ -51,6 +52,8 @@ pub struct LoadPlan {
     pub settings: SettingsPlan,
     /// Why a slower path than the best one is taken.
     pub advice: Vec<String>,
+    /// The unfinished load of this source that it would go on with.
+    pub resumes: Option<Resumption>,
 }
 
 /// A table of the dump.
@@ -79,6 +82,7 @@ pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
     let mut conn = super::connect(options, &cancel)?;
     let facts = Facts::read(&mut conn)?;
     let (name, compression) = (source.name(), source.compression());
+    let earlier = Earlier::look(options, &mut source, &mut conn)?;
     let mut survey = Survey::new(options, &name);
     match source {
         Opened::Stream(mut input) => survey.read(&mut input, Ends::Client)?,
@@ -88,7 +92,7 @@ pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
     let appended = preflight::not_appended(options, &mut conn, &found.outline)
         .map_err(|error| LoadError::server("looking at the server", error))?;
     let (preflight, mut refusals) =
-        preflight::judge_server(options, &mut conn, &facts, Some(found.outline))?;
+        preflight::judge_server(options, &mut conn, &facts, Some(found.outline), &earlier)?;
     for refusal in found.stops.into_iter().chain(appended) {
         if !refusals.contains(&refusal) {
             refusals.push(refusal);
@@ -134,5 +138,10 @@ pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
             Vec::new()
         },
         settings,
+        resumes: earlier.begun.map(|begun| Resumption {
+            rows: begun.found.stored(),
+            run: begun.run,
+            begun: begun.about.begun,
+        }),
     })
 }

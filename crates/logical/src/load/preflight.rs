@@ -15,6 +15,7 @@ use super::error::{LoadError, Refusal};
 use super::options::{LoadOptions, SystemSchemaMode, WritePath};
 use super::outline::Outline;
 use super::pattern::is_system_database;
+use super::resume::{Begun, Earlier};
 
 pub use contents::not_appended;
 pub use wishes::left_out;
@@ -104,8 +105,9 @@ pub fn look_at_server(
     conn: &mut Connection,
     facts: &Facts,
     outline: Option<Outline>,
+    earlier: &Earlier,
 ) -> Result<Preflight, LoadError> {
-    let (preflight, refusals) = judge_server(options, conn, facts, outline)?;
+    let (preflight, refusals) = judge_server(options, conn, facts, outline, earlier)?;
     if !refusals.is_empty() {
         return Err(LoadError::Refused(refusals));
     }
@@ -118,6 +120,7 @@ pub fn judge_server(
     conn: &mut Connection,
     facts: &Facts,
     outline: Option<Outline>,
+    earlier: &Earlier,
 ) -> Result<(Preflight, Vec<Refusal>), LoadError> {
     let server = |error| LoadError::server("looking at the server", error);
     let mut refusals = Vec::new();
@@ -140,11 +143,16 @@ pub fn judge_server(
     }
     refusals.extend(privileges::missing(options, conn, facts, outline.as_ref()).map_err(server)?);
     if let Some(outline) = &outline {
-        refusals.extend(contents::not_empty(options, conn, outline).map_err(server)?);
+        refusals.extend(contents::not_empty(options, conn, outline, earlier).map_err(server)?);
     }
     refusals.extend(wishes::binlog(options, facts));
     let (write_path, advice) = choose_path(options, conn, facts, &mut refusals);
-    let empty_server = contents::holds_nothing_else(conn, &facts.grants).map_err(server)?;
+    let ours = earlier
+        .begun
+        .as_ref()
+        .filter(|begun| begun.about.empty_server);
+    let ours = ours.map(Begun::databases).unwrap_or_default();
+    let empty_server = contents::holds_nothing_else(conn, &facts.grants, &ours).map_err(server)?;
     let server_is_local =
         ServerProbe::find(&conn.identity().hostname, conn.identity().port).is_some();
     let preflight = Preflight {

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
 use refloat_wire::{Connection, ResultSet};
+use serde::{Deserialize, Serialize};
 
 use super::error::LoadError;
 use super::outcome::ProofDifference;
 
 /// Kinds of objects besides tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// A view.
     View,
@@ -200,7 +201,7 @@ const PROGRAMS: &[Kind] = &[
 ];
 
 /// What a database holds.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Contents {
     /// Base tables, sequences among them.
     pub tables: HashSet<String>,

@@ -8,6 +8,7 @@ use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, Error};
 
 use super::deferral::Deferral;
+use super::marks::TableDetail;
 use super::programs::literal;
 
 /// What a column takes, as far as it decides how a literal may be sent.
@@ -251,6 +252,9 @@ pub struct Table {
     /// Rows that statements brought, or took away, whose rows nobody counts.
     others: AtomicI64,
     progress: Mutex<Option<TableProgress>>,
+    /// What the marks of its first rows say of it; until they are committed.
+    detail: Mutex<Option<Arc<TableDetail>>>,
+    described: AtomicBool,
     deferral: Mutex<Deferral>,
     built: AtomicU64,
     /// Set once its rows turned out not to suit the fast paths.
@@ -288,6 +292,8 @@ impl Table {
             uncounted: AtomicBool::new(false),
             others: AtomicI64::new(0),
             progress: Mutex::new(None),
+            detail: Mutex::default(),
+            described: AtomicBool::new(false),
             deferral: Mutex::default(),
             built: AtomicU64::new(0),
             plain: AtomicBool::new(false),
@@ -328,6 +334,12 @@ impl Table {
         }
     }
 
+    /// Counts rows that an earlier process of the same load has committed.
+    pub fn taken_over(&self, rows: u64, ignored: u64) {
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+        self.ignored.fetch_add(ignored, Ordering::Relaxed);
+    }
+
     /// Counts rows of the dump that are handed to a writer.
     pub fn note_sent(&self, rows: u64) {
         self.sent.fetch_add(rows, Ordering::Relaxed);
@@ -359,6 +371,27 @@ impl Table {
 
     fn progress(&self) -> MutexGuard<'_, Option<TableProgress>> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what the marks of its first rows are to say.
+    pub fn describe(&self, detail: TableDetail) {
+        *self.detail.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(detail));
+    }
+
+    /// What a mark has to say of it, as long as none that says so is committed.
+    pub fn detail(&self) -> Option<Arc<TableDetail>> {
+        if self.described.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.detail
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// A mark that says so is committed.
+    pub fn note_described(&self) {
+        self.described.store(true, Ordering::Relaxed);
     }
 
     /// Indexes and foreign keys that are put off until the rows are in, and are not built yet.

@@ -1,6 +1,7 @@
 //! Workers: one thread and one connection each, writing chunks and running tasks.
 
 mod diagnose;
+mod reconnect;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use super::chunk::Chunk;
 use super::context::Context;
 use super::error::{LoadError, guarded};
 use super::link::Link;
+use super::marks::Stretch;
 use super::options::{OnError, WritePath};
 use super::patience::Patience;
 use super::queue::{Queue, Work};
@@ -113,6 +115,15 @@ impl Worker {
                     patience.wait(&self.link.ctx);
                 }
                 Err(Attempt::Wire(error))
+                    if transactional && error.is_lost_connection() && self.has_marks() =>
+                {
+                    if let Some(done) = self.reconnect(chunk, error)? {
+                        chunk.table.note_refused(done.refused);
+                        self.account(chunk, path, done.written, started);
+                        return Ok(());
+                    }
+                }
+                Err(Attempt::Wire(error))
                     if error.server_code().is_none() || error.is_lost_connection() =>
                 {
                     return Err(LoadError::server(
@@ -140,7 +151,7 @@ impl Worker {
     }
 
     fn attempt(&mut self, chunk: &Chunk, path: WritePath) -> Result<Written, Attempt> {
-        self.link.conn.exec("START TRANSACTION")?;
+        let stretches = self.begin(chunk)?;
         let written = self.writers.by(path).write(&mut self.link, chunk)?;
         if chunk.header.verb == InsertVerb::Insert && written.rows != chunk.rows {
             return Err(Attempt::NotExact(format!(
@@ -148,8 +159,51 @@ impl Worker {
                 chunk.rows, written.rows
             )));
         }
+        self.correct(&stretches, written, 0)?;
         self.commit()?;
+        chunk.table.note_described();
         Ok(written)
+    }
+
+    /// Begins the transaction of a chunk, with the marks of its rows.
+    fn begin(&mut self, chunk: &Chunk) -> Result<Vec<Stretch>, refloat_wire::Error> {
+        let Some(marks) = &self.link.ctx.marks else {
+            return self.link.conn.exec("START TRANSACTION").map(|_| Vec::new());
+        };
+        let table = &chunk.table;
+        let stretches = marks.stretches(chunk);
+        let detail = table.detail();
+        let names = (table.db.as_str(), table.name.as_str());
+        let mark = marks.insert(&stretches, names, detail.as_deref());
+        let taken_back = table.layout().is_none_or(|layout| layout.transactional);
+        let statements = if taken_back {
+            ["START TRANSACTION", mark.as_str()]
+        } else {
+            // Rows that stay whatever becomes of the transaction must not be without a mark.
+            [mark.as_str(), "START TRANSACTION"]
+        };
+        for statement in statements {
+            self.link.conn.exec(statement)?;
+        }
+        Ok(stretches)
+    }
+
+    /// Lets the marks say what became of the rows, where that is not that all of them are stored.
+    fn correct(
+        &mut self,
+        stretches: &[Stretch],
+        written: Written,
+        refused: u64,
+    ) -> Result<(), refloat_wire::Error> {
+        let marks = self.link.ctx.marks.as_ref();
+        match marks.and_then(|marks| marks.correct(stretches, written, refused)) {
+            Some(statement) => self.link.conn.exec(statement).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn has_marks(&self) -> bool {
+        self.link.ctx.marks.is_some()
     }
 
     /// Commits. A commit that is killed may be done although it says that it failed, and the summary would not count its rows: so

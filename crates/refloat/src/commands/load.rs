@@ -21,6 +21,9 @@ use crate::exit::{self, Exit};
 use crate::record::record;
 use crate::watch::Watch;
 
+/// What is kept of a load that did not come to its end.
+const RESUMABLE: &str = "What is in is marked on the target: the same command again goes on from there; --restart --replace begins anew.";
+
 pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     // A URL in the place of the dump is no file, and would go into the record of the run as it is.
     let source = args.source.to_string_lossy();
@@ -62,6 +65,9 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     for hint in hints_of_failures(&outcome, error.as_ref()) {
         exit::print_line("hint", &hint, context.colour());
+    }
+    if outcome.resumable {
+        exit::print_line("hint", RESUMABLE, context.colour());
     }
     if !outcome.settings_left.is_empty() {
         let hint = "Settings of the server are still changed. Put them back with `refloat settings revert --to URL`.";

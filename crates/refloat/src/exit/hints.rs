@@ -79,7 +79,6 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         }
         LoadError::Stopped(refusals) => {
             let mut hints: Vec<String> = refusals.iter().map(|refusal| refusal.hint.clone()).filter(|hint| !hint.is_empty()).collect();
-            hints.push("What was loaded before this point is still there: with --replace the load begins afresh.".to_owned());
             hints.dedup();
             (Exit::Failed, hints)
         }
@@ -95,8 +94,11 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
             Exit::Failed,
             vec!["How fields and lines end is said with --fields-terminated-by, --fields-enclosed-by, --fields-escaped-by and --lines-terminated-by; which column each field is for with --columns or --header.".to_owned()],
         ),
-        LoadError::Interrupted(_) => (Exit::Interrupted, vec!["Start the same command again; with --replace it begins afresh.".to_owned()]),
-        LoadError::Input(InputError::Cancelled { .. }) => (Exit::Interrupted, Vec::new()),
+        LoadError::SourceDiffers { .. } | LoadError::SourceLacks { .. } => (
+            Exit::Failed,
+            vec!["Go on with the very dump that the load began with (a pipe has to bring the same text again), or begin anew with --restart --replace.".to_owned()],
+        ),
+        LoadError::Interrupted(_) | LoadError::Input(InputError::Cancelled { .. }) => (Exit::Interrupted, Vec::new()),
         LoadError::Input(input) => (Exit::Failed, input_hints(input)),
         LoadError::MissingTrailer { .. } => (
             Exit::Failed,

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use refloat_run::progress::Phase;
-use refloat_sqltext::Item;
+use refloat_sqltext::{Item, ItemKind, StatementKind};
 use refloat_wire::Connection;
 
 use super::objects::default_collation;
 use super::proof::{count_rows, wrong_count};
 use super::registry::TableKey;
+use super::resume::Step;
 use super::statements::judge_definition;
 use super::{Conductor, Postponed};
 use crate::load::error::LoadError;
@@ -26,6 +27,22 @@ pub struct Counted {
     tables: Vec<Arc<Table>>,
     /// Whether they were: there may be too many of them.
     countable: bool,
+}
+
+impl Counted {
+    /// Takes for right what an earlier process has counted.
+    fn take(&self, step: &Step) {
+        for table in &self.tables {
+            let known = step
+                .counts
+                .iter()
+                .find(|(db, name, _)| *db == table.db && *name == table.name);
+            match known {
+                Some((_, _, count)) => table.rebase(*count),
+                None => table.note_uncounted(),
+            }
+        }
+    }
 }
 
 /// Collations of databases, changed for programs that were created where the dump had them so: a trigger or event keeps the one
@@ -69,7 +86,11 @@ impl Collations {
     }
 }
 
-fn alter(conn: &mut Connection, database: &str, collation: &str) -> Result<(), LoadError> {
+pub(super) fn alter(
+    conn: &mut Connection,
+    database: &str,
+    collation: &str,
+) -> Result<(), LoadError> {
     let name = refloat_sqltext::quote_ident(database);
     conn.exec(format!("ALTER DATABASE {name} COLLATE {collation}"))
         .map(drop)
@@ -91,6 +112,22 @@ impl Conductor<'_> {
             return Ok(());
         }
         self.settle()?;
+        let session_only = matches!(item.kind, ItemKind::Statement(StatementKind::Set))
+            && memchr::memmem::find(&text.to_ascii_uppercase(), b"STATEMENT").is_none();
+        if session_only {
+            self.run_statement(text, item, None, &[])?;
+            return self.after_alone();
+        }
+        // A question changes nothing, and may be asked again.
+        let repeatable = matches!(
+            item.kind,
+            ItemKind::Statement(
+                StatementKind::Select | StatementKind::Maintenance | StatementKind::SetGlobal
+            )
+        );
+        if self.passed(text, item, repeatable)?.is_some() {
+            return self.after_alone();
+        }
         self.run_alone(text, item)
     }
 
@@ -106,31 +143,55 @@ impl Conductor<'_> {
             return Ok(());
         }
         self.settle()?;
-        let counted = self.count_before(only)?;
-        self.run_alone(text, item)?;
+        let passed = self.passed(text, item, false)?;
+        let counted = if passed.is_some() || self.in_past() {
+            self.not_counted(only)
+        } else {
+            self.count_before(only)?
+        };
+        match &passed {
+            Some(_) => self.after_alone()?,
+            None => self.run_alone(text, item)?,
+        }
         if only.is_none() {
             // What it did to views and programs nobody knows.
             self.created.clear();
         }
         self.look_again(only)?;
-        self.count_after(&counted)
+        if let Some(step) = passed {
+            counted.take(&step);
+            return Ok(());
+        }
+        self.count_after(&counted)?;
+        let step = self.counts_of(&counted);
+        self.finished(text, item, step)
+    }
+
+    /// The tables of `only`, or all of them, that nothing has to be counted of: what they held an earlier process has counted.
+    fn not_counted(&self, only: Option<&TableKey>) -> Counted {
+        Counted {
+            tables: self.tables_of(only),
+            countable: false,
+        }
+    }
+
+    /// What was counted, to be kept.
+    fn counts_of(&self, counted: &Counted) -> Step {
+        let tables = counted.tables.iter().filter(|table| {
+            let key = (table.db.clone(), table.name.clone());
+            counted.countable && self.known(&key) == Some(table.id)
+        });
+        Step {
+            counts: tables
+                .map(|table| (table.db.clone(), table.name.clone(), table.expected()))
+                .collect(),
+            ..Step::default()
+        }
     }
 
     /// Compares the rows of `only`, or of all tables, with what was sent, before something happens that nobody follows.
     pub(super) fn count_before(&mut self, only: Option<&TableKey>) -> Result<Counted, LoadError> {
-        let tables: Vec<Arc<Table>> = match only {
-            Some(key) => self
-                .known(key)
-                .map(|index| Arc::clone(&self.entries[index].table))
-                .into_iter()
-                .collect(),
-            None => self
-                .entries
-                .iter()
-                .filter(|entry| !entry.dropped)
-                .map(|entry| Arc::clone(&entry.table))
-                .collect(),
-        };
+        let tables = self.tables_of(only);
         if only.is_none() {
             self.recounted += tables.len();
         }
@@ -142,6 +203,22 @@ impl Conductor<'_> {
             }
         }
         Ok(Counted { tables, countable })
+    }
+
+    fn tables_of(&self, only: Option<&TableKey>) -> Vec<Arc<Table>> {
+        match only {
+            Some(key) => self
+                .known(key)
+                .map(|index| Arc::clone(&self.entries[index].table))
+                .into_iter()
+                .collect(),
+            None => self
+                .entries
+                .iter()
+                .filter(|entry| !entry.dropped)
+                .map(|entry| Arc::clone(&entry.table))
+                .collect(),
+        }
     }
 
     /// Takes the rows that are there now for right.
@@ -173,8 +250,20 @@ impl Conductor<'_> {
 
     fn run_alone(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
         self.ctx.phases.enter(Phase::Data);
+        if self.in_past() {
+            // A process that went by this place before has run it, or nobody has: it comes before something that is done.
+            return self.after_alone();
+        }
         self.session = None;
+        self.about_to_run(text, item)?;
         self.execute(text, item, None)?;
+        self.finished(text, item, Step::default())?;
+        self.after_alone()
+    }
+
+    /// What is to be done behind a statement that nobody follows.
+    fn after_alone(&mut self) -> Result<(), LoadError> {
+        self.session = None;
         // Whatever it was, it may have changed tables: their columns are read again before more rows come.
         for entry in &self.entries {
             entry.table.set_layout(None);
@@ -239,6 +328,7 @@ impl Conductor<'_> {
         for index in 0..self.entries.len() {
             if std::mem::take(&mut self.entries[index].keys_disabled)
                 && !self.entries[index].dropped
+                && !self.in_past()
             {
                 let table = Arc::clone(&self.entries[index].table);
                 self.control
@@ -280,6 +370,11 @@ impl Conductor<'_> {
 
     /// Runs the definitions that were put off, each in the session state that it stands in.
     pub(super) fn run_postponed(&mut self) -> Result<(), LoadError> {
+        if self.in_past() {
+            for one in std::mem::take(&mut self.postponed) {
+                self.note_program(one, &[]);
+            }
+        }
         if self.postponed.is_empty() {
             return Ok(());
         }
@@ -315,6 +410,10 @@ impl Conductor<'_> {
             }
             if let (Some(database), Some(collation)) = (&one.session.database, &one.collation) {
                 collations.set(conn, database, collation)?;
+            }
+            if one.creates {
+                let key = (one.object.database.clone(), one.object.name.clone());
+                self.remove_leftover(one.object.kind, &key);
             }
             self.statements += 1;
             match conn.exec(&one.text) {

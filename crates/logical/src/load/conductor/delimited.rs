@@ -307,10 +307,8 @@ impl Conductor<'_> {
         entry.session = Some(Arc::clone(&target.head.session));
         entry.text_bytes += text.len() as u64;
         let piece = self.piece(block, range.clone(), rows, offset, line);
-        match self.ctx.options.chunk_rows {
-            Some(limit) => self.add_exactly(index, &target.head, &piece, text, limit),
-            None => self.add(index, &target.head, piece),
-        }
+        let missing = self.missing_rows(index, &target.head, piece, text)?;
+        self.add_missing(index, &target.head, missing, text)
     }
 }
 

@@ -15,6 +15,7 @@ use super::Conductor;
 use crate::load::deferral::{Deferral, split};
 use crate::load::error::LoadError;
 use crate::load::link::Link;
+use crate::load::marks::TableDetail;
 use crate::load::options::{ForeignKeyMode, OnError};
 use crate::load::patience::alter;
 use crate::load::queue::Task;
@@ -50,6 +51,13 @@ impl Conductor<'_> {
             drops.join(", ")
         )) {
             Ok(_) => {
+                if let Some(detail) = table.detail() {
+                    table.describe(TableDetail {
+                        definition: Some(create),
+                        deferral: Some(deferral.clone()),
+                        ..(*detail).clone()
+                    });
+                }
                 *table.deferral() = deferral;
                 Ok(())
             }

@@ -34,8 +34,8 @@ impl Conductor<'_> {
         let Some(name) = self.own_database(database, item)? else {
             return Ok(());
         };
-        let kept =
-            self.place.keeps_databases && default_collation(&mut self.catalog, &name)?.is_some();
+        let keeps = self.place.keeps_databases || self.resumes();
+        let kept = keeps && default_collation(&mut self.catalog, &name)?.is_some();
         let created = kept || self.execute(text, item, None)?.is_some();
         if created && self.place.enters {
             self.session = None;
@@ -67,6 +67,7 @@ impl Conductor<'_> {
             self.leave_out(text, item);
             return Ok(());
         }
+        self.note_collation(&name)?;
         self.altered.insert(name);
         self.execute(text, item, None).map(drop)
     }
@@ -108,6 +109,9 @@ impl Conductor<'_> {
         for key in &gone {
             self.forget(key);
         }
+        if self.database_begun_behind(&name, item) {
+            return Ok(());
+        }
         self.session = None;
         self.execute(text, item, None).map(drop)
     }
@@ -129,6 +133,13 @@ impl Conductor<'_> {
             // Older dumps hold the place of a view with a table.
             self.leave_out(text, item);
             return Ok(());
+        }
+        let appends = self.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append;
+        if self.resumes() && !appends && !Self::is_system(&key.0) && self.stays(&key, item)? {
+            if if_not_exists && self.known(&key).is_some() {
+                return Ok(());
+            }
+            return self.take_up(&key, text);
         }
         if self.existed(&key) {
             match self.ctx.options.existing {
@@ -261,13 +272,38 @@ impl Conductor<'_> {
         if skip {
             return Ok(());
         }
-        if self.execute(text, item, keys.first())?.is_some() {
+        if self.drop_unbegun(&keys, text, item)? {
             for key in &keys {
                 self.forget(key);
                 self.forget_created(Kind::Sequence, key);
             }
         }
         Ok(())
+    }
+
+    /// Runs a `DROP TABLE`, but for the tables whose rows behind it are in: those were dropped by an earlier process, and created again.
+    fn drop_unbegun(
+        &mut self,
+        keys: &[TableKey],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<bool, LoadError> {
+        let begun = |conductor: &Self, key: &TableKey| conductor.begun_behind(key, item);
+        if !keys.iter().any(|key| begun(self, key)) {
+            return Ok(self.execute(text, item, keys.first())?.is_some());
+        }
+        for key in keys {
+            if !begun(self, key) {
+                let quoted = format!(
+                    "{}.{}",
+                    refloat_sqltext::quote_ident(&key.0),
+                    refloat_sqltext::quote_ident(&key.1)
+                );
+                let statement = format!("DROP TABLE IF EXISTS {quoted}");
+                self.execute(statement.as_bytes(), item, Some(key))?;
+            }
+        }
+        Ok(true)
     }
 
     pub(super) fn alter_keys(
@@ -320,8 +356,9 @@ impl Conductor<'_> {
             self.leave_out(text, item);
             return Ok(false);
         }
-        if let Some(kind) = kind.filter(|_| creates) {
+        if let Some(kind) = kind.filter(|_| creates && !self.in_past()) {
             self.replace_program(kind, key)?;
+            self.remove_leftover(kind, key);
         }
         let ok = self.execute(text, item, Some(key))?;
         Ok(ok.is_some())
@@ -428,6 +465,16 @@ impl Conductor<'_> {
         item: &Item,
     ) -> Result<(), LoadError> {
         let key = self.resolve(table)?;
+        if self.is_passed(item) {
+            return Err(LoadError::Stopped(vec![Refusal {
+                reason: format!(
+                    "{}: line {}: the dump keeps something in a temporary table, which ended with the connection that the load had",
+                    self.place.name, item.line
+                ),
+                hint: "Begin anew with --restart (and --replace for the tables that are there)."
+                    .to_owned(),
+            }]));
+        }
         self.barrier(text, item)?;
         self.temporary.insert(key);
         Ok(())

@@ -7,7 +7,9 @@ use refloat_run::progress::TableState;
 use refloat_sqltext::{ObjectName, quote_ident};
 
 use super::Conductor;
+use super::resume::DatabaseStep;
 use crate::load::error::{LoadError, Refusal};
+use crate::load::marks::TableDetail;
 use crate::load::options::{ExistingPolicy, SystemSchemaMode};
 use crate::load::pattern::is_system_database;
 use crate::load::programs::{Contents, Kind};
@@ -110,7 +112,7 @@ impl Conductor<'_> {
     /// Looks at a database before it is changed for the first time, and refuses what would destroy something.
     pub(super) fn touch(&mut self, database: &str, touch: Touch) -> Result<(), LoadError> {
         if !self.databases.contains_key(database) {
-            let found = self.look(database)?;
+            let found = self.first_look(database)?;
             self.databases.insert(database.to_owned(), found);
         }
         let policy = self.ctx.options.existing;
@@ -132,6 +134,30 @@ impl Conductor<'_> {
         Err(LoadError::Refused(vec![Refusal::not_empty(
             database, &names,
         )]))
+    }
+
+    /// How a database was before the load: as an earlier process has found it, or as it is now.
+    fn first_look(&mut self, database: &str) -> Result<Database, LoadError> {
+        if let Some(step) = self.database_found(database) {
+            self.restore_collation(database, step.collation.as_deref())?;
+            return Ok(Database {
+                contents: step.contents,
+                judged: true,
+            });
+        }
+        let found = self.look(database)?;
+        let policy = self.ctx.options.existing;
+        if policy == ExistingPolicy::Refuse && !found.contents.names().is_empty() {
+            // It is refused, or its rows only added to.
+            return Ok(found);
+        }
+        let contents = found.contents.clone();
+        let step = DatabaseStep {
+            contents,
+            collation: None,
+        };
+        self.note_database(database, &step)?;
+        Ok(found)
     }
 
     /// Lists what a database holds; a database that does not exist holds nothing, and is about to be created.
@@ -266,6 +292,14 @@ impl Conductor<'_> {
             return Ok(index);
         }
         self.touch(&key.0, Touch::Rows)?;
+        if let Some(detail) = self.appended_to(key)? {
+            let index = self.register(key.clone(), false, detail.rows_before);
+            self.read_layout(index)?;
+            let table = &self.entries[index].table;
+            table.describe(detail);
+            table.note_described();
+            return Ok(index);
+        }
         let quoted = format!("{}.{}", quote_ident(&key.0), quote_ident(&key.1));
         let before = self
             .catalog
@@ -367,6 +401,15 @@ impl Conductor<'_> {
             .iter()
             .any(|column| column.name.eq_ignore_ascii_case("FTS_DOC_ID"));
         table.set_layout(Some(layout));
+        if table.detail().is_none() {
+            table.describe(TableDetail {
+                created: table.created,
+                rows_before: table.rows_before,
+                transactional,
+                definition: None,
+                deferral: None,
+            });
+        }
         table.show(self.ctx.progress.table(&table.label(), TableState::Loading));
         self.ctx.events.emit(Event::TableStarted {
             table: table.label(),

@@ -13,12 +13,15 @@ use super::registry::Touch;
 use crate::load::chunk::{Block, Head, Piece};
 use crate::load::error::LoadError;
 use crate::load::form::Form;
+use crate::load::marks::Stretch;
 use crate::load::options::IndexMode;
 use crate::load::outcome::StatementFailure;
 use crate::load::outcome::head;
 use crate::load::rows::{leaves_to_server, may_leave_to_server};
 use crate::load::session::Session;
 use crate::load::table::Column;
+use crate::load::writer::Written;
+use refloat_wire::OkInfo;
 
 impl Conductor<'_> {
     pub(super) fn rows(
@@ -92,6 +95,19 @@ impl Conductor<'_> {
         self.entries[index].text_bytes += text.len() as u64;
         self.touched = true;
         self.place.rows += rows.row_count;
+        let (offset, count) = (Self::offset_of(item, rows), rows.row_count);
+        let line = Self::line_of(&block[at..], item, rows);
+        let head = Head {
+            table: Arc::clone(&self.entries[index].table),
+            session: Arc::clone(&session),
+            header: Arc::clone(header),
+            form: Form::Tuples,
+        };
+        let piece = self.piece(block, range.clone(), count, offset, line);
+        let missing = self.missing_rows(index, &head, piece, text)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
         let triggered = self.triggered.contains(&key) || self.has_postponed_trigger(&key);
         let numbered = self.leaves_number(index, &session, header, text);
         let complex = rows.complex && !only_converts(text, session.lex_mode());
@@ -101,7 +117,15 @@ impl Conductor<'_> {
             self.queue.wait_rows()?;
             self.queue.wait_key(index)?;
             self.run_postponed_triggers(&key)?;
-            let table = Some((index, rows.row_count));
+            if missing.len() > 1 || missing[0].1.len() < text.len() {
+                return Err(LoadError::SourceDiffers {
+                    file: self.place.name.to_string(),
+                    line,
+                    offset,
+                    table: self.entries[index].table.label(),
+                });
+            }
+            let table = Some((index, &missing[0].0));
             if !triggered {
                 return self.rows_on_control(table, header, text, item);
             }
@@ -110,19 +134,24 @@ impl Conductor<'_> {
             self.rows_on_control(table, header, text, item)?;
             return self.count_after(&counted);
         }
-        let (offset, count) = (Self::offset_of(item, rows), rows.row_count);
-        let line = Self::line_of(&block[at..], item, rows);
-        let head = Head {
-            table: Arc::clone(&self.entries[index].table),
-            session,
-            header: Arc::clone(header),
-            form: Form::Tuples,
-        };
-        let piece = self.piece(block, range.clone(), count, offset, line);
-        match self.ctx.options.chunk_rows {
-            Some(limit) => self.add_exactly(index, &head, &piece, text, limit),
-            None => self.add(index, &head, piece),
+        self.add_missing(index, &head, missing, text)
+    }
+
+    /// Hands rows that are not in yet to the workers.
+    pub(super) fn add_missing(
+        &mut self,
+        index: usize,
+        head: &Head,
+        missing: Vec<(Piece, Range<usize>)>,
+        text: &[u8],
+    ) -> Result<(), LoadError> {
+        for (piece, range) in missing {
+            match self.ctx.options.chunk_rows {
+                Some(limit) => self.add_exactly(index, head, &piece, &text[range], limit)?,
+                None => self.add(index, head, piece)?,
+            }
         }
+        Ok(())
     }
 
     /// Rows of the file that is being read, from `offset` and `line` of it on.
@@ -264,11 +293,12 @@ impl Conductor<'_> {
                 .unwrap_or(usize::MAX)
                 .clamp(1, bounds.len() - from);
             self.entries[index].cut_rows += take as u64;
-            let part = piece.part(
-                text,
-                bounds[from].start..bounds[from + take - 1].end,
-                take as u64,
-            );
+            let range = bounds[from].start..bounds[from + take - 1].end;
+            let mut part = piece.part(text, range.clone(), take as u64);
+            if self.ctx.marks.is_some() {
+                part = part.hashed(&text[range]);
+                part.after_gap = piece.after_gap && from == 0;
+            }
             from += take;
             self.add(index, head, part)?;
         }
@@ -303,20 +333,27 @@ impl Conductor<'_> {
         self.queue.flush(index, then)
     }
 
-    /// Runs rows as they stand, on the control connection: `table` says whose they are and how many, where that is followed.
+    /// Runs rows as they stand, on the control connection: `table` says whose they are and which, where that is followed.
     fn rows_on_control(
         &mut self,
-        table: Option<(usize, u64)>,
+        table: Option<(usize, &Piece)>,
         header: &InsertHeader,
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
         let mut statement = header.text.clone();
         statement.extend_from_slice(text);
-        let Some(ok) = self.execute_rows(&statement, item, header.verb)? else {
+        let stretches = match table {
+            Some((index, piece)) => self.begin_on_control(index, piece)?,
+            None => Vec::new(),
+        };
+        let ok = self.execute_rows(&statement, item, header.verb)?;
+        self.end_on_control(&stretches, ok.as_ref())?;
+        let Some(ok) = ok else {
             return Ok(());
         };
-        if let Some((index, count)) = table {
+        if let Some((index, piece)) = table {
+            let count = piece.rows;
             // A replaced row counts twice in affected_rows: no more than these are left, and maybe fewer.
             let rows = if header.verb == InsertVerb::Replace {
                 count
@@ -332,9 +369,56 @@ impl Conductor<'_> {
                 rows,
                 text.len() as u64,
             );
+            self.entries[index].table.note_described();
         }
         Ok(())
     }
+
+    /// Begins the transaction of rows on the control connection, with their mark.
+    fn begin_on_control(&mut self, index: usize, piece: &Piece) -> Result<Vec<Stretch>, LoadError> {
+        let table = Arc::clone(&self.entries[index].table);
+        let Some(marks) = &self.ctx.marks else {
+            return Ok(Vec::new());
+        };
+        let stretches = vec![marks.stretch(piece)];
+        let detail = table.detail();
+        let mark = marks.insert(&stretches, (&table.db, &table.name), detail.as_deref());
+        let taken_back = table.layout().is_none_or(|layout| layout.transactional);
+        let statements = if taken_back {
+            ["START TRANSACTION", mark.as_str()]
+        } else {
+            [mark.as_str(), "START TRANSACTION"]
+        };
+        for statement in statements {
+            self.control.exec(statement).map_err(not_marked)?;
+        }
+        Ok(stretches)
+    }
+
+    /// Ends it; `ok` is missing when the server refused the rows and the load goes on.
+    fn end_on_control(
+        &mut self,
+        stretches: &[Stretch],
+        ok: Option<&OkInfo>,
+    ) -> Result<(), LoadError> {
+        let (Some(marks), Some(first)) = (&self.ctx.marks, stretches.first()) else {
+            return Ok(());
+        };
+        let (stored, refused) = ok.map_or((0, first.rows), |ok| (ok.affected_rows, 0));
+        let written = Written {
+            // A replaced row counts twice.
+            rows: stored.min(first.rows),
+            ignored: 0,
+        };
+        if let Some(correction) = marks.correct(stretches, written, refused) {
+            self.control.exec(correction).map_err(not_marked)?;
+        }
+        self.control.exec("COMMIT").map(drop).map_err(not_marked)
+    }
+}
+
+fn not_marked(error: refloat_wire::Error) -> LoadError {
+    LoadError::server("committing rows and their progress mark", error)
 }
 
 /// Whether the only expressions among the values are those that mydumper writes for JSON, `CONVERT('…' USING UTF8MB4)`: they look

@@ -16,6 +16,17 @@ impl Conductor<'_> {
         };
         if memchr::memmem::find(&text.to_ascii_uppercase(), b"SELECT").is_some() {
             // It looks at rows.
+            if self.resumes() {
+                return Err(LoadError::Stopped(vec![Refusal {
+                    reason: format!(
+                        "{}: line {}: a variable takes its value from rows, and they are not what they were when the load came here first",
+                        self.place.name, item.line
+                    ),
+                    hint:
+                        "Begin anew with --restart (and --replace for the tables that are there)."
+                            .to_owned(),
+                }]));
+            }
             self.finish_current()?;
             self.queue.wait_rows()?;
         }

@@ -1,33 +1,52 @@
 //! What the server holds already.
 
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
 use refloat_run::settings::Grants;
 use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
 
 use crate::load::error::Refusal;
+use crate::load::marks;
 use crate::load::options::{ExistingPolicy, LoadOptions, OnError};
 use crate::load::outline::Outline;
 use crate::load::pattern::is_system_database;
 use crate::load::programs::Contents;
+use crate::load::resume::{Begun, Earlier};
 
 /// Databases that the dump defines something in, and that hold something already.
 pub fn not_empty(
     options: &LoadOptions,
     conn: &mut Connection,
     outline: &Outline,
+    earlier: &Earlier,
 ) -> Result<Vec<Refusal>, refloat_wire::Error> {
     let mut refusals = Vec::new();
     if options.existing != ExistingPolicy::Refuse {
         return Ok(refusals);
     }
+    let ours = earlier
+        .begun
+        .as_ref()
+        .map(Begun::databases)
+        .unwrap_or_default();
     for (database, content) in outline.by_database(options) {
-        if !content.defines || is_system_database(database) {
+        if !content.defines || is_system_database(database) || ours.contains(database) {
             continue;
         }
         let contents = Contents::read(conn, database, false)?.unwrap_or_default();
         let names = contents.names();
         if !names.is_empty() {
-            refusals.push(Refusal::not_empty(database, &names));
+            let mut refusal = Refusal::not_empty(database, &names);
+            if let Some((run, about)) = earlier.others.first() {
+                let _ = write!(
+                    refusal.hint,
+                    " An unfinished load of this source (run {run}, begun {}) would go on with the options that it had: {}",
+                    about.begun, about.options
+                );
+            }
+            refusals.push(refusal);
         }
     }
     Ok(refusals)
@@ -65,6 +84,7 @@ pub fn not_appended(
 pub fn holds_nothing_else(
     conn: &mut Connection,
     grants: &Grants,
+    ours: &HashSet<String>,
 ) -> Result<bool, refloat_wire::Error> {
     if !grants.sees_all_databases() {
         return Ok(false);
@@ -76,7 +96,8 @@ pub fn holds_nothing_else(
         Err(error) => return Err(error),
     };
     for name in result.texts(0) {
-        if is_system_database(name) || name == "refloat" {
+        let own = ["refloat", marks::SCHEMA].contains(&name) || ours.contains(name);
+        if is_system_database(name) || own {
             continue;
         }
         if !grants.on_database("SELECT", name) {

@@ -106,9 +106,8 @@ impl Worker {
         self.link
             .enter(&chunk.session)
             .map_err(|error| server("preparing the session for the rows", error))?;
-        self.link
-            .conn
-            .exec("START TRANSACTION")
+        let stretches = self
+            .begin(chunk)
             .map_err(|error| server("looking for the refused row", error))?;
         let mut findings = Findings::default();
         for piece in &chunk.pieces {
@@ -135,8 +134,13 @@ impl Worker {
             self.link.buffer = buffer;
             found?;
         }
+        self.correct(&stretches, findings.written, findings.refused)
+            .map_err(|error| server("looking for the refused row", error))?;
         match self.commit() {
-            Ok(()) => Ok(findings),
+            Ok(()) => {
+                chunk.table.note_described();
+                Ok(findings)
+            }
             Err(Attempt::Wire(error)) if matches!(error.retry(), RetryStatus::SameConnection) => {
                 Err(Halt::Again(error))
             }

@@ -41,6 +41,9 @@ EXAMPLES:
       refloat load shop.sql --to mariadb://root@db1/ \\
           --map-collation utf8mb4_0900_ai_ci=utf8mb4_general_ci
 
+  After Ctrl-C, a crash of the server or of this machine: the same command again goes on where it ended
+      refloat load shop.sql.gz --to mysql://root@db1/
+
   For a script: events as JSON lines, the outcome as the last one:
       refloat load shop.sql --to mysql://root@db1/ --json | tail -n 1 | jq .outcome
 
@@ -80,6 +83,9 @@ pub struct LoadArgs {
 
     #[command(flatten)]
     pub trouble: TroubleArgs,
+
+    #[command(flatten)]
+    pub resume: ResumeArgs,
 
     #[command(flatten)]
     pub output: OutputArgs,
@@ -296,6 +302,39 @@ pub struct TroubleArgs {
     /// Such a dump may be cut, and is refused otherwise. Dumps that were made with --skip-comments or --compact end so too.
     #[arg(long)]
     pub accept_missing_trailer: bool,
+}
+
+/// What is done about a load that did not come to its end.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Going on after an interruption")]
+pub struct ResumeArgs {
+    /// Go on with an unfinished load of this source, and refuse if there is none
+    ///
+    /// Without it an unfinished load of the same source with the same options is gone on with too, and it is said. What of the
+    /// source is in stands on the target, so any machine that has the source can go on.
+    #[arg(long, conflicts_with = "restart")]
+    pub resume: bool,
+
+    /// Forget an unfinished load of this source, and begin anew
+    ///
+    /// What it has loaded stays: use --replace for the tables that are there.
+    #[arg(long)]
+    pub restart: bool,
+
+    /// What became of a statement that was running when the load ended, where that cannot be told
+    ///
+    /// Needed only when a load is refused with that reason. Rows are never in doubt: they come with their mark.
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub uncertain_statement: Option<Uncertain>,
+}
+
+/// `--uncertain-statement`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Uncertain {
+    /// It took effect: it is not run again
+    Done,
+    /// It did not: it is run again
+    Again,
 }
 
 /// What is shown.

@@ -18,7 +18,19 @@ pub fn from_args(args: &LoadArgs, mut target: ConnectOptions) -> LoadOptions {
     data(&mut options, &args.data);
     how(&mut options, &args.how);
     trouble(&mut options, &args.trouble);
+    resume(&mut options, &args.resume);
     options
+}
+
+fn resume(options: &mut LoadOptions, args: &args::ResumeArgs) {
+    options.resume = match (args.resume, args.restart) {
+        (true, _) => load::ResumeMode::Require,
+        (_, true) => load::ResumeMode::Restart,
+        _ => load::ResumeMode::Auto,
+    };
+    options.uncertain = args
+        .uncertain_statement
+        .map(|answer| answer == args::Uncertain::Done);
 }
 
 fn what(options: &mut LoadOptions, args: &args::WhatArgs) {

@@ -1,0 +1,395 @@
+//! Progress marks: what of the source is in, kept on the target.
+//!
+//! A mark commits in the transaction of the rows that it is about, so that both are there or neither, whatever is killed and
+//! whenever: this program, the machine that it runs on, the server. They live in tables of a schema of their own, [`SCHEMA`], and go when
+//! the load has come to its end. `docs/design/resume.md` says what a load does with those it finds.
+
+mod found;
+mod source;
+mod takeover;
+
+use std::fmt::Write as _;
+use std::hash::Hasher as _;
+use std::path::{Path, PathBuf};
+
+use refloat_wire::{Connection, Error};
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
+
+use super::chunk::{Chunk, Piece};
+use super::deferral::Deferral;
+use super::options::LoadOptions;
+use super::writer::Written;
+use refloat_run::Owner;
+
+pub use found::{Counted, Cover, Found, TableFound, parsed};
+pub use source::Fingerprint;
+pub use takeover::{Gone, hold_or_end, take_over};
+
+/// The schema that marks live in.
+pub const SCHEMA: &str = "refloat_load";
+/// Tables: one row for each unfinished load; its committed rows; what else it did.
+const RUNS: &str = "`refloat_load`.`runs`";
+const ROWS: &str = "`refloat_load`.`marks`";
+const STEPS: &str = "`refloat_load`.`steps`";
+/// Errors of an account that may not have tables there: then a load works without marks, and says so.
+const DENIED: &[u16] = &[1044, 1045, 1142, 1143, 1227, 1290, 1836];
+/// `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`.
+const NOTHING_THERE: &[u16] = &[1049, 1146];
+
+/// What is kept about a load as a whole.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct About {
+    /// The source, as it was named.
+    pub source: String,
+    /// What tells it from another one.
+    pub fingerprint: Fingerprint,
+    /// What was asked for, as far as it decides what goes where.
+    pub options: String,
+    /// When it began, UTC.
+    pub begun: String,
+    /// The process that works on it.
+    pub owner: Owner,
+    /// Connections that hold a lock while they live, besides the first.
+    pub slots: usize,
+    /// Whether the server held nothing else when it began.
+    pub empty_server: bool,
+}
+
+/// What of the options decides which rows go where: only a load with the same goes on where another one ended.
+pub fn deciding(options: &LoadOptions) -> String {
+    format!(
+        "database {:?}, tables {:?}, existing {:?}, collations {:?}, sql_mode {:?}, system schema {:?}, format {:?}, fields {:?}",
+        options.database,
+        options.tables,
+        options.existing,
+        options.map_collation,
+        options.map_sql_mode,
+        options.system_schema,
+        options.source_format,
+        options.delimited,
+    )
+}
+
+/// What the mark of a table's first rows says of the table.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct TableDetail {
+    /// Whether the load created it.
+    pub created: bool,
+    /// Rows that were there before.
+    pub rows_before: u64,
+    /// Whether its engine takes rows back.
+    pub transactional: bool,
+    /// Its definition before anything of it was put off.
+    pub definition: Option<String>,
+    /// What was put off.
+    pub deferral: Option<Deferral>,
+}
+
+/// The rows between two places of one file, all of one table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// Which file.
+    pub file: u64,
+    /// Where its first row begins.
+    pub begin: u64,
+    /// Where its last row ends.
+    pub end: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Hash of the hashes of its pieces, in their order.
+    pub digest: u64,
+}
+
+/// The marks of one load, as all of its threads write them.
+#[derive(Debug, Clone)]
+pub struct Marks {
+    run: String,
+    /// Files are named from here on, so that the source may lie elsewhere next time.
+    root: PathBuf,
+}
+
+impl Marks {
+    /// Marks of the load `run`; files of its source are under `root`.
+    pub fn new(run: &str, root: &Path) -> Self {
+        Self {
+            run: run.to_owned(),
+            root: root.to_owned(),
+        }
+    }
+
+    /// The load that began this.
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// Makes the tables, and the row of a load that begins.
+    ///
+    /// # Errors
+    /// Those of the server. [`Marks::is_denied`] tells when the load can do without.
+    pub fn begin(&self, conn: &mut Connection, about: &About) -> Result<(), Error> {
+        conn.exec(format!("CREATE DATABASE IF NOT EXISTS `{SCHEMA}`"))?;
+        conn.exec(format!(
+            "CREATE TABLE IF NOT EXISTS {RUNS} (run VARBINARY(64) NOT NULL PRIMARY KEY, about LONGBLOB NOT NULL) ENGINE=InnoDB"
+        ))?;
+        conn.exec(format!(
+            "CREATE TABLE IF NOT EXISTS {ROWS} (run VARBINARY(64) NOT NULL, file BIGINT UNSIGNED NOT NULL, begins BIGINT UNSIGNED NOT NULL, \
+             ends BIGINT UNSIGNED NOT NULL, db VARBINARY(256) NOT NULL, tbl VARBINARY(256) NOT NULL, sent_rows BIGINT UNSIGNED NOT NULL, \
+             stored_rows BIGINT UNSIGNED NOT NULL, ignored_rows BIGINT UNSIGNED NOT NULL, refused_rows BIGINT UNSIGNED NOT NULL, \
+             digest BIGINT UNSIGNED NOT NULL, detail LONGBLOB, PRIMARY KEY (run, file, begins)) ENGINE=InnoDB"
+        ))?;
+        conn.exec(format!(
+            "CREATE TABLE IF NOT EXISTS {STEPS} (run VARBINARY(64) NOT NULL, kind VARBINARY(16) NOT NULL, name VARBINARY(300) NOT NULL, \
+             detail LONGBLOB, PRIMARY KEY (run, kind, name)) ENGINE=InnoDB"
+        ))?;
+        self.note_about(conn, about)
+    }
+
+    /// Whether the account may not keep marks on this server.
+    pub fn is_denied(error: &Error) -> bool {
+        error
+            .server_code()
+            .is_some_and(|code| DENIED.contains(&code))
+    }
+
+    /// Writes who works on the load now.
+    pub fn note_about(&self, conn: &mut Connection, about: &About) -> Result<(), Error> {
+        conn.exec(format!(
+            "REPLACE INTO {RUNS} (run, about) VALUES ({}, {})",
+            hex(self.run.as_bytes()),
+            json(about)
+        ))
+        .map(drop)
+    }
+
+    /// Removes what is kept of the load, and the schema when it holds nothing of another one.
+    pub fn end(&self, conn: &mut Connection) -> Result<(), Error> {
+        let run = hex(self.run.as_bytes());
+        // The row of the load goes first: without it its marks are those of no load.
+        for table in [RUNS, STEPS, ROWS] {
+            conn.exec(format!("DELETE FROM {table} WHERE run = {run}"))?;
+        }
+        let left = conn.query_value(format!("SELECT COUNT(*) FROM {RUNS}"))?;
+        if left.as_deref() == Some("0") {
+            conn.exec(format!("DROP TABLE IF EXISTS {RUNS}, {STEPS}, {ROWS}"))?;
+            let others = conn.query_value(format!(
+                "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}'"
+            ))?;
+            if others.as_deref() == Some("0") {
+                conn.exec(format!("DROP DATABASE IF EXISTS `{SCHEMA}`"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of a file of the source: of its name below the root.
+    pub fn file(&self, name: &str) -> u64 {
+        let path = Path::new(name);
+        match path.strip_prefix(&self.root) {
+            // The source is this one file, or standard input.
+            Ok(below) if below.as_os_str().is_empty() => 0,
+            Ok(below) => XxHash3_64::oneshot(below.as_os_str().as_encoded_bytes()),
+            Err(_) => XxHash3_64::oneshot(name.as_bytes()),
+        }
+    }
+
+    /// What of the source a piece is.
+    pub fn stretch(&self, piece: &Piece) -> Stretch {
+        let mut hash = XxHash3_64::new();
+        hash.write(&piece.digest.to_le_bytes());
+        Stretch {
+            file: self.file(&piece.source),
+            begin: piece.offset,
+            end: piece.offset + piece.len() as u64,
+            rows: piece.rows,
+            digest: hash.finish(),
+        }
+    }
+
+    /// What of the source a chunk is.
+    pub fn stretches(&self, chunk: &Chunk) -> Vec<Stretch> {
+        let mut stretches: Vec<Stretch> = Vec::with_capacity(1);
+        let mut source: Option<&Piece> = None;
+        let mut hash = XxHash3_64::new();
+        for piece in &chunk.pieces {
+            let joins = source.is_some_and(|last| {
+                !piece.after_gap && std::sync::Arc::ptr_eq(&last.source, &piece.source)
+            });
+            if !joins {
+                hash = XxHash3_64::new();
+                stretches.push(Stretch {
+                    file: self.file(&piece.source),
+                    begin: piece.offset,
+                    end: piece.offset,
+                    rows: 0,
+                    digest: 0,
+                });
+            }
+            if let Some(stretch) = stretches.last_mut() {
+                hash.write(&piece.digest.to_le_bytes());
+                stretch.end = piece.offset + piece.len() as u64;
+                stretch.rows += piece.rows;
+                stretch.digest = hash.finish();
+            }
+            source = Some(piece);
+        }
+        stretches
+    }
+
+    /// The statement that marks these stretches of a table as done; to be run in the transaction of their rows.
+    pub fn insert(
+        &self,
+        stretches: &[Stretch],
+        (db, table): (&str, &str),
+        detail: Option<&TableDetail>,
+    ) -> String {
+        let mut sql = format!(
+            "INSERT INTO {ROWS} (run, file, begins, ends, db, tbl, sent_rows, stored_rows, ignored_rows, refused_rows, digest, detail) VALUES "
+        );
+        let (run, db, table) = (
+            hex(self.run.as_bytes()),
+            hex(db.as_bytes()),
+            hex(table.as_bytes()),
+        );
+        let detail = detail.map_or_else(|| "NULL".to_owned(), json);
+        for (at, one) in stretches.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            let _ = write!(
+                sql,
+                "{comma}({run}, {}, {}, {}, {db}, {table}, {rows}, {rows}, 0, 0, {}, {detail})",
+                one.file,
+                one.begin,
+                one.end,
+                one.digest,
+                rows = one.rows,
+            );
+        }
+        sql
+    }
+
+    /// The statement that corrects the counts of a chunk whose rows were not all stored. All of it is said of its first
+    /// stretch.
+    pub fn correct(&self, stretches: &[Stretch], written: Written, refused: u64) -> Option<String> {
+        let first = stretches.first()?;
+        let rest: u64 = stretches[1..].iter().map(|one| one.rows).sum();
+        let sent = first.rows + rest;
+        if written.rows == sent && written.ignored == 0 && refused == 0 {
+            return None;
+        }
+        Some(format!(
+            "UPDATE {ROWS} SET stored_rows = IF(begins = {} AND file = {}, {}, 0), ignored_rows = IF(begins = {} AND file = {}, {}, 0), \
+             refused_rows = IF(begins = {} AND file = {}, {refused}, 0) WHERE run = {} AND ({})",
+            first.begin,
+            first.file,
+            written.rows,
+            first.begin,
+            first.file,
+            written.ignored,
+            first.begin,
+            first.file,
+            hex(self.run.as_bytes()),
+            places(stretches),
+        ))
+    }
+
+    /// Whether the rows of these stretches are in: what a commit whose answer was lost has done. `None` when they are not.
+    pub fn committed(
+        &self,
+        conn: &mut Connection,
+        stretches: &[Stretch],
+    ) -> Result<Option<(Written, u64)>, Error> {
+        let result = conn.query(format!(
+            "SELECT COUNT(*), CAST(SUM(stored_rows) AS UNSIGNED), CAST(SUM(ignored_rows) AS UNSIGNED), CAST(SUM(refused_rows) AS UNSIGNED) FROM {ROWS} WHERE run = {} AND ({})",
+            hex(self.run.as_bytes()),
+            places(stretches)
+        ))?;
+        let number = |column| result.u64(0, column).unwrap_or(0);
+        Ok((number(0) == stretches.len() as u64).then(|| {
+            let written = Written {
+                rows: number(1),
+                ignored: number(2),
+            };
+            (written, number(3))
+        }))
+    }
+
+    /// Removes the marks of a table whose rows are all written again.
+    pub fn forget_table(
+        &self,
+        conn: &mut Connection,
+        (db, table): (&str, &str),
+    ) -> Result<(), Error> {
+        conn.exec(format!(
+            "DELETE FROM {ROWS} WHERE run = {} AND db = {} AND tbl = {}",
+            hex(self.run.as_bytes()),
+            hex(db.as_bytes()),
+            hex(table.as_bytes())
+        ))
+        .map(drop)
+    }
+
+    /// Writes a step, in the place of what was said of it before.
+    pub fn note_step(
+        &self,
+        conn: &mut Connection,
+        kind: StepKind,
+        name: &str,
+        detail: &impl Serialize,
+    ) -> Result<(), Error> {
+        conn.exec(format!(
+            "REPLACE INTO {STEPS} (run, kind, name, detail) VALUES ({}, {}, {}, {})",
+            hex(self.run.as_bytes()),
+            hex(kind.word().as_bytes()),
+            hex(name.as_bytes()),
+            json(detail)
+        ))
+        .map(drop)
+    }
+}
+
+/// Steps besides rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepKind {
+    /// A statement that is run alone, by its place.
+    Statement,
+    /// A database, before the first change in it.
+    Database,
+}
+
+impl StepKind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Statement => "statement",
+            Self::Database => "database",
+        }
+    }
+}
+
+fn places(stretches: &[Stretch]) -> String {
+    let each: Vec<String> = stretches
+        .iter()
+        .map(|one| format!("file = {} AND begins = {}", one.file, one.begin))
+        .collect();
+    each.join(" OR ")
+}
+
+/// The hash of a piece's text.
+pub fn digest(text: &[u8]) -> u64 {
+    XxHash3_64::oneshot(text)
+}
+
+/// A literal that every session reads alike, whatever its modes and character sets are.
+fn hex(bytes: &[u8]) -> String {
+    let mut literal = String::with_capacity(bytes.len() * 2 + 3);
+    literal.push_str("x'");
+    for byte in bytes {
+        let _ = write!(literal, "{byte:02x}");
+    }
+    literal.push('\'');
+    literal
+}
+
+fn json(value: &impl Serialize) -> String {
+    // These types have nothing that JSON cannot say.
+    hex(&serde_json::to_vec(value).unwrap_or_default())
+}

@@ -1,0 +1,246 @@
+//! Is there a load of this source that was begun and not ended?
+
+use std::collections::HashSet;
+
+use refloat_run::{Events, Owner};
+use refloat_sqltext::quote_ident;
+use refloat_wire::Connection;
+
+use super::error::{LoadError, Refusal};
+use super::marks::{self, About, Fingerprint, Found, Gone, Marks, take_over};
+use super::opened::Opened;
+use super::options::{LoadOptions, ResumeMode};
+
+/// Connections of a load besides its writers that hold a lock: the catalogue's, and one for triggers and events.
+const MORE_SLOTS: usize = 2;
+
+/// A load that was begun by another process.
+pub struct Begun {
+    /// Its run.
+    pub run: String,
+    /// What is kept of it as a whole.
+    pub about: About,
+    /// What it has done.
+    pub found: Found,
+}
+
+impl Begun {
+    /// Databases that hold nothing but what the load brought, or held before it began.
+    pub fn databases(&self) -> HashSet<String> {
+        self.found.databases.keys().cloned().collect()
+    }
+}
+
+/// What was found about earlier loads of a source.
+pub struct Earlier {
+    /// What tells the source from others.
+    pub fingerprint: Fingerprint,
+    /// The one to go on with.
+    pub begun: Option<Begun>,
+    /// Loads of the same source that were asked for something else.
+    pub others: Vec<(String, About)>,
+}
+
+impl Earlier {
+    /// Looks for them, without touching anything.
+    pub fn look(
+        options: &LoadOptions,
+        source: &mut Opened,
+        conn: &mut Connection,
+    ) -> Result<Self, LoadError> {
+        let fingerprint = Fingerprint::of(source, &options.source)?;
+        let failed = |error| LoadError::server("looking for the marks of an earlier load", error);
+        let loads = Found::loads(conn, &fingerprint).map_err(failed)?;
+        let wanted = marks::deciding(options);
+        let (mut same, others): (Vec<_>, Vec<_>) = loads
+            .into_iter()
+            .partition(|(_, about)| about.options == wanted);
+        let begun = if same.is_empty() {
+            None
+        } else {
+            let (run, about) = same.swap_remove(0);
+            let found = Found::read(conn, &run).map_err(failed)?;
+            Some(Begun { run, about, found })
+        };
+        Ok(Self {
+            fingerprint,
+            begun,
+            others,
+        })
+    }
+
+    /// Decides whether the load goes on, and takes the place of the process that began it.
+    pub fn take_over(
+        &mut self,
+        options: &LoadOptions,
+        conn: &mut Connection,
+        source: &Opened,
+        events: &Events,
+    ) -> Result<(), LoadError> {
+        let Some(begun) = self.begun.take() else {
+            return match options.resume {
+                ResumeMode::Require => Err(LoadError::Refused(vec![self.nothing_to_resume()])),
+                ResumeMode::Auto | ResumeMode::Restart => Ok(()),
+            };
+        };
+        let failed = |error| LoadError::server("taking over an earlier load", error);
+        match take_over(conn, &begun.run, &begun.about).map_err(failed)? {
+            Gone::Yes => {}
+            Gone::No {
+                connection,
+                host,
+                pid,
+            } => {
+                return Err(LoadError::Refused(vec![Refusal {
+                    reason: format!(
+                        "run {} is loading this source into this server: process {pid} on {host}, connection {connection} of the server",
+                        begun.run
+                    ),
+                    hint: format!(
+                        "Wait for it, or end it. If that process is gone, end its connection with KILL {connection}, and run the same command again."
+                    ),
+                }]));
+            }
+            Gone::Stays(connection) => {
+                return Err(LoadError::Refused(vec![Refusal {
+                    reason: format!(
+                        "connection {connection} of run {} is still at work on the server, and was told to end",
+                        begun.run
+                    ),
+                    hint: "Wait until the server has ended it (SHOW PROCESSLIST), and run the same command again.".to_owned(),
+                }]));
+            }
+        }
+        // What the process did between the first look and its end.
+        let found = Found::read(conn, &begun.run).map_err(failed)?;
+        let marks = Marks::new(&begun.run, &source.root());
+        if options.resume == ResumeMode::Restart {
+            marks.end(conn).map_err(failed)?;
+            events.note(format!(
+                "the load that began at {} is forgotten; {} rows of it are on the server",
+                begun.about.begun,
+                found.stored()
+            ));
+            return Ok(());
+        }
+        if !found.tables.is_empty() && all_gone(&found, conn).map_err(failed)? {
+            marks.end(conn).map_err(failed)?;
+            events.note(format!(
+                "the load that began at {} is forgotten: none of the tables that it had written rows into is there any more",
+                begun.about.begun
+            ));
+            return Ok(());
+        }
+        if !found.is_empty() {
+            events.note(format!(
+                "going on with the load that began at {} (run {}): {} rows are in already",
+                begun.about.begun,
+                begun.run,
+                found.stored()
+            ));
+        }
+        self.begun = Some(Begun { found, ..begun });
+        Ok(())
+    }
+
+    fn nothing_to_resume(&self) -> Refusal {
+        let reason = match self.others.first() {
+            None => "there is no unfinished load of this source on this server".to_owned(),
+            Some((run, about)) => format!(
+                "there is no unfinished load of this source with these options; run {run} was begun with: {}",
+                about.options
+            ),
+        };
+        Refusal {
+            reason,
+            hint: "Without --resume the load begins from the start.".to_owned(),
+        }
+    }
+}
+
+/// Whether none of the tables that rows were written into is there.
+fn all_gone(found: &Found, conn: &mut Connection) -> Result<bool, refloat_wire::Error> {
+    for (db, table) in found.tables.keys() {
+        let shown = conn.query(format!(
+            "SHOW COLUMNS FROM {}.{}",
+            quote_ident(db),
+            quote_ident(table)
+        ));
+        match shown {
+            // ER_NO_SUCH_TABLE, ER_BAD_DB_ERROR.
+            Err(error) if matches!(error.server_code(), Some(1146 | 1049)) => {}
+            Err(error) => return Err(error),
+            Ok(_) => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// The marks of a load: those of an earlier process, or new ones. `None` when the account may not keep any.
+pub fn begin_marks(
+    options: &LoadOptions,
+    earlier: &Earlier,
+    source: &Opened,
+    conn: &mut Connection,
+    (run, empty_server): (&str, bool),
+) -> Result<Option<Marks>, refloat_wire::Error> {
+    let slots = options.threads.max(1) + MORE_SLOTS;
+    if let Some(begun) = &earlier.begun {
+        let marks = Marks::new(&begun.run, &source.root());
+        let about = About {
+            owner: Owner::this(),
+            slots,
+            ..begun.about.clone()
+        };
+        marks.note_about(conn, &about)?;
+        return Ok(Some(marks));
+    }
+    let marks = Marks::new(run, &source.root());
+    let about = About {
+        source: source.name(),
+        fingerprint: earlier.fingerprint.clone(),
+        options: marks::deciding(options),
+        begun: begun_of(run),
+        owner: Owner::this(),
+        slots,
+        empty_server,
+    };
+    match marks.begin(conn, &about) {
+        Ok(()) => Ok(Some(marks)),
+        Err(error) if Marks::is_denied(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The time in the name of a run, for people.
+fn begun_of(run: &str) -> String {
+    match run.as_bytes() {
+        [date @ .., b'-', _, _, _, _, _, _] if date.len() == 15 => {
+            let part = |range: std::ops::Range<usize>| run.get(range).unwrap_or_default();
+            format!(
+                "{}-{}-{} {}:{}:{} UTC",
+                part(0..4),
+                part(4..6),
+                part(6..8),
+                part(9..11),
+                part(11..13),
+                part(13..15)
+            )
+        }
+        _ => run.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_run_says_when_it_began() {
+        assert_eq!(
+            begun_of("20261121-203001-abc123"),
+            "2026-11-21 20:30:01 UTC"
+        );
+        assert_eq!(begun_of("something else"), "something else");
+    }
+}

@@ -250,7 +250,7 @@ fn with_settings(
         &earlier,
         &source,
         &mut control,
-        preflight.empty_server,
+        (preflight, &facts),
     )?;
     let setup = Setup {
         options: options.clone(),
@@ -374,10 +374,11 @@ fn begin_marks(
     earlier: &Earlier,
     source: &Opened,
     control: &mut Connection,
-    empty_server: bool,
+    (preflight, facts): (&Preflight, &Facts),
 ) -> Result<Option<marks::Marks>, LoadError> {
     let id = run.dir.id().as_str();
-    let marks = resume::begin_marks(options, earlier, source, control, (id, empty_server))
+    let about = (id, preflight, &facts.grants);
+    let marks = resume::begin_marks(options, earlier, source, control, about)
         .map_err(|error| LoadError::server("preparing progress marks", error))?;
     if marks.is_none() {
         run.events.note(format!(

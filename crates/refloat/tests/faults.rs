@@ -10,6 +10,8 @@ mod certificates;
 mod checked;
 #[path = "faults/compared.rs"]
 mod compared;
+#[path = "faults/cutting.rs"]
+mod cutting;
 #[path = "faults/disk.rs"]
 mod disk;
 #[path = "faults/dumped.rs"]
@@ -32,6 +34,8 @@ mod held;
 mod input;
 #[path = "faults/json.rs"]
 mod json;
+#[path = "faults/killed.rs"]
+mod killed;
 #[path = "faults/large.rs"]
 mod large;
 #[path = "faults/local_infile.rs"]
@@ -48,6 +52,8 @@ mod planned;
 mod privileges;
 #[path = "faults/proof.rs"]
 mod proof;
+#[path = "faults/resumed.rs"]
+mod resumed;
 #[path = "faults/secrets.rs"]
 mod secrets;
 #[path = "faults/statements.rs"]

@@ -141,7 +141,8 @@ impl<'a> Conductor<'a> {
         let mut place = Place::new(&ctx.source);
         place.file = file;
         let mut catalog = ctx.connect("for the catalogue")?;
-        ctx.hold(&mut catalog, ctx.next_slot())?;
+        // Behind the writers.
+        ctx.hold(&mut catalog, ctx.options.threads.max(1) + 1)?;
         let resume = Resume::of(found);
         let tracker = Tracker::new(&mut catalog)
             .map_err(|error| LoadError::server("reading session variables", error))?;

@@ -11,6 +11,7 @@ mod takeover;
 use std::fmt::Write as _;
 use std::hash::Hasher as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use refloat_wire::{Connection, Error};
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,7 @@ use super::deferral::Deferral;
 use super::options::LoadOptions;
 use super::writer::Written;
 use refloat_run::Owner;
+use refloat_run::settings::Grants;
 
 pub use found::{Counted, Cover, Found, TableFound, parsed};
 pub use source::Fingerprint;
@@ -32,10 +34,8 @@ pub const SCHEMA: &str = "refloat_load";
 const RUNS: &str = "`refloat_load`.`runs`";
 const ROWS: &str = "`refloat_load`.`marks`";
 const STEPS: &str = "`refloat_load`.`steps`";
-/// Errors of an account that may not have tables there: then a load works without marks, and says so.
-const DENIED: &[u16] = &[1044, 1045, 1142, 1143, 1227, 1290, 1836];
-/// `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`.
-const NOTHING_THERE: &[u16] = &[1049, 1146];
+/// `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`, and what an account is told that may not look there.
+const ABSENT: &[u16] = &[1049, 1146, 1044, 1142];
 
 /// What is kept about a load as a whole.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -105,15 +105,17 @@ pub struct Stretch {
 #[derive(Debug, Clone)]
 pub struct Marks {
     run: String,
+    about: Arc<About>,
     /// Files are named from here on, so that the source may lie elsewhere next time.
     root: PathBuf,
 }
 
 impl Marks {
     /// Marks of the load `run`; files of its source are under `root`.
-    pub fn new(run: &str, root: &Path) -> Self {
+    pub fn new(run: &str, about: About, root: &Path) -> Self {
         Self {
             run: run.to_owned(),
+            about: Arc::new(about),
             root: root.to_owned(),
         }
     }
@@ -123,11 +125,19 @@ impl Marks {
         &self.run
     }
 
-    /// Makes the tables, and the row of a load that begins.
+    /// Makes the tables, and the row of the load.
     ///
     /// # Errors
-    /// Those of the server. [`Marks::is_denied`] tells when the load can do without.
-    pub fn begin(&self, conn: &mut Connection, about: &About) -> Result<(), Error> {
+    /// Those of the server.
+    pub fn begin(&self, conn: &mut Connection) -> Result<(), Error> {
+        // Another load that ends removes the tables when it was the last one.
+        takeover::hold_schema(conn)?;
+        let made = self.make(conn);
+        takeover::release_schema(conn);
+        made
+    }
+
+    fn make(&self, conn: &mut Connection) -> Result<(), Error> {
         conn.exec(format!("CREATE DATABASE IF NOT EXISTS `{SCHEMA}`"))?;
         conn.exec(format!(
             "CREATE TABLE IF NOT EXISTS {RUNS} (run VARBINARY(64) NOT NULL PRIMARY KEY, about LONGBLOB NOT NULL) ENGINE=InnoDB"
@@ -142,42 +152,79 @@ impl Marks {
             "CREATE TABLE IF NOT EXISTS {STEPS} (run VARBINARY(64) NOT NULL, kind VARBINARY(16) NOT NULL, name VARBINARY(300) NOT NULL, \
              detail LONGBLOB, PRIMARY KEY (run, kind, name)) ENGINE=InnoDB"
         ))?;
-        self.note_about(conn, about)
-    }
-
-    /// Whether the account may not keep marks on this server.
-    pub fn is_denied(error: &Error) -> bool {
-        error
-            .server_code()
-            .is_some_and(|code| DENIED.contains(&code))
-    }
-
-    /// Writes who works on the load now.
-    pub fn note_about(&self, conn: &mut Connection, about: &About) -> Result<(), Error> {
         conn.exec(format!(
-            "REPLACE INTO {RUNS} (run, about) VALUES ({}, {})",
+            "INSERT IGNORE INTO {RUNS} (run, about) VALUES ({}, {})",
             hex(self.run.as_bytes()),
-            json(about)
+            json(&*self.about)
         ))
         .map(drop)
     }
 
-    /// Removes what is kept of the load, and the schema when it holds nothing of another one.
-    pub fn end(&self, conn: &mut Connection) -> Result<(), Error> {
+    /// Whether an account may keep marks on its server.
+    pub fn are_allowed(grants: &Grants) -> bool {
+        ["CREATE", "SELECT", "INSERT", "UPDATE", "DELETE", "DROP"]
+            .iter()
+            .all(|privilege| grants.on_database(privilege, SCHEMA))
+    }
+
+    /// Writes who works on the load now. Replicas need not know.
+    pub fn note_owner(&self, conn: &mut Connection) -> Result<(), Error> {
+        let logged = log(conn, false);
+        let result = conn.exec(format!(
+            "UPDATE {RUNS} SET about = {} WHERE run = {}",
+            json(&*self.about),
+            hex(self.run.as_bytes())
+        ));
+        if logged {
+            log(conn, true);
+        }
+        result.map(drop)
+    }
+
+    /// Removes what is kept of the load, and the schema when it holds nothing of another one. Where rows may be missing on a replica,
+    /// their removal is kept out of the binary log (`rows_logged`); `tables_logged` says whether the tables were made there too.
+    pub fn end(
+        &self,
+        conn: &mut Connection,
+        rows_logged: bool,
+        tables_logged: bool,
+    ) -> Result<(), Error> {
+        takeover::hold_schema(conn)?;
+        let ended = self.remove(conn, rows_logged, tables_logged);
+        takeover::release_schema(conn);
+        ended
+    }
+
+    fn remove(
+        &self,
+        conn: &mut Connection,
+        rows_logged: bool,
+        tables_logged: bool,
+    ) -> Result<(), Error> {
         let run = hex(self.run.as_bytes());
+        if !rows_logged {
+            log(conn, false);
+        }
         // The row of the load goes first: without it its marks are those of no load.
         for table in [RUNS, STEPS, ROWS] {
-            conn.exec(format!("DELETE FROM {table} WHERE run = {run}"))?;
+            match conn.exec(format!("DELETE FROM {table} WHERE run = {run}")) {
+                Err(error) if is_absent(&error) => return Ok(()),
+                other => other?,
+            };
         }
         let left = conn.query_value(format!("SELECT COUNT(*) FROM {RUNS}"))?;
-        if left.as_deref() == Some("0") {
-            conn.exec(format!("DROP TABLE IF EXISTS {RUNS}, {STEPS}, {ROWS}"))?;
-            let others = conn.query_value(format!(
-                "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}'"
-            ))?;
-            if others.as_deref() == Some("0") {
-                conn.exec(format!("DROP DATABASE IF EXISTS `{SCHEMA}`"))?;
-            }
+        if left.as_deref() != Some("0") {
+            return Ok(());
+        }
+        if tables_logged && !rows_logged {
+            log(conn, true);
+        }
+        conn.exec(format!("DROP TABLE IF EXISTS {RUNS}, {STEPS}, {ROWS}"))?;
+        let others = conn.query_value(format!(
+            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}'"
+        ))?;
+        if others.as_deref() == Some("0") {
+            conn.exec(format!("DROP DATABASE IF EXISTS `{SCHEMA}`"))?;
         }
         Ok(())
     }
@@ -212,9 +259,8 @@ impl Marks {
         let mut source: Option<&Piece> = None;
         let mut hash = XxHash3_64::new();
         for piece in &chunk.pieces {
-            let joins = source.is_some_and(|last| {
-                !piece.after_gap && std::sync::Arc::ptr_eq(&last.source, &piece.source)
-            });
+            let joins = source
+                .is_some_and(|last| !piece.after_gap && Arc::ptr_eq(&last.source, &piece.source));
             if !joins {
                 hash = XxHash3_64::new();
                 stretches.push(Stretch {
@@ -363,6 +409,23 @@ impl StepKind {
             Self::Database => "database",
         }
     }
+}
+
+/// Switches the session's binary log off or on, where the account may; whether it was the other way before.
+fn log(conn: &mut Connection, on: bool) -> bool {
+    let before = conn.query_value("SELECT @@SESSION.sql_log_bin");
+    let other = matches!(&before, Ok(Some(value)) if (value == "1") != on);
+    other
+        && conn
+            .exec(format!("SET SESSION sql_log_bin = {}", u8::from(on)))
+            .is_ok()
+}
+
+/// Whether there are no marks at all, as far as the account sees.
+fn is_absent(error: &Error) -> bool {
+    error
+        .server_code()
+        .is_some_and(|code| ABSENT.contains(&code))
 }
 
 fn places(stretches: &[Stretch]) -> String {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use refloat_run::settings::Grants;
 use refloat_run::{Events, Owner};
 use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
@@ -10,6 +11,7 @@ use super::error::{LoadError, Refusal};
 use super::marks::{self, About, Fingerprint, Found, Gone, Marks, take_over};
 use super::opened::Opened;
 use super::options::{LoadOptions, ResumeMode};
+use super::preflight::Preflight;
 
 /// Connections of a load besides its writers that hold a lock: the catalogue's, and one for triggers and events.
 const MORE_SLOTS: usize = 2;
@@ -113,9 +115,9 @@ impl Earlier {
         }
         // What the process did between the first look and its end.
         let found = Found::read(conn, &begun.run).map_err(failed)?;
-        let marks = Marks::new(&begun.run, &source.root());
+        let marks = Marks::new(&begun.run, begun.about.clone(), &source.root());
         if options.resume == ResumeMode::Restart {
-            marks.end(conn).map_err(failed)?;
+            marks.end(conn, false, true).map_err(failed)?;
             events.note(format!(
                 "the load that began at {} is forgotten; {} rows of it are on the server",
                 begun.about.begun,
@@ -124,7 +126,7 @@ impl Earlier {
             return Ok(());
         }
         if !found.tables.is_empty() && all_gone(&found, conn).map_err(failed)? {
-            marks.end(conn).map_err(failed)?;
+            marks.end(conn, false, true).map_err(failed)?;
             events.note(format!(
                 "the load that began at {} is forgotten: none of the tables that it had written rows into is there any more",
                 begun.about.begun
@@ -182,34 +184,29 @@ pub fn begin_marks(
     earlier: &Earlier,
     source: &Opened,
     conn: &mut Connection,
-    (run, empty_server): (&str, bool),
+    (run, preflight, grants): (&str, &Preflight, &Grants),
 ) -> Result<Option<Marks>, refloat_wire::Error> {
-    let slots = options.threads.max(1) + MORE_SLOTS;
+    let (owner, slots) = (Owner::this(), options.threads.max(1) + MORE_SLOTS);
     if let Some(begun) = &earlier.begun {
-        let marks = Marks::new(&begun.run, &source.root());
         let about = About {
-            owner: Owner::this(),
+            owner,
             slots,
             ..begun.about.clone()
         };
-        marks.note_about(conn, &about)?;
+        let marks = Marks::new(&begun.run, about, &source.root());
+        marks.note_owner(conn)?;
         return Ok(Some(marks));
     }
-    let marks = Marks::new(run, &source.root());
     let about = About {
         source: source.name(),
         fingerprint: earlier.fingerprint.clone(),
         options: marks::deciding(options),
         begun: begun_of(run),
-        owner: Owner::this(),
+        owner,
         slots,
-        empty_server,
+        empty_server: preflight.empty_server,
     };
-    match marks.begin(conn, &about) {
-        Ok(()) => Ok(Some(marks)),
-        Err(error) if Marks::is_denied(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
+    Ok(Marks::are_allowed(grants).then(|| Marks::new(run, about, &source.root())))
 }
 
 /// The time in the name of a run, for people.

@@ -196,6 +196,11 @@ impl Session {
         mode
     }
 
+    /// Whether its statements go into the binary log, where there is one.
+    pub fn logs(&self) -> bool {
+        !matches!(self.get("sql_log_bin"), Some("0" | "OFF"))
+    }
+
     /// Whether foreign keys are checked for the dump's rows.
     pub fn foreign_key_checks(&self) -> bool {
         matches!(self.get("foreign_key_checks"), Some("1" | "ON"))

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use refloat_logical::load::{self, LoadError, LoadFailure, LoadOptions, LoadOutcome, LoadRun};
 use refloat_report::summary;
-use refloat_run::RunDir;
 use refloat_run::events::{JsonLines, RunResult};
+use refloat_run::{RunDir, settings};
 
 use crate::connect::refuse_password_in_url;
 use crate::context::Context;
@@ -23,6 +23,10 @@ use crate::watch::Watch;
 
 /// What is kept of a load that did not come to its end.
 const RESUMABLE: &str = "What is in is marked on the target: the same command again goes on from there; --restart --replace begins anew.";
+
+/// What has become of a server that was lost with its redo log off.
+const NO_REDO_LOG: &str = "The server cannot be reached, and its redo log was off (--durability disposable): if it has ended, nothing on it can be \
+    recovered. Remove its data directory, initialise a new data directory, and load again; there is nothing to go on with.";
 
 pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     // A URL in the place of the dump is no file, and would go into the record of the run as it is.
@@ -66,6 +70,10 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     for hint in hints_of_failures(&outcome, error.as_ref()) {
         exit::print_line("hint", &hint, context.colour());
     }
+    if lost_without_redo_log(error.as_ref(), &options, context) {
+        exit::print_line("hint", NO_REDO_LOG, context.colour());
+        return Ok(exit::of_result(result));
+    }
     if outcome.resumable {
         exit::print_line("hint", RESUMABLE, context.colour());
     }
@@ -74,6 +82,22 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
         exit::print_line("hint", hint, context.colour());
     }
     Ok(exit::of_result(result))
+}
+
+/// Whether the server is out of reach that a run of this machine has left with its redo log off.
+fn lost_without_redo_log(
+    error: Option<&anyhow::Error>,
+    options: &LoadOptions,
+    context: &Context,
+) -> bool {
+    let lost = matches!(
+        error.and_then(|error| error.downcast_ref::<LoadError>()),
+        Some(LoadError::Server { source, .. } | LoadError::Index { source, .. }) if source.is_lost_connection()
+    );
+    let peer = options.target.describe();
+    let left =
+        |run: &settings::OpenRun| run.journal.server.peer == peer && run.journal.redo_log_off();
+    lost && settings::list(context.state_dir()).is_ok_and(|runs| runs.iter().any(left))
 }
 
 /// What can be done about the statements that a load went on without; each hint once.

@@ -8,6 +8,7 @@ use std::path::Path;
 use refloat_wire::Connection;
 use serde::{Deserialize, Serialize};
 
+use super::facts::REDO_LOG;
 use super::{Durability, SettingsError};
 use crate::{Owner, RunDir, RunDirError, RunId};
 
@@ -113,6 +114,13 @@ pub struct Journal {
     pub row: bool,
     /// Everything is back, or known to be nobody's to put back.
     pub closed: bool,
+}
+
+impl Journal {
+    /// Whether the redo log was switched off: a server that ends then cannot be started again.
+    pub fn redo_log_off(&self) -> bool {
+        self.changes.iter().any(|change| change.name == REDO_LOG)
+    }
 }
 
 /// Number of the format written here.

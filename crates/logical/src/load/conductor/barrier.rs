@@ -118,14 +118,19 @@ impl Conductor<'_> {
             self.run_statement(text, item, None, &[])?;
             return self.after_alone();
         }
-        // A question changes nothing, and may be asked again.
+        // What may be run again needs no mark.
         let repeatable = matches!(
             item.kind,
             ItemKind::Statement(
                 StatementKind::Select | StatementKind::Maintenance | StatementKind::SetGlobal
             )
         );
-        if self.passed(text, item, repeatable)?.is_some() {
+        if repeatable {
+            self.session = None;
+            self.execute(text, item, None)?;
+            return self.after_alone();
+        }
+        if self.passed(text, item)?.is_some() {
             return self.after_alone();
         }
         self.run_alone(text, item)
@@ -143,7 +148,7 @@ impl Conductor<'_> {
             return Ok(());
         }
         self.settle()?;
-        let passed = self.passed(text, item, false)?;
+        let passed = self.passed(text, item)?;
         let counted = if passed.is_some() || self.in_past() {
             self.not_counted(only)
         } else {
@@ -413,7 +418,7 @@ impl Conductor<'_> {
             }
             if one.creates {
                 let key = (one.object.database.clone(), one.object.name.clone());
-                self.remove_leftover(one.object.kind, &key);
+                self.remove_leftover(one.object.kind, &key)?;
             }
             self.statements += 1;
             match conn.exec(&one.text) {

@@ -74,7 +74,7 @@ impl Conductor<'_> {
     }
 
     /// Gives the catalogue connection the parts of the dump's session that matter to definitions.
-    fn enter_catalog(&mut self) -> Result<(), LoadError> {
+    pub(super) fn enter_catalog(&mut self) -> Result<(), LoadError> {
         let session = self.session()?;
         if self
             .catalog_session

@@ -358,7 +358,7 @@ impl Conductor<'_> {
         }
         if let Some(kind) = kind.filter(|_| creates && !self.in_past()) {
             self.replace_program(kind, key)?;
-            self.remove_leftover(kind, key);
+            self.remove_leftover(kind, key)?;
         }
         let ok = self.execute(text, item, Some(key))?;
         Ok(ok.is_some())

@@ -17,7 +17,9 @@ use super::registry::TableKey;
 use crate::load::chunk::{Head, Piece};
 use crate::load::definition::{differences, fingerprint};
 use crate::load::error::{LoadError, Refusal};
-use crate::load::marks::{Counted, Cover, Found, StepKind, TableDetail, TableFound, parsed};
+use refloat_wire::Connection;
+
+use crate::load::marks::{Counted, Cover, Found, Marks, StepKind, TableDetail, TableFound, parsed};
 use crate::load::outcome::head;
 use crate::load::programs::{Contents, Kind};
 
@@ -56,6 +58,16 @@ pub struct Resume {
     gaps: HashSet<usize>,
     /// Rows that are in, as far as they were met.
     pub counted: Counted,
+    tables: MarkTables,
+}
+
+/// Where the tables of marks were made.
+#[derive(Default)]
+struct MarkTables {
+    /// On the server, and by statements that its replicas run as well.
+    logged: bool,
+    /// On the server only.
+    unlogged: bool,
 }
 
 impl Resume {
@@ -75,6 +87,7 @@ impl Resume {
             steps,
             gaps: HashSet::new(),
             counted: Counted::default(),
+            tables: MarkTables::default(),
         }
     }
 }
@@ -146,12 +159,68 @@ impl Conductor<'_> {
         name: &str,
         detail: &impl Serialize,
     ) -> Result<(), LoadError> {
+        self.on_marks("writing a progress mark", |marks, conn| {
+            marks.note_step(conn, kind, name, detail)
+        })
+    }
+
+    /// Makes the tables of marks where they are missing: on the server, and on its replicas once rows go there.
+    pub(super) fn prepare_marks(&mut self) -> Result<(), LoadError> {
+        if self.ctx.marks.is_none() {
+            return Ok(());
+        }
+        let logs = self.session()?.logs() && !self.ctx.binlog_off;
+        let tables = &mut self.resume.tables;
+        if tables.logged && logs || tables.unlogged && !logs {
+            return Ok(());
+        }
+        let made = tables.logged;
+        (tables.logged, tables.unlogged) = (tables.logged || logs, tables.unlogged || !logs);
+        if made {
+            return Ok(());
+        }
+        self.log_catalog(logs)?;
         let Some(marks) = &self.ctx.marks else {
             return Ok(());
         };
         marks
-            .note_step(&mut self.catalog, kind, name, detail)
-            .map_err(|error| LoadError::server("writing a progress mark", error))
+            .begin(&mut self.catalog)
+            .map_err(|error| LoadError::server("preparing progress marks", error))
+    }
+
+    /// Something about marks, on the catalogue's connection. Once rows are kept out of the binary log, so is all of this.
+    fn on_marks(
+        &mut self,
+        what: &str,
+        work: impl FnOnce(&Marks, &mut Connection) -> Result<(), refloat_wire::Error>,
+    ) -> Result<(), LoadError> {
+        if self.ctx.marks.is_none() {
+            return Ok(());
+        }
+        let tables = &self.resume.tables;
+        // Replicas need them only for rows.
+        if !tables.logged && !tables.unlogged {
+            self.prepare_marks()?;
+        }
+        self.log_catalog(!self.resume.tables.unlogged)?;
+        match &self.ctx.marks {
+            Some(marks) => {
+                work(marks, &mut self.catalog).map_err(|error| LoadError::server(what, error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the catalogue's connection write to the binary log or not, where it may be otherwise.
+    fn log_catalog(&mut self, logs: bool) -> Result<(), LoadError> {
+        if logs && !self.resume.tables.unlogged {
+            return Ok(());
+        }
+        self.catalog_session = None;
+        self.catalog
+            .exec(format!("SET SESSION sql_log_bin = {}", u8::from(logs)))
+            .map(drop)
+            .map_err(|error| LoadError::server("preparing progress marks", error))
     }
 
     /// The rows of a piece that are not in yet; those that are are counted.
@@ -165,6 +234,7 @@ impl Conductor<'_> {
         if self.ctx.marks.is_none() {
             return Ok(vec![(piece, 0..text.len())]);
         }
+        self.prepare_marks()?;
         piece = piece.hashed(text);
         let table = Arc::clone(&self.entries[index].table);
         let file = self.file();
@@ -334,11 +404,9 @@ impl Conductor<'_> {
         };
         if redone {
             // Its engine takes no rows back, so none of them is known to be in just once.
-            if let Some(marks) = &self.ctx.marks {
-                marks
-                    .forget_table(&mut self.catalog, (&key.0, &key.1))
-                    .map_err(failed)?;
-            }
+            self.on_marks("removing progress marks", |marks, conn| {
+                marks.forget_table(conn, (&key.0, &key.1))
+            })?;
             self.resume.found.tables.remove(key);
         }
         if self.existed(key) || !self.is_there(key)? {
@@ -359,10 +427,9 @@ impl Conductor<'_> {
                     .to_owned(),
             }]));
         }
-        self.catalog_session = None;
+        self.enter_catalog()?;
         self.catalog
-            .exec("SET SESSION foreign_key_checks = 0")
-            .and_then(|_| self.catalog.exec(format!("DROP TABLE IF EXISTS {quoted}")))
+            .exec(format!("DROP TABLE IF EXISTS {quoted}"))
             .map_err(failed)?;
         Ok(false)
     }
@@ -388,19 +455,14 @@ impl Conductor<'_> {
     }
 
     /// A statement that is run alone: what an earlier process has said of it, if that one has run it.
-    pub(super) fn passed(
-        &mut self,
-        text: &[u8],
-        item: &Item,
-        repeatable: bool,
-    ) -> Result<Option<Step>, LoadError> {
+    pub(super) fn passed(&mut self, text: &[u8], item: &Item) -> Result<Option<Step>, LoadError> {
         let name = self.step_name(item);
         match self.resume.steps.remove(&name) {
             Some(step) if step.done => {
                 self.resume.frontiers -= 1;
                 Ok(Some(step))
             }
-            Some(_) if !repeatable => {
+            Some(_) => {
                 let Some(done) = self.ctx.options.uncertain else {
                     return Err(LoadError::Stopped(vec![Refusal {
                         reason: format!(
@@ -420,7 +482,7 @@ impl Conductor<'_> {
                 }
                 Ok(None)
             }
-            _ => Ok(None),
+            None => Ok(None),
         }
     }
 
@@ -488,24 +550,30 @@ impl Conductor<'_> {
     }
 
     /// Removes a program that an earlier process has created, before it is created again.
-    pub(super) fn remove_leftover(&mut self, kind: Kind, key: &TableKey) {
+    pub(super) fn remove_leftover(&mut self, kind: Kind, key: &TableKey) -> Result<(), LoadError> {
         if !self.resumes() || self.in_past() || self.existed_program(kind, key) {
-            return;
+            return Ok(());
         }
+        self.enter_catalog()?;
+        // The names of a dump's session may be read in another character set.
         self.catalog_session = None;
         let quoted = format!("{}.{}", quote_ident(&key.0), quote_ident(&key.1));
         // Whatever this says: if something is in the way, the statement that follows tells.
         let _ = self.catalog.exec("SET NAMES utf8mb4");
         let _ = self.catalog.exec(format!("DROP {kind} IF EXISTS {quoted}"));
+        Ok(())
     }
 
     /// Removes the marks of a load that has come to its end.
     pub(in crate::load) fn forget_marks(&mut self) -> Result<(), LoadError> {
-        let Some(marks) = &self.ctx.marks else {
+        let tables = &self.resume.tables;
+        let (rows, made) = (!tables.unlogged, tables.logged);
+        let Some(marks) = self.ctx.marks.as_ref().filter(|_| made || !rows) else {
             return Ok(());
         };
+        self.catalog_session = None;
         marks
-            .end(&mut self.catalog)
+            .end(&mut self.catalog, rows, made)
             .map_err(|error| LoadError::server("removing the progress marks", error))
     }
 

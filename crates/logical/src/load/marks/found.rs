@@ -8,7 +8,7 @@ use refloat_wire::{Connection, Error};
 use serde::de::DeserializeOwned;
 use twox_hash::XxHash3_64;
 
-use super::{About, Fingerprint, NOTHING_THERE, ROWS, RUNS, STEPS, StepKind, TableDetail, hex};
+use super::{About, Fingerprint, ROWS, RUNS, STEPS, StepKind, TableDetail, hex, is_absent};
 
 /// Database and table.
 type Key = (String, String);
@@ -244,14 +244,6 @@ impl Found {
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.statements.is_empty() && self.databases.is_empty()
     }
-}
-
-/// Whether there are no marks at all, as far as the account sees.
-fn is_absent(error: &Error) -> bool {
-    super::Marks::is_denied(error)
-        || error
-            .server_code()
-            .is_some_and(|code| NOTHING_THERE.contains(&code))
 }
 
 /// What a step or mark says, if this version understands it.

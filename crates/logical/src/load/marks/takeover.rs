@@ -48,6 +48,20 @@ pub fn hold(conn: &mut Connection, run: &str, slot: usize, seconds: u64) -> Resu
     }
 }
 
+/// Keeps other loads from making or removing the tables of marks; without the lock after a while, rather than not at all.
+pub fn hold_schema(conn: &mut Connection) -> Result<(), Error> {
+    match conn.query_value(format!("SELECT GET_LOCK('{}', {END_WAIT})", super::SCHEMA)) {
+        Err(error) if error.is_lost_connection() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The opposite.
+pub fn release_schema(conn: &mut Connection) {
+    // It ends with the connection in any case.
+    let _ = conn.query_value(format!("SELECT RELEASE_LOCK('{}')", super::SCHEMA));
+}
+
 /// Takes a lock that an older connection of this process may still have, which is to end.
 pub fn hold_or_end(conn: &mut Connection, run: &str, slot: usize) -> Result<(), Error> {
     if hold(conn, run, slot, 0)? {

@@ -1,0 +1,121 @@
+//! A way to a server that breaks at a chosen moment: when the server has done what it was asked for, and before anybody hears of it.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use refloat_sandbox::Instance;
+
+/// Forwards connections to a server, and cuts one of them instead of forwarding the answer to the `nth` request that contains
+/// `words`. It takes no connection any more when it is dropped.
+pub struct Cutter {
+    port: u16,
+    state: Arc<State>,
+}
+
+struct State {
+    words: Vec<u8>,
+    left: AtomicU64,
+    cut: AtomicBool,
+    ended: AtomicBool,
+}
+
+impl Cutter {
+    pub fn start(server: &Instance, words: &[u8], nth: u64) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let url = server.url();
+        let target: String = url
+            .rsplit('@')
+            .next()
+            .unwrap()
+            .trim_end_matches('/')
+            .to_owned();
+        let state = Arc::new(State {
+            words: words.to_vec(),
+            left: AtomicU64::new(nth),
+            cut: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+        });
+        let shared = Arc::clone(&state);
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                if shared.ended.load(Ordering::Relaxed) {
+                    return;
+                }
+                let (Ok(client), Ok(server)) = (client, TcpStream::connect(&target)) else {
+                    return;
+                };
+                let state = Arc::clone(&shared);
+                std::thread::spawn(move || forward(&state, &client, &server));
+            }
+        });
+        Self { port, state }
+    }
+
+    /// The server, by this way. Without TLS, so that requests can be read.
+    pub fn url(&self) -> String {
+        format!("mysql://root@127.0.0.1:{}/?ssl-mode=disabled", self.port)
+    }
+
+    pub fn has_cut(&self) -> bool {
+        self.state.cut.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Cutter {
+    fn drop(&mut self) {
+        self.state.ended.store(true, Ordering::Relaxed);
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+fn forward(state: &Arc<State>, client: &TcpStream, server: &TcpStream) {
+    let cut = Arc::new(AtomicBool::new(false));
+    let answers = {
+        let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+        let (cut, state) = (Arc::clone(&cut), Arc::clone(state));
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 1 << 16];
+            while let Ok(read) = from.read(&mut buffer) {
+                if read == 0 {
+                    break;
+                }
+                if cut.load(Ordering::SeqCst) {
+                    state.cut.store(true, Ordering::Relaxed);
+                    break;
+                }
+                if to.write_all(&buffer[..read]).is_err() {
+                    break;
+                }
+            }
+            let _ = to.shutdown(Shutdown::Both);
+            let _ = from.shutdown(Shutdown::Both);
+        })
+    };
+    let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(read) = from.read(&mut buffer) {
+        if read == 0 {
+            break;
+        }
+        let request = &buffer[..read];
+        // A request for its own: what comes in the middle of rows is none.
+        let hit = request.len() < 64
+            && request
+                .windows(state.words.len())
+                .any(|window| window == state.words.as_slice());
+        if hit && state.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            cut.store(true, Ordering::SeqCst);
+        }
+        if to.write_all(request).is_err() {
+            break;
+        }
+    }
+    std::thread::sleep(Duration::from_millis(10));
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = answers.join();
+}

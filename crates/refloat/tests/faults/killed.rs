@@ -1,0 +1,281 @@
+//! Kills at random moments: of the program, and of the server. Whatever is killed, and however often, the same command again goes on, and at
+//! the end nothing is missing and nothing is there twice.
+//!
+//! `REFLOAT_KILLS` is how many kills there are on each kind of server, `REFLOAT_KILL_SEED` what their moments come from.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
+use refloat_testkit::oracle::{Scope, Snapshot, differences};
+use refloat_testkit::servers;
+
+use crate::support::{Desk, Run, Running, ask, finish};
+
+/// Kills on each kind of server, unless somebody asks for more.
+const KILLS: u64 = 9;
+/// A load that nobody disturbs takes no longer than this.
+const LONG: Duration = Duration::from_secs(180);
+/// Kills of one load at most.
+const KILLS_EACH: u64 = 4;
+
+/// Numbers that look random, and are the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end.max(1)
+    }
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}
+
+/// Something of everything that a load has to get right: keys that are put off, none at all, foreign keys, engines without transactions,
+/// partitions, generated columns, views, programs.
+const SCHEMA: &str = "
+CREATE DATABASE shop; USE shop;
+CREATE TABLE ten (n INT NOT NULL PRIMARY KEY);
+INSERT INTO ten VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9);
+CREATE TABLE numbers (n INT NOT NULL PRIMARY KEY);
+INSERT INTO numbers SELECT a.n + 10*b.n + 100*c.n + 1000*d.n + 10000*e.n FROM ten a, ten b, ten c, ten d, ten e;
+CREATE TABLE customers (id INT NOT NULL AUTO_INCREMENT, name VARCHAR(120) NOT NULL, city VARCHAR(40) DEFAULT NULL,
+  PRIMARY KEY (id), UNIQUE KEY name (name), KEY city (city)) ENGINE=InnoDB;
+INSERT INTO customers SELECT n + 1, CONCAT('customer it''s ', n, REPEAT('x', 80)), CONCAT('city ', n % 97) FROM numbers;
+CREATE TABLE orders (id BIGINT NOT NULL PRIMARY KEY, customer INT NOT NULL, total DECIMAL(12,2) NOT NULL, twice DECIMAL(14,2) AS (total * 2) STORED,
+  note VARCHAR(200) DEFAULT NULL, KEY customer (customer), KEY total (total),
+  CONSTRAINT of_customer FOREIGN KEY (customer) REFERENCES customers (id)) ENGINE=InnoDB;
+INSERT INTO orders (id, customer, total, note) SELECT n * 3, 1 + n % 1000, n / 7, IF(n % 5, CONCAT('note ', n, REPEAT(' y', 40)), NULL) FROM numbers;
+CREATE TABLE no_key (a INT, b VARCHAR(60)) ENGINE=InnoDB;
+INSERT INTO no_key SELECT n % 10, 'the same words in many rows, which nothing tells apart' FROM numbers WHERE n < 60000;
+CREATE TABLE old_engine (id INT NOT NULL PRIMARY KEY, v VARCHAR(60), KEY v (v)) ENGINE=MyISAM;
+INSERT INTO old_engine SELECT n, CONCAT('value ', n % 100) FROM numbers WHERE n < 20000;
+CREATE TABLE old_no_key (v VARCHAR(60)) ENGINE=MyISAM;
+INSERT INTO old_no_key SELECT CONCAT('value ', n % 7) FROM numbers WHERE n < 20000;
+CREATE TABLE parts (id INT NOT NULL, day DATE NOT NULL, v VARCHAR(30), PRIMARY KEY (id, day), KEY v (v)) ENGINE=InnoDB
+  PARTITION BY RANGE (YEAR(day)) (PARTITION p0 VALUES LESS THAN (2001), PARTITION p1 VALUES LESS THAN (2002), PARTITION p2 VALUES LESS THAN MAXVALUE);
+INSERT INTO parts SELECT n, DATE_ADD('2000-01-01', INTERVAL n % 1500 DAY), n FROM numbers WHERE n < 30000;
+CREATE TABLE log (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, what VARCHAR(50) NOT NULL) ENGINE=InnoDB;
+INSERT INTO log (what) VALUES ('one'), ('two');
+CREATE TRIGGER customers_ai AFTER INSERT ON customers FOR EACH ROW INSERT INTO log (what) VALUES ('a customer came');
+CREATE TRIGGER old_bi BEFORE INSERT ON old_engine FOR EACH ROW SET NEW.v = CONCAT('! ', NEW.v);
+CREATE VIEW rich AS SELECT c.name, SUM(o.total) AS total FROM customers c JOIN orders o ON o.customer = c.id GROUP BY c.name;
+CREATE VIEW richest AS SELECT MAX(total) AS total FROM rich;
+CREATE FUNCTION doubled (n INT) RETURNS INT DETERMINISTIC NO SQL RETURN n * 2;
+CREATE PROCEDURE clean () DELETE FROM log;
+CREATE EVENT nightly ON SCHEDULE EVERY 1 DAY STARTS '2035-01-01 00:00:00' DO DELETE FROM log;
+";
+
+/// Small tables, so that there are moments between tables.
+fn small_tables() -> String {
+    let mut text = String::new();
+    for at in 0..30 {
+        let _ = writeln!(
+            text,
+            "CREATE TABLE small_{at} (id INT NOT NULL PRIMARY KEY, v VARCHAR(20), KEY v (v)) ENGINE=InnoDB; \
+                 INSERT INTO small_{at} VALUES (1, 'a'), (2, 'b'), ({}, NULL);",
+            at + 10
+        );
+    }
+    text
+}
+
+fn options(kind: ServerKind) -> StartOptions {
+    let options = StartOptions::new(kind);
+    match kind {
+        // Else functions need a right that a dump's definer may not have.
+        ServerKind::MySql97 => options.option("log_bin_trust_function_creators", "ON"),
+        _ => options,
+    }
+}
+
+/// What is loaded.
+struct Sources {
+    plain: PathBuf,
+    compressed: PathBuf,
+    folder: PathBuf,
+    snapshot: Snapshot,
+}
+
+fn sources(desk: &Desk, kind: ServerKind) -> Sources {
+    let server = servers::start(&options(kind));
+    ask(&server, &format!("{SCHEMA}{}", small_tables()));
+    let snapshot = Snapshot::take(&mut servers::connect(&server), Scope::default()).unwrap();
+    let plain = desk.path("shop.sql");
+    let mut dump = server.dump_command().unwrap();
+    dump.args([
+        "--single-transaction",
+        "--routines",
+        "--events",
+        "--triggers",
+        "--databases",
+        "shop",
+    ]);
+    if kind == ServerKind::MySql97 {
+        dump.arg("--set-gtid-purged=OFF");
+    }
+    let status = dump.stdout(File::create(&plain).unwrap()).status().unwrap();
+    assert!(status.success(), "the dump failed");
+    let compressed = desk.file("shop.sql.zst", Desk::compressed("zstd", &plain));
+    let folder = desk.path("folder");
+    finish(desk.refloat([
+        "dump",
+        "--from",
+        &server.url(),
+        "--out",
+        folder.to_str().unwrap(),
+    ]))
+    .exits(0);
+    Sources {
+        plain,
+        compressed,
+        folder,
+        snapshot,
+    }
+}
+
+/// Ways to give a source.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Plain,
+    Compressed,
+    Pipe,
+    Folder,
+}
+
+fn start(desk: &Desk, sources: &Sources, way: Way, server: &Instance) -> Running {
+    let path: &Path = match way {
+        Way::Plain => &sources.plain,
+        Way::Compressed => &sources.compressed,
+        Way::Pipe => Path::new("-"),
+        Way::Folder => &sources.folder,
+    };
+    // Small chunks: more moments that are different.
+    let mut command = desk.refloat([
+        "load",
+        "--chunk-bytes",
+        "1M",
+        "--durability",
+        "relaxed",
+        "--no-progress",
+    ]);
+    command.arg(path).args(["--to", &server.url()]);
+    if matches!(way, Way::Pipe) {
+        command.stdin(Stdio::from(File::open(&sources.compressed).unwrap()));
+    }
+    Running::start(command)
+}
+
+/// How a load ended that was killed, or was not.
+fn killed(running: Running, server: &mut Ephemeral, victim: u64, after: Duration) -> Run {
+    let mut running = running;
+    let since = Instant::now();
+    while since.elapsed() < after && !running.has_ended() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    if running.has_ended() {
+        return running.ends_within(LONG);
+    }
+    match victim {
+        0 => running.signal("INT"),
+        1 => {
+            server.kill().unwrap();
+            let run = running.ends_within(LONG);
+            server.restart().unwrap();
+            return run;
+        }
+        _ => running.signal("KILL"),
+    }
+    running.ends_within(LONG)
+}
+
+fn kills(kind: ServerKind) {
+    let seed = number("REFLOAT_KILL_SEED", u64::from(std::process::id())).max(1);
+    eprintln!("{kind}: REFLOAT_KILL_SEED={seed}");
+    let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let desk = Desk::new();
+    let sources = sources(&desk, kind);
+    let mut server = servers::start(&options(kind));
+    let begun = Instant::now();
+    start(&desk, &sources, Way::Plain, &server)
+        .ends_within(LONG)
+        .exits(0);
+    let whole = begun.elapsed();
+    ask(&server, "DROP DATABASE shop");
+    let wanted = number("REFLOAT_KILLS", KILLS);
+    let (mut done, mut round) = (0, 0);
+    while done < wanted {
+        round += 1;
+        let way = [Way::Plain, Way::Compressed, Way::Pipe, Way::Folder][dice.below(4) as usize];
+        let mut left = 1 + dice.below(KILLS_EACH);
+        let mut story = format!("{kind}, seed {seed}, round {round}, {way:?}");
+        loop {
+            let running = start(&desk, &sources, way, &server);
+            let run = if left == 0 {
+                running.ends_within(LONG)
+            } else {
+                left -= 1;
+                let victim = dice.below(5);
+                let moment = whole.mul_f64(dice.below(1100) as f64 / 1000.0);
+                let _ = write!(story, "; {victim} after {moment:?}");
+                killed(running, &mut server, victim, moment)
+            };
+            match run.code {
+                Some(0) => break,
+                // Killed, stopped, or its server was.
+                None | Some(1 | 5 | 6) if left > 0 || done < wanted + KILLS_EACH => {
+                    done += 1;
+                    let _ = write!(story, " -> {:?}", run.code);
+                    assert!(
+                        run.code.is_none() || !run.stdout.contains("done and proven"),
+                        "{story}: {run:?}"
+                    );
+                    let bad = [
+                        "defect",
+                        "panicked",
+                        "nobody can tell",
+                        "are not those that",
+                    ];
+                    assert!(
+                        !bad.iter().any(|words| run.stderr.contains(words)),
+                        "{story}\n{}",
+                        run.stderr
+                    );
+                }
+                _ => panic!("{story}: {run:?}"),
+            }
+        }
+        let left_behind = ask(&server, "SHOW DATABASES LIKE 'refloat%'");
+        assert_eq!(left_behind, "", "{story}");
+        let snapshot = Snapshot::take(&mut servers::connect(&server), Scope::default()).unwrap();
+        let found = differences(&sources.snapshot, &snapshot);
+        assert!(found.is_empty(), "{story}\n{}", found[0]);
+        eprintln!("{story}: the same");
+        ask(&server, "DROP DATABASE shop");
+    }
+}
+
+#[test]
+fn random_kills_on_mariadb_10_11() {
+    kills(ServerKind::MariaDb1011);
+}
+
+#[test]
+fn random_kills_on_mariadb_11_8() {
+    kills(ServerKind::MariaDb118);
+}
+
+#[test]
+fn random_kills_on_mysql_9_7() {
+    kills(ServerKind::MySql97);
+}

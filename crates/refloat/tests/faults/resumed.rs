@@ -1,0 +1,364 @@
+//! Going on where a load has ended: what is kept, what is refused, and what the marks decide.
+
+use std::path::Path;
+use std::time::Duration;
+
+use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
+use refloat_testkit::servers;
+
+use crate::cutting::Cutter;
+use crate::held::{CHUNK, Held};
+use crate::support::{
+    BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, finish_with_input, settings,
+    shared, table, wait_until,
+};
+
+/// Rows of the table that [`Held`] loads.
+const ROWS: u64 = 400_000;
+
+fn server(kind: ServerKind) -> Ephemeral {
+    servers::start(&StartOptions::new(kind))
+}
+
+/// The load that [`Held::start`] has begun, with all of its text.
+fn again(desk: &Desk, server: &Instance, more: &[&str]) -> Run {
+    let chunk = CHUNK.to_string();
+    let mut command = desk.load_command(Path::new("-"), &server.url(), &["--chunk-rows", &chunk]);
+    command.args(more);
+    let text = dump(&table("items", ROWS));
+    finish_with_input(command, move |pipe| {
+        let _ = pipe.write_all(text.as_bytes());
+    })
+}
+
+/// The table is as if nothing had happened, and nothing is left of the marks.
+#[track_caller]
+fn whole(desk: &Desk, server: &Instance) {
+    assert_eq!(desk.rows(server, "items"), Some(ROWS));
+    let sum = desk.ask(server, "SELECT SUM(id) FROM @db.items");
+    assert_eq!(sum, (ROWS * (ROWS + 1) / 2).to_string());
+    let keys = desk.ask(
+        server,
+        "SELECT COUNT(DISTINCT INDEX_NAME) FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = '@db'",
+    );
+    assert_eq!(keys, "3");
+    no_marks(server);
+}
+
+#[track_caller]
+fn no_marks(server: &Instance) {
+    assert_eq!(ask(server, "SHOW DATABASES LIKE 'refloat%'"), "");
+}
+
+#[test]
+fn after_kill_9_another_machine_goes_on() {
+    for kind in ServerKind::ALL {
+        let server = server(kind);
+        let before = settings(&server);
+        let desk = Desk::new();
+        let held = Held::start(&desk, &server, ROWS, &["--durability", "relaxed"]);
+        held.running.signal("KILL");
+        let _ = held.running.ends_within(Duration::from_secs(10));
+        drop(held.stdin);
+        // The records of the run are gone with the machine; what is needed stands on the target.
+        std::fs::remove_dir_all(desk.state()).unwrap();
+        let plan = desk.load_command(Path::new("-"), &server.url(), &["--plan"]);
+        let text = dump(&table("items", ROWS));
+        finish_with_input(plan, move |pipe| {
+            let _ = pipe.write_all(text.as_bytes());
+        })
+        .exits(0)
+        .says("goes on")
+        .says("rows are in");
+        let run = again(&desk, &server, &["--durability", "relaxed"])
+            .exits(0)
+            .says("going on with the load that began at")
+            .says("of them were in already")
+            .says("done and proven")
+            .says("400,000 in 1 table");
+        drop(run);
+        whole(&desk, &server);
+        assert_same_settings(&before, &server);
+    }
+}
+
+#[test]
+fn other_text_in_the_place_of_the_rows_is_refused() {
+    for kind in BOTH {
+        let server = server(kind);
+        let desk = Desk::new();
+        let held = Held::start(&desk, &server, ROWS, &[]);
+        wait_until("more rows are committed", || {
+            desk.ask(&server, "SELECT COUNT(*) FROM @db.items WHERE id = 1900") == "1"
+        });
+        held.running.signal("INT");
+        held.ends()
+            .exits(5)
+            .says("the same command again goes on from there");
+        let there = desk.rows(&server, "items");
+        // As a dump of the same database is, made an hour later.
+        let other = dump(&table("items", ROWS)).replacen("number 1900 --", "number 19e2 --", 1);
+        let chunk = CHUNK.to_string();
+        let command = desk.load_command(Path::new("-"), &server.url(), &["--chunk-rows", &chunk]);
+        finish_with_input(command, move |pipe| {
+            let _ = pipe.write_all(other.as_bytes());
+        })
+        .exits(1)
+        .says("are not those that were here when the load began")
+        .says("--restart");
+        assert_eq!(desk.rows(&server, "items"), there, "nothing was written");
+        again(&desk, &server, &["--resume"]).exits(0);
+        whole(&desk, &server);
+    }
+}
+
+#[test]
+fn beginning_anew_and_having_to_go_on() {
+    for kind in BOTH {
+        let server = server(kind);
+        let desk = Desk::new();
+        again(&desk, &server, &["--resume"])
+            .exits(3)
+            .says("no unfinished load of this source");
+        let held = Held::start(&desk, &server, ROWS, &[]);
+        held.running.signal("INT");
+        held.ends().exits(5);
+        // Other options decide otherwise where rows go: that is another load.
+        let other = again(&desk, &server, &["--resume", "--tables", "items"]).exits(3);
+        other.says("no unfinished load of this source with these options");
+        again(&desk, &server, &["--restart"])
+            .exits(3)
+            .says("is not empty");
+        again(&desk, &server, &["--restart", "--replace"])
+            .exits(0)
+            .never_says("of them were in already");
+        whole(&desk, &server);
+    }
+}
+
+#[test]
+fn a_load_that_still_runs_is_not_gone_on_with() {
+    for kind in BOTH {
+        let server = server(kind);
+        let desk = Desk::new();
+        let held = Held::start(&desk, &server, ROWS, &[]);
+        again(&desk, &server, &[])
+            .exits(3)
+            .says("is loading this source into this server");
+        held.goes_on().exits(0);
+        whole(&desk, &server);
+    }
+}
+
+#[test]
+fn tables_that_were_dropped_meanwhile_are_no_reason_to_go_on() {
+    for kind in BOTH {
+        let server = server(kind);
+        let desk = Desk::new();
+        let held = Held::start(&desk, &server, ROWS, &[]);
+        held.running.signal("INT");
+        held.ends().exits(5);
+        desk.ask(&server, "DROP DATABASE @db");
+        again(&desk, &server, &[])
+            .exits(0)
+            .says("is forgotten: none of the tables");
+        whole(&desk, &server);
+    }
+}
+
+#[test]
+fn index_builds_of_a_killed_load_are_ended_and_done_again() {
+    for kind in BOTH {
+        let server = server(kind);
+        let desk = Desk::new();
+        let mut held = Held::start(&desk, &server, ROWS, &[]);
+        let mut reader = servers::connect(&server);
+        reader.exec("START TRANSACTION").unwrap();
+        reader
+            .query_value(format!("SELECT id FROM {}.items LIMIT 1", desk.db))
+            .unwrap();
+        held.feed_rest();
+        drop(held.stdin);
+        let building = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'ALTER TABLE%ADD KEY%'";
+        wait_until("an index is being built", || ask(&server, building) == "1");
+        held.running.signal("KILL");
+        let _ = held.running.ends_within(Duration::from_secs(10));
+        // The server has not noticed: the build still waits.
+        assert_eq!(ask(&server, building), "1");
+        let releases = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(3));
+            reader.exec("ROLLBACK").unwrap();
+        });
+        again(&desk, &server, &[])
+            .exits(0)
+            .says("400,000 of them were in already");
+        releases.join().unwrap();
+        whole(&desk, &server);
+    }
+}
+
+/// A dump whose `UPDATE` takes long, between the rows of two tables.
+fn with_update(sleep: &str) -> String {
+    dump(&format!(
+        "{}UPDATE items SET n = n + 1000000 WHERE id <= 10 AND {sleep};\n{}",
+        table("items", 2000),
+        table("more", 2000)
+    ))
+}
+
+#[test]
+fn a_statement_in_doubt_is_left_to_people() {
+    for kind in BOTH {
+        let server = shared(kind);
+        for (answer, sum) in [("done", 0), ("again", 10)] {
+            let desk = Desk::new();
+            let file = desk.file("dump.sql", with_update("(id > 10 OR SLEEP(0.5) = 0)"));
+            let running = Running::start(desk.load_command(&file, &server.url(), &[]));
+            let running_update = format!(
+                "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'UPDATE items%' AND db = '{}'",
+                desk.db
+            );
+            wait_until("the statement runs", || ask(server, &running_update) == "1");
+            running.signal("KILL");
+            let _ = running.ends_within(Duration::from_secs(10));
+            // It is ended with its connection, which the server does not notice by itself.
+            let id = ask(server, &running_update.replace("COUNT(*)", "id"));
+            ask(server, &format!("KILL {id}"));
+            wait_until("it is over", || ask(server, &running_update) == "0");
+            finish(desk.load_command(&file, &server.url(), &[]))
+                .exits(1)
+                .says("nobody can tell whether it took effect: UPDATE items")
+                .says("--uncertain-statement done");
+            finish(desk.load_command(&file, &server.url(), &["--uncertain-statement", answer]))
+                .exits(if answer == "done" { 4 } else { 0 });
+            let changed = desk.ask(server, "SELECT COUNT(*) FROM @db.items WHERE n >= 1000000");
+            assert_eq!(changed, sum.to_string(), "{answer}");
+            assert_eq!(desk.rows(server, "items"), Some(2000));
+            assert_eq!(desk.rows(server, "more"), Some(2000));
+        }
+    }
+}
+
+#[test]
+fn statements_that_are_done_are_not_run_again() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        let text = dump(&format!(
+            "{}UPDATE items SET n = n + 1000000;\nALTER TABLE items ADD COLUMN extra INT DEFAULT 7;\nRENAME TABLE items TO things;\n\
+             CREATE TABLE items (id INT PRIMARY KEY);\nINSERT INTO items VALUES (1),(2);\n{}SELECT 1;\nINSERT INTO more VALUES (1,'twice',0);\n",
+            table("items", 2000),
+            table("more", 2000)
+        ));
+        let file = desk.file("dump.sql", &text);
+        // The last row is there already: the load stops at it, with everything before it done.
+        finish(desk.load_command(&file, &server.url(), &[]))
+            .exits(1)
+            .says("Duplicate entry");
+        // The source has to be the same one, so room is made for its row.
+        desk.ask(server, "DELETE FROM @db.more WHERE id = 1");
+        finish(desk.load_command(&file, &server.url(), &[])).says("of them were in already");
+        assert_eq!(desk.rows(server, "things"), Some(2000));
+        assert_eq!(desk.rows(server, "items"), Some(2));
+        let smallest = desk.ask(
+            server,
+            "SELECT MIN(n) DIV 1000000, MAX(n) DIV 1000000, MIN(extra) FROM @db.things",
+        );
+        assert_eq!(smallest, "1\t1\t7");
+    }
+}
+
+#[test]
+fn a_lost_writer_connects_again_and_the_load_goes_on() {
+    for kind in ServerKind::ALL {
+        let server = server(kind);
+        let desk = Desk::new();
+        let held = Held::start(&desk, &server, ROWS, &["--threads", "2"]);
+        // Writers have the locks 1 and up of their load.
+        let run = ask(&server, "SELECT run FROM refloat_load.runs");
+        for slot in 1..=2 {
+            let id = ask(
+                &server,
+                &format!("SELECT IS_USED_LOCK('refloat_load.{run}.{slot}')"),
+            );
+            ask(&server, &format!("KILL {id}"));
+        }
+        held.goes_on()
+            .exits(0)
+            .says("a connection was lost while it wrote rows of table")
+            .says("done and proven");
+        whole(&desk, &server);
+    }
+}
+
+#[test]
+fn a_commit_whose_answer_is_lost_is_not_done_twice() {
+    for kind in BOTH {
+        let server = server(kind);
+        let desk = Desk::new();
+        // Nothing but the marks would notice rows that came twice.
+        let text = dump(&table("items", 6000).replace("PRIMARY KEY (`id`)", "KEY `id` (`id`)"));
+        let file = desk.file("dump.sql", text);
+        for lost in [1, 2, 5, 9] {
+            let cutter = Cutter::start(&server, b"COMMIT", lost);
+            finish(desk.load_command(
+                &file,
+                &cutter.url(),
+                &["--chunk-rows", "500", "--threads", "2", "--replace"],
+            ))
+            .exits(0)
+            .says("a connection was lost");
+            assert!(cutter.has_cut(), "the commit {lost} did not come");
+            assert_eq!(desk.rows(&server, "items"), Some(6000), "commit {lost}");
+            let twice = desk.ask(
+                &server,
+                "SELECT COUNT(*) FROM (SELECT id FROM @db.items GROUP BY id HAVING COUNT(*) > 1) AS t",
+            );
+            assert_eq!(twice, "0", "commit {lost}");
+        }
+    }
+}
+
+#[test]
+fn an_account_that_may_keep_no_marks_loads_and_is_told() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        let db = &desk.db;
+        ask(
+            server,
+            &format!(
+                "CREATE DATABASE {db}; CREATE USER u_{db}@'%'; GRANT ALL ON {db}.* TO u_{db}@'%'"
+            ),
+        );
+        let url = server.url().replace("root@", &format!("u_{db}@"));
+        let file = desk.file("dump.sql", dump(&table("items", 100)));
+        finish(desk.load_command(&file, &url, &[]))
+            .exits(0)
+            .says("no progress marks are kept");
+        assert_eq!(desk.rows(server, "items"), Some(100));
+        ask(server, &format!("DROP USER u_{db}@'%'"));
+    }
+}
+
+#[test]
+fn a_server_lost_without_its_redo_log_is_told() {
+    let mut server = server(ServerKind::MySql97);
+    let desk = Desk::new();
+    let mut held = Held::start(&desk, &server, ROWS, &["--durability", "disposable"]);
+    server.kill().unwrap();
+    held.feed_rest();
+    drop(held.stdin);
+    held.running
+        .ends_within(Duration::from_secs(60))
+        .says("its redo log was off")
+        .says("initialise a new data directory")
+        .never_says("goes on from there");
+    assert!(
+        server.restart().is_err(),
+        "a server that lost its redo log starts again"
+    );
+    again(&desk, &server, &[])
+        .says("its redo log was off")
+        .says("initialise a new data directory");
+}

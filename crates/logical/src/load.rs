@@ -145,9 +145,15 @@ fn run_load(
         control.server().vendor,
         control.server().version_string
     );
-    let facts = Facts::read(&mut control)?;
     let mut earlier = Earlier::look(options, &mut source, &mut control)?;
     earlier.take_over(options, &mut control, &source, &run.events)?;
+    let mut applied = AppliedSettings::new(&run.dir);
+    if let Some(begun) = &earlier.begun {
+        applied.know_ended(begun.about.owner.clone());
+    }
+    // What a dead run has left must not be taken for the server's own when the way is chosen.
+    applied.clear(&mut control, &run.events)?;
+    let facts = Facts::read(&mut control)?;
     let preflight = preflight::look_at_server(options, &mut control, &facts, outline, &earlier)?;
     outcome.advice.clone_from(&preflight.advice);
     clock.enter(Phase::Settings);
@@ -162,7 +168,6 @@ fn run_load(
     for line in preflight::left_out(options, &settings, &[]) {
         run.events.warn(line);
     }
-    let mut applied = AppliedSettings::new(&run.dir);
     let changed = applied.apply(&mut control, &settings, &run.events);
     drop(kill);
     outcome.settings_skipped = preflight::left_out(options, &settings, applied.skipped());

@@ -33,6 +33,8 @@ pub struct AppliedSettings {
     journal: Option<Journal>,
     skipped: Vec<Skipped>,
     left_to: Option<RunId>,
+    /// A process that is known to have ended, although it ran where that cannot be seen.
+    ended: Option<Owner>,
     /// The session whose changing of settings ended with an error: the server may still be at its last statement.
     unfinished: Option<u64>,
 }
@@ -45,8 +47,27 @@ impl AppliedSettings {
             journal: None,
             skipped: Vec::new(),
             left_to: None,
+            ended: None,
             unfinished: None,
         }
+    }
+
+    /// Says of a process that it has ended, although it ran where that cannot be seen from here: what it left is put back too.
+    pub fn know_ended(&mut self, owner: Owner) {
+        self.ended = Some(owner);
+    }
+
+    /// Puts back what dead runs left on this server, so that its settings are its own.
+    ///
+    /// # Errors
+    /// As [`AppliedSettings::apply`].
+    pub fn clear(&mut self, conn: &mut Connection, events: &Events) -> Result<(), SettingsError> {
+        self.apply(conn, &SettingsPlan::default(), events)
+    }
+
+    fn is_dead(&self, other: &OpenRun) -> bool {
+        other.journal.run != *self.dir.id()
+            && (other.alive == Some(false) || self.ended.as_ref() == Some(&other.journal.owner))
     }
 
     /// Carries a plan out.
@@ -210,8 +231,7 @@ impl AppliedSettings {
 
     /// Whether a dead run left changes on this server, as far as this account may see.
     fn something_left(&self, conn: &mut Connection) -> bool {
-        let dead =
-            |other: &OpenRun| other.journal.run != *self.dir.id() && other.alive == Some(false);
+        let dead = |other: &OpenRun| self.is_dead(other);
         if journal::list_on_server(conn).is_ok_and(|open| open.iter().any(dead)) {
             return true;
         }
@@ -248,7 +268,7 @@ impl AppliedSettings {
         // A run puts back before it changes again; the newest change is undone first.
         open.sort_by(|a, b| b.journal.run.cmp(&a.journal.run));
         for other in open {
-            if other.journal.run == *self.dir.id() || other.alive != Some(false) {
+            if !self.is_dead(&other) {
                 return Ok(Some(other));
             }
             events.note(format!(

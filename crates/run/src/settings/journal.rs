@@ -224,7 +224,9 @@ pub(super) fn write_row(conn: &mut Connection, journal: &Journal) -> Result<(), 
         let schemas = format!(
             "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME='{JOURNAL_SCHEMA}'"
         );
-        let comment = if conn.query(schemas)?.u64(0, 0) == Some(0) {
+        // An empty one was left by a run that ended between removing the table and the schema.
+        let ours = conn.query(schemas)?.u64(0, 0) == Some(0) || objects(conn)? == Some(0);
+        let comment = if ours {
             conn.exec(format!("CREATE DATABASE IF NOT EXISTS `{JOURNAL_SCHEMA}`"))?;
             OUR_SCHEMA
         } else {
@@ -240,6 +242,16 @@ pub(super) fn write_row(conn: &mut Connection, journal: &Journal) -> Result<(), 
         ))?;
         Ok(())
     })
+}
+
+/// How many objects the schema holds.
+fn objects(conn: &mut Connection) -> Result<Option<u64>, SettingsError> {
+    let result = conn.query(format!(
+        "SELECT (SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA='{JOURNAL_SCHEMA}') + \
+         (SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA='{JOURNAL_SCHEMA}') + \
+         (SELECT COUNT(*) FROM information_schema.EVENTS WHERE EVENT_SCHEMA='{JOURNAL_SCHEMA}')"
+    ))?;
+    Ok(result.u64(0, 0))
 }
 
 /// Removes the row, the table when it holds no other, and the schema when it is ours and holds nothing else.
@@ -259,12 +271,7 @@ pub(super) fn remove_row(conn: &mut Connection, run: &RunId) -> Result<(), Setti
              WHERE TABLE_SCHEMA='{JOURNAL_SCHEMA}' AND TABLE_NAME='{JOURNAL_TABLE}'"
         ))?;
         conn.exec(format!("DROP TABLE {table}"))?;
-        let left = conn.query(format!(
-            "SELECT (SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA='{JOURNAL_SCHEMA}') + \
-             (SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA='{JOURNAL_SCHEMA}') + \
-             (SELECT COUNT(*) FROM information_schema.EVENTS WHERE EVENT_SCHEMA='{JOURNAL_SCHEMA}')"
-        ))?;
-        if comment.as_deref() == Some(OUR_SCHEMA) && left.u64(0, 0) == Some(0) {
+        if comment.as_deref() == Some(OUR_SCHEMA) && objects(conn)? == Some(0) {
             conn.exec(format!("DROP DATABASE IF EXISTS `{JOURNAL_SCHEMA}`"))?;
         }
         Ok(())

@@ -33,7 +33,7 @@ pub enum Exit {
     Refused = 3,
     /// The work was done, but the result does not check out.
     ProofFailed = 4,
-    /// Stopped on request: no half chunk is left, and a new run begins afresh.
+    /// Stopped on request: no half chunk is left, and a load can go on.
     Interrupted = 5,
     /// A server setting that was changed could not be put back yet.
     SettingsPending = 6,

@@ -211,7 +211,7 @@ pub fn wire_hints(error: &refloat_wire::Error) -> Vec<String> {
             ..
         } => "Check host, port or socket in the URL, and that the server is running.",
         _ if error.is_lost_connection() && !matches!(error, refloat_wire::Error::Tls { .. }) => {
-            "The connection to the server was lost in the middle: its error log says whether it was restarted or the connection killed. Then load again with --replace."
+            "The connection to the server was lost in the middle: its error log says whether it was restarted or the connection killed."
         }
         refloat_wire::Error::Tls { .. } => {
             "--ssl-mode says how far TLS is used and checked; --ssl-ca names the authority to trust."

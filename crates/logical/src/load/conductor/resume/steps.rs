@@ -1,0 +1,235 @@
+//! Steps besides rows, and the tables that all marks live in.
+
+use refloat_sqltext::Item;
+use refloat_wire::Connection;
+use serde::{Deserialize, Serialize};
+
+use super::super::Conductor;
+use crate::load::error::{LoadError, Refusal};
+use crate::load::marks::{Marks, StepKind, parsed};
+use crate::load::outcome::head;
+use crate::load::programs::Contents;
+
+/// A statement that is run alone: what is known of it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Step {
+    /// Whether it was run to its end. Otherwise it was about to be run.
+    pub done: bool,
+    /// Its line.
+    pub line: u64,
+    /// Its first bytes.
+    pub head: String,
+    /// Rows of tables after it.
+    pub counts: Vec<(String, String, u64)>,
+}
+
+/// A database before the load changed anything in it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct DatabaseStep {
+    /// What it held.
+    pub contents: Contents,
+    /// Its collation, if the load is about to change it.
+    pub collation: Option<String>,
+}
+
+/// Where the tables of marks were made.
+#[derive(Default)]
+pub struct MarkTables {
+    /// On the server, and by statements that its replicas run as well.
+    logged: bool,
+    /// On the server only.
+    unlogged: bool,
+}
+
+impl Conductor<'_> {
+    fn step_name(&self, item: &Item) -> String {
+        format!("{:016x}:{}", self.file(), item.offset)
+    }
+
+    /// What an earlier process has found in a database.
+    pub(in crate::load::conductor) fn database_found(
+        &self,
+        database: &str,
+    ) -> Option<DatabaseStep> {
+        self.resume
+            .found
+            .databases
+            .get(database)
+            .and_then(|detail| parsed(detail))
+    }
+
+    /// Keeps what a database holds before it is changed.
+    pub(in crate::load::conductor) fn note_database(
+        &mut self,
+        database: &str,
+        step: &DatabaseStep,
+    ) -> Result<(), LoadError> {
+        self.note_step(StepKind::Database, database, step)
+    }
+
+    fn note_step(
+        &mut self,
+        kind: StepKind,
+        name: &str,
+        detail: &impl Serialize,
+    ) -> Result<(), LoadError> {
+        self.on_marks("writing a progress mark", |marks, conn| {
+            marks.note_step(conn, kind, name, detail)
+        })
+    }
+
+    /// Makes the tables of marks where they are missing: on the server, and on its replicas once rows go there.
+    pub(in crate::load::conductor) fn prepare_marks(&mut self) -> Result<(), LoadError> {
+        if self.ctx.marks.is_none() {
+            return Ok(());
+        }
+        let logs = self.session()?.logs() && !self.ctx.binlog_off;
+        let tables = &mut self.resume.tables;
+        if tables.logged && logs || tables.unlogged && !logs {
+            return Ok(());
+        }
+        let made = tables.logged;
+        (tables.logged, tables.unlogged) = (tables.logged || logs, tables.unlogged || !logs);
+        if made {
+            return Ok(());
+        }
+        self.log_catalog(logs)?;
+        let Some(marks) = &self.ctx.marks else {
+            return Ok(());
+        };
+        marks
+            .begin(&mut self.catalog)
+            .map_err(|error| LoadError::server("preparing progress marks", error))
+    }
+
+    /// Something about marks, on the catalogue's connection. Once rows are kept out of the binary log, so is all of this.
+    pub(super) fn on_marks(
+        &mut self,
+        what: &str,
+        work: impl FnOnce(&Marks, &mut Connection) -> Result<(), refloat_wire::Error>,
+    ) -> Result<(), LoadError> {
+        if self.ctx.marks.is_none() {
+            return Ok(());
+        }
+        let tables = &self.resume.tables;
+        // Replicas need them only for rows.
+        if !tables.logged && !tables.unlogged {
+            self.prepare_marks()?;
+        }
+        self.log_catalog(!self.resume.tables.unlogged)?;
+        match &self.ctx.marks {
+            Some(marks) => {
+                work(marks, &mut self.catalog).map_err(|error| LoadError::server(what, error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the catalogue's connection write to the binary log or not, where it may be otherwise.
+    fn log_catalog(&mut self, logs: bool) -> Result<(), LoadError> {
+        if logs && !self.resume.tables.unlogged {
+            return Ok(());
+        }
+        self.catalog_session = None;
+        self.catalog
+            .exec(format!("SET SESSION sql_log_bin = {}", u8::from(logs)))
+            .map(drop)
+            .map_err(|error| LoadError::server("preparing progress marks", error))
+    }
+
+    /// A statement that is run alone: what an earlier process has said of it, if that one has run it.
+    pub(in crate::load::conductor) fn passed(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<Option<Step>, LoadError> {
+        let name = self.step_name(item);
+        match self.resume.steps.remove(&name) {
+            Some(step) if step.done => {
+                self.resume.frontiers -= 1;
+                Ok(Some(step))
+            }
+            Some(_) => {
+                let Some(done) = self.ctx.options.uncertain else {
+                    return Err(LoadError::Stopped(vec![Refusal {
+                        reason: format!(
+                            "{}: line {}: this statement was running when the load ended, and nobody can tell whether it took effect: {}",
+                            self.place.name,
+                            item.line,
+                            head(text)
+                        ),
+                        hint: "Look at what it changes; then run the same command with --uncertain-statement done (it is not run again) or --uncertain-statement again."
+                            .to_owned(),
+                    }]));
+                };
+                if done {
+                    let step = Step::default();
+                    self.finished(text, item, step.clone())?;
+                    return Ok(Some(step));
+                }
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Whether an earlier process has run this statement.
+    pub(in crate::load::conductor) fn is_passed(&self, item: &Item) -> bool {
+        let step = self.resume.steps.get(&self.step_name(item));
+        step.is_some_and(|step| step.done)
+    }
+
+    /// Says that a statement is about to be run alone.
+    pub(in crate::load::conductor) fn about_to_run(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let step = Step {
+            done: false,
+            line: item.line,
+            head: head(text),
+            counts: Vec::new(),
+        };
+        let name = self.step_name(item);
+        self.note_step(StepKind::Statement, &name, &step)
+    }
+
+    /// Says that it was run.
+    pub(in crate::load::conductor) fn finished(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+        mut step: Step,
+    ) -> Result<(), LoadError> {
+        (step.done, step.line, step.head) = (true, item.line, head(text));
+        let name = self.step_name(item);
+        self.note_step(StepKind::Statement, &name, &step)
+    }
+
+    /// Removes the marks of a load that has come to its end.
+    pub(in crate::load) fn forget_marks(&mut self) -> Result<(), LoadError> {
+        let tables = &self.resume.tables;
+        let (rows, made) = (!tables.unlogged, tables.logged);
+        let Some(marks) = self.ctx.marks.as_ref().filter(|_| made || !rows) else {
+            return Ok(());
+        };
+        self.catalog_session = None;
+        marks
+            .end(&mut self.catalog, rows, made)
+            .map_err(|error| LoadError::server("removing the progress marks", error))
+    }
+
+    /// After an error: whether the same load can go on. Marks of one that had not changed anything are removed.
+    pub(in crate::load) fn keeps_marks(&mut self) -> bool {
+        if self.ctx.marks.is_none() {
+            return false;
+        }
+        if self.touched {
+            return true;
+        }
+        // Without its connection it leaves them, and the next load takes them away.
+        let _ = self.forget_marks();
+        false
+    }
+}

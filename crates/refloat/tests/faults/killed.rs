@@ -250,6 +250,7 @@ fn kills(kind: ServerKind) {
         let way = [Way::Plain, Way::Compressed, Way::Pipe, Way::Folder][dice.below(4) as usize];
         let mut left = 1 + dice.below(KILLS_EACH);
         let mut story = format!("{kind}, seed {seed}, round {round}, {way:?}");
+        let mut last = String::new();
         let said = loop {
             let running = start(&desk, &sources, way, &server);
             let run = if left == 0 {
@@ -265,12 +266,16 @@ fn kills(kind: ServerKind) {
                 killed(running, &mut server, victim, moment)
             };
             match run.code {
-                Some(0) => break true,
+                Some(0) => {
+                    last.push_str(&run.stderr);
+                    break true;
+                }
                 // It was killed when everything was done, and before it could say so: maybe while it removed what was kept, which the next
                 // load finds and removes.
                 Some(3) if run.stderr.contains("shop is not empty") => break false,
                 // Killed, stopped, or its server was.
                 None | Some(1 | 5 | 6) => {
+                    last.push_str(&run.stderr);
                     done += 1;
                     let _ = write!(story, " -> {:?}", run.code);
                     assert!(
@@ -295,7 +300,7 @@ fn kills(kind: ServerKind) {
         let left_behind = ask(&server, "SHOW DATABASES LIKE 'refloat%'");
         assert!(
             left_behind.is_empty() || !said,
-            "{story}: {:?}",
+            "{story}: left: {left_behind}, with {:?}; it said\n{last}",
             server.query("SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA LIKE 'refloat%'")
         );
         for left in left_behind.lines() {

@@ -96,7 +96,7 @@ fn load_data(file: &Path, database: &str, table: &TableEntry) -> String {
         columns.push(format!("@f{index}"));
         sets.push(match load {
             FieldLoad::Utf8 => format!("{name} = CONVERT(@f{index} USING utf8mb4)"),
-            FieldLoad::Number => format!("{name} = @f{index} + 0"),
+            FieldLoad::Number => format!("{name} = CAST(@f{index} AS UNSIGNED)"),
         });
     }
     let sets = if sets.is_empty() {

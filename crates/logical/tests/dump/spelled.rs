@@ -22,15 +22,12 @@ fn without_charset(text: &str) -> String {
         let after = part
             .trim_start_matches(|c: char| c.is_ascii_alphanumeric())
             .strip_prefix(" COLLATE");
-        match after {
-            Some(rest) => {
-                out.push_str("COLLATE");
-                out.push_str(rest);
-            }
-            None => {
-                out.push_str(WORDS);
-                out.push_str(part);
-            }
+        if let Some(rest) = after {
+            out.push_str("COLLATE");
+            out.push_str(rest);
+        } else {
+            out.push_str(WORDS);
+            out.push_str(part);
         }
     }
     out

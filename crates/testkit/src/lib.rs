@@ -8,6 +8,7 @@
 use std::fmt::Write as _;
 
 pub mod oracle;
+pub mod random;
 pub mod servers;
 
 /// An error and its causes on one line.

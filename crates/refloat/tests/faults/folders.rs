@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use refloat_sandbox::{Ephemeral, ServerKind};
+use refloat_sandbox::{Instance, ServerKind};
 
 use crate::support::{
     BOTH, Desk, assert_same_settings, finish, finish_with_input, settings, shared, table,
@@ -49,7 +49,7 @@ struct Ground {
     desk: Desk,
     source: PathBuf,
     path: String,
-    server: &'static Ephemeral,
+    server: &'static Instance,
     url: String,
 }
 

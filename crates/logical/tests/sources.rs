@@ -19,3 +19,5 @@ mod shell;
 mod spelled;
 #[path = "sources/tab.rs"]
 mod tab;
+#[path = "sources/vendors.rs"]
+mod vendors;

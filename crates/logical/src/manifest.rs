@@ -141,7 +141,7 @@ pub struct ColumnEntry {
 pub enum FieldLoad {
     /// They are `utf8mb4` text, and the server takes no bytes for it: `CONVERT(@field USING utf8mb4)`.
     Utf8,
-    /// They are the number of an `ENUM` member, because two members look alike: `@field + 0`.
+    /// They are the number of an `ENUM` or `SET`, because two values of it look alike: `CAST(@field AS UNSIGNED)`.
     Number,
 }
 

@@ -8,6 +8,8 @@ mod by_hand;
 mod case;
 #[path = "dump/runner.rs"]
 mod runner;
+#[path = "dump/spelled.rs"]
+mod spelled;
 
 use refloat_sandbox::ServerKind;
 

@@ -4,11 +4,20 @@
 mod bench;
 #[path = "sources/by_hand.rs"]
 mod by_hand;
+#[path = "load/case.rs"]
+#[expect(dead_code, reason = "what a case says about loads")]
+mod case;
 #[path = "sources/delimited.rs"]
 mod delimited;
 #[path = "sources/mydumper.rs"]
 mod mydumper;
+#[path = "sources/mydumper_cases.rs"]
+mod mydumper_cases;
 #[path = "sources/shell.rs"]
 mod shell;
+#[path = "dump/spelled.rs"]
+mod spelled;
 #[path = "sources/tab.rs"]
 mod tab;
+#[path = "sources/vendors.rs"]
+mod vendors;

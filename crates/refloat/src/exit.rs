@@ -116,32 +116,14 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
     (Exit::Failed, Vec::new())
 }
 
-/// The end of a load that stopped, in one word.
-pub fn result_of_load(error: &LoadError) -> RunResult {
-    match of_load(error).0 {
+/// The end of a run that `error` stopped, in one word.
+pub fn result_of(error: &anyhow::Error) -> RunResult {
+    match classify(error).0 {
         Exit::Refused => RunResult::Refused,
         Exit::Interrupted => RunResult::Interrupted,
         Exit::ProofFailed => RunResult::ProofFailed,
         Exit::SettingsPending => RunResult::SettingsLeft,
         Exit::Done | Exit::Failed | Exit::Usage => RunResult::Failed,
-    }
-}
-
-/// The end of a dump that stopped, in one word.
-pub fn result_of_dump(error: &DumpError) -> RunResult {
-    match of_dump(error).0 {
-        Exit::Refused => RunResult::Refused,
-        Exit::Interrupted => RunResult::Interrupted,
-        _ => RunResult::Failed,
-    }
-}
-
-/// The end of a comparison that stopped, in one word.
-pub fn result_of_verify(error: &VerifyError) -> RunResult {
-    match of_verify(error).0 {
-        Exit::Refused => RunResult::Refused,
-        Exit::Interrupted => RunResult::Interrupted,
-        _ => RunResult::Failed,
     }
 }
 

@@ -196,27 +196,19 @@ fn work(page: &mut Page, outcome: &LoadOutcome) {
         ),
     );
     page.line("time", &times(outcome.seconds, &outcome.phases));
-    if let Some(resumed) = &outcome.resumed
-        && outcome.seconds > 0.0
-    {
+    match &outcome.resumed {
         // Text that was only passed over says nothing about speed.
-        let rows = outcome.rows.saturating_sub(resumed.rows);
-        page.line(
-            "rate",
-            &format!(
-                "{}, over all phases",
-                human::row_rate(rows as f64 / outcome.seconds)
-            ),
-        );
-    } else if outcome.seconds > 0.0 && outcome.rows > 0 {
-        page.line(
-            "rate",
-            &format!(
-                "{}, {}, over all phases",
-                human::byte_rate(outcome.bytes as f64 / outcome.seconds),
-                human::row_rate(outcome.rows as f64 / outcome.seconds)
-            ),
-        );
+        Some(resumed) if outcome.seconds > 0.0 => {
+            let rows = outcome.rows.saturating_sub(resumed.rows);
+            let rate = human::row_rate(rows as f64 / outcome.seconds);
+            page.line("rate", &format!("{rate}, over all phases"));
+        }
+        _ => page.rate(
+            outcome.bytes,
+            outcome.rows,
+            outcome.seconds,
+            "over all phases",
+        ),
     }
     let paths: Vec<String> = outcome
         .write_paths
@@ -432,6 +424,20 @@ impl Page {
             "  {label:LABEL_WIDTH$}{}",
             fit(text, ENTRY_WIDTH)
         );
+    }
+
+    /// Bytes and rows per second, and what they were counted `over`; nothing where there were no rows.
+    fn rate(&mut self, bytes: u64, rows: u64, seconds: f64, over: &str) {
+        if seconds > 0.0 && rows > 0 {
+            self.line(
+                "rate",
+                &format!(
+                    "{}, {}, {over}",
+                    human::byte_rate(bytes as f64 / seconds),
+                    human::row_rate(rows as f64 / seconds)
+                ),
+            );
+        }
     }
 
     fn entry_heading(&mut self, text: &str) {

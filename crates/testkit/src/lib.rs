@@ -5,5 +5,19 @@
 //!
 //! Read first: [`servers::server`], [`oracle::Snapshot`], [`oracle::differences`].
 
+use std::fmt::Write as _;
+
 pub mod oracle;
+pub mod random;
 pub mod servers;
+
+/// An error and its causes on one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let _ = write!(text, ": {source}");
+        next = source.source();
+    }
+    text
+}

@@ -178,13 +178,14 @@ fn compare<K: Ord, V: PartialEq>(
 
 /// The lines from the first that differs on, cut to what a person reads.
 fn first_difference(left: &str, right: &str) -> (String, String) {
+    // Not `lines()`: that would hide a carriage return.
     let same = left
-        .lines()
-        .zip(right.lines())
+        .split('\n')
+        .zip(right.split('\n'))
         .take_while(|(a, b)| a == b)
         .count();
     let rest = |text: &str| {
-        let lines: Vec<&str> = text.lines().skip(same).take(3).collect();
+        let lines: Vec<&str> = text.split('\n').skip(same).take(3).collect();
         let mut shown: String = lines.join(" | ").chars().take(300).collect();
         if shown.is_empty() {
             shown.push_str("(ends here)");

@@ -1,9 +1,13 @@
 //! One throw-away server of each kind for a whole test binary.
 
+use std::io::{Seek as _, Write as _};
+use std::process::Stdio;
 use std::sync::OnceLock;
 
 use refloat_sandbox::{Ephemeral, Instance, Sandbox, ServerKind, StartOptions};
 use refloat_wire::{ConnectOptions, Connection};
+
+use crate::oracle;
 
 /// The shared server of this kind. It goes away with the test process.
 ///
@@ -63,4 +67,50 @@ pub fn target(server: &Instance) -> ConnectOptions {
 pub fn connect(server: &Instance) -> Connection {
     Connection::connect(&target(server))
         .unwrap_or_else(|error| panic!("connecting to {}: {error}", server.name()))
+}
+
+/// Drops every database that is not the server's, and puts back the global settings that dumps change.
+///
+/// # Panics
+/// When the server refuses.
+pub fn empty(server: &Instance) {
+    let mut conn = connect(server);
+    let databases = oracle::databases(&mut conn)
+        .unwrap_or_else(|error| panic!("{}: listing databases: {error}", server.name()));
+    let mut exec = |sql: String| {
+        conn.exec(&sql)
+            .unwrap_or_else(|error| panic!("{}: {sql}: {error}", server.name()));
+    };
+    exec("SET SESSION foreign_key_checks = 0".to_owned());
+    exec("SET GLOBAL time_zone = 'SYSTEM', GLOBAL sql_mode = DEFAULT".to_owned());
+    for database in databases {
+        exec(format!("DROP DATABASE {}", oracle::quote(&database)));
+    }
+}
+
+/// Feeds a script to the server's own client, as a person would: `mysql ARGS < script`. What the client prints is dropped.
+///
+/// # Errors
+/// What the client says when it fails.
+///
+/// # Panics
+/// When the client cannot be started: it comes with the server.
+pub fn client(server: &Instance, args: &[&str], script: &[u8]) -> Result<(), String> {
+    let mut input = tempfile::tempfile().expect("a temporary file can be made");
+    input
+        .write_all(script)
+        .and_then(|()| input.rewind())
+        .expect("a temporary file can be written");
+    let output = server
+        .client_command()
+        .unwrap_or_else(|error| panic!("{}: {error}", server.name()))
+        .args(args)
+        .stdin(Stdio::from(input))
+        .stdout(Stdio::null())
+        .output()
+        .expect("the stock client starts");
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
 }

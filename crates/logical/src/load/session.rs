@@ -237,6 +237,19 @@ impl Session {
         })
     }
 
+    /// The `SET SESSION` that gives a connection this state, for changes of tables that have rows: where the server copies
+    /// the rows for it, dates that the source allowed are kept as they are.
+    pub fn altering_set(&self) -> String {
+        let lenient = self.lenient_mode();
+        self.set_statement(|name, value| {
+            if name == "sql_mode" {
+                lenient.clone()
+            } else {
+                value.to_owned()
+            }
+        })
+    }
+
     /// The `SET SESSION` that gives a connection exactly this state, for definitions that run later than they stand.
     pub fn exact_set(&self) -> String {
         self.set_statement(|_, value| value.to_owned())

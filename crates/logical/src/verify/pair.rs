@@ -215,7 +215,7 @@ enum Select {
     Plain,
     /// Text as it is, although the server has two members that look alike.
     Name,
-    /// The number of an `ENUM` member.
+    /// The number of an `ENUM` or `SET`.
     Number,
     /// The text of an `ENUM` member, and whether it is index 0.
     Member,
@@ -255,7 +255,11 @@ impl How {
             && charsets.into_iter().all(known)
             && !charsets.into_iter().all(unicode);
         let mut note = None;
-        let select = if servers && (numbers[0] || numbers[1]) {
+        let sets = types.iter().flatten().any(|name| *name == "set");
+        let select = if servers && numbers[0] && numbers[1] && sets {
+            // A SET is its bits.
+            Select::Number
+        } else if servers && (numbers[0] || numbers[1]) {
             Select::Member
         } else if dump_has_number {
             Select::Number
@@ -279,7 +283,7 @@ impl How {
         read.select = match self.select {
             Select::Plain => return read,
             Select::Name => name,
-            Select::Number => format!("{name} + 0"),
+            Select::Number => format!("CAST({name} AS UNSIGNED)"),
             Select::Member => {
                 format!("IF({name} + 0 = 0, x'00', CONCAT(x'01', CAST({name} AS BINARY)))")
             }

@@ -1,17 +1,30 @@
 //! Restoring a dump as `docs/format.md` tells a person without refloat to do it.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use refloat_logical::manifest::{FieldLoad, Manifest, TableEntry};
 use refloat_sandbox::Ephemeral;
 use refloat_testkit::oracle::quote;
+use refloat_testkit::servers;
 
 /// What a session needs so that values are stored as they are written.
 const SESSION: &str = "SET NAMES utf8mb4;\nSET time_zone = '+00:00';\nSET foreign_key_checks = 0;\n\
                        SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n";
+
+/// Cases whose source holds what no dump can bring back by hand, with the reason.
+const NOT_BY_HAND: &[(&str, &str)] = &[(
+    "invalid-views",
+    "the server refuses to create a view that names what is not there",
+)];
+
+/// Why the source of a case cannot be restored by hand.
+pub fn not_possible(case: &str) -> Option<&'static str> {
+    let found = NOT_BY_HAND.iter().find(|(name, _)| *name == case);
+    found.map(|(_, reason)| *reason)
+}
 
 /// Restores a dump with the stock client alone.
 pub fn restore(server: &Ephemeral, folder: &Path) -> Result<(), String> {
@@ -83,7 +96,7 @@ fn load_data(file: &Path, database: &str, table: &TableEntry) -> String {
         columns.push(format!("@f{index}"));
         sets.push(match load {
             FieldLoad::Utf8 => format!("{name} = CONVERT(@f{index} USING utf8mb4)"),
-            FieldLoad::Number => format!("{name} = @f{index} + 0"),
+            FieldLoad::Number => format!("{name} = CAST(@f{index} AS UNSIGNED)"),
         });
     }
     let sets = if sets.is_empty() {
@@ -100,25 +113,6 @@ fn load_data(file: &Path, database: &str, table: &TableEntry) -> String {
     )
 }
 
-/// Feeds a script to the stock client.
 fn client(server: &Ephemeral, script: &[u8]) -> Result<(), String> {
-    let mut input = tempfile::tempfile().unwrap();
-    std::io::Write::write_all(&mut input, script).unwrap();
-    std::io::Seek::rewind(&mut input).unwrap();
-    run(server, input)
-}
-
-fn run(server: &Ephemeral, input: File) -> Result<(), String> {
-    let output = server
-        .client_command()
-        .unwrap()
-        .arg("--local-infile=1")
-        .stdin(Stdio::from(input))
-        .stdout(Stdio::null())
-        .output()
-        .unwrap();
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    servers::client(server, &["--local-infile=1"], script)
 }

@@ -2,31 +2,24 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{Seek as _, Write as _};
 use std::path::Path;
-use std::process::Stdio;
 
 use refloat_logical::dump::{DumpOptions, DumpOutcome, DumpRun, RowCompression, dump};
 use refloat_logical::load::{LoadOptions, LoadRun, WritePath, load};
 use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
-use refloat_testkit::oracle::{self, Scope, Snapshot, differences};
-use refloat_testkit::servers;
+use refloat_testkit::oracle::{Scope, Snapshot, differences};
+use refloat_testkit::{chain, servers};
 
 use crate::by_hand;
 use crate::case::Case;
+use crate::spelled::spelled;
 
 /// The database that sources are built in.
 const DATABASE: &str = "it";
 /// Differences shown of one dump.
 const SHOWN: usize = 6;
-/// Cases whose source holds what no dump can bring back by hand, with the reason.
-const NOT_BY_HAND: &[(&str, &str)] = &[(
-    "invalid-views",
-    "the server refuses to create a view that names what is not there",
-)];
-
 /// Differences that no text of rows and definitions can avoid, with the reason.
 const KNOWN: &[(ServerKind, &str, &str)] = &[(
     ServerKind::MySql97,
@@ -133,21 +126,20 @@ pub fn all_sources(kind: ServerKind) {
     let folder = tempfile::tempdir().unwrap();
     let (mut run, mut failures) = (0, Vec::new());
     for case in &Case::all() {
-        let by_hand = NOT_BY_HAND.iter().find(|(name, _)| *name == case.name);
-        if let Some((name, reason)) = by_hand {
-            eprintln!("{kind}: skipped {name}: {reason}");
+        if let Some(reason) = by_hand::not_possible(&case.name) {
+            eprintln!("{kind}: skipped {}: {reason}", case.name);
             continue;
         }
         if case.skipped(kind).is_some() || case.setup(kind).is_empty() {
             continue;
         }
         run += 1;
-        empty(server);
+        servers::empty(server);
         servers::connect(server)
             .exec(format!("CREATE DATABASE {DATABASE}"))
             .unwrap();
         let setup = case.setup(kind).join(&b'\n');
-        if let Err(error) = client(server, &setup) {
+        if let Err(error) = servers::client(server, &[DATABASE], &setup) {
             failures.push(format!("{}: setup: {error}", case.name));
             continue;
         }
@@ -167,7 +159,7 @@ pub fn all_sources(kind: ServerKind) {
             }
         }
         for (label, out, outcome) in dumps {
-            empty(server);
+            servers::empty(server);
             let name = format!("{} [{label}]", case.name);
             let rows: u64 = wanted.rows.values().map(|rows| rows.count).sum();
             if outcome.rows != rows {
@@ -177,7 +169,7 @@ pub fn all_sources(kind: ServerKind) {
                 ));
             }
             for (how, restore) in RESTORES {
-                empty(server);
+                servers::empty(server);
                 let name = format!("{name}, {how}");
                 if let Err(error) = restore(server, &out, folder.path()) {
                     failures.push(format!("{name}: {error}"));
@@ -199,20 +191,6 @@ pub fn all_sources(kind: ServerKind) {
     );
 }
 
-/// A snapshot in which definitions are spelled as the server spells them once it has read its own text again.
-fn spelled(snapshot: &Snapshot) -> Snapshot {
-    let mut snapshot = snapshot.clone();
-    for text in snapshot.definitions.values_mut() {
-        // Aria shows the default of a table that did not name it, and then calls it named.
-        *text = text.replace("page_checksum=1 ", "");
-        // MySQL shows the character set of a column where it is not the database's, or was named beside its collation.
-        for charset in ["latin1", "utf8mb4"] {
-            *text = text.replace(&format!("CHARACTER SET {charset} COLLATE"), "COLLATE");
-        }
-    }
-    snapshot
-}
-
 fn take(options: &DumpOptions, state: &Path) -> Result<DumpOutcome, String> {
     let run = DumpRun {
         dir: RunDir::create(state, "dump").unwrap(),
@@ -221,45 +199,4 @@ fn take(options: &DumpOptions, state: &Path) -> Result<DumpOutcome, String> {
         progress: Progress::new(),
     };
     dump(options, &run).map_err(|failure| chain(&failure.error))
-}
-
-/// An error and its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        let _ = write!(text, ": {source}");
-        next = source.source();
-    }
-    text
-}
-
-/// Drops every database that is not the server's.
-fn empty(server: &Ephemeral) {
-    let mut conn = servers::connect(server);
-    conn.exec("SET SESSION foreign_key_checks = 0").unwrap();
-    conn.exec("SET GLOBAL time_zone = 'SYSTEM', GLOBAL sql_mode = DEFAULT")
-        .unwrap();
-    for database in oracle::databases(&mut conn).unwrap() {
-        conn.exec(format!("DROP DATABASE {}", oracle::quote(&database)))
-            .unwrap();
-    }
-}
-
-fn client(server: &Ephemeral, script: &[u8]) -> Result<(), String> {
-    let mut input = tempfile::tempfile().unwrap();
-    input.write_all(script).unwrap();
-    input.rewind().unwrap();
-    let output = server
-        .client_command()
-        .unwrap()
-        .arg(DATABASE)
-        .stdin(Stdio::from(input))
-        .stdout(Stdio::null())
-        .output()
-        .unwrap();
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
 }

@@ -1,10 +1,10 @@
 //! Runs cases: source, dump, stock client, snapshot; then every way of loading, and the snapshots compared.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use refloat_logical::load::{
@@ -15,8 +15,8 @@ use refloat_run::cancel::CancelReason;
 use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
-use refloat_testkit::oracle::{self, Scope, Snapshot, differences};
-use refloat_testkit::servers;
+use refloat_testkit::oracle::{Scope, Snapshot, differences};
+use refloat_testkit::{chain, servers};
 use refloat_wire::Connection;
 
 use crate::case::{Case, Expect};
@@ -122,12 +122,12 @@ impl Bench {
         if let Some(dump) = case.dump(self.kind) {
             return Ok(vec![("by hand".to_owned(), dump, case.expect.clone())]);
         }
-        self.empty();
+        servers::empty(self.server);
         self.connect()
             .exec(format!("CREATE DATABASE {DATABASE}"))
             .unwrap();
         for script in case.setup(self.kind) {
-            self.stock_client(&script)
+            servers::client(self.server, &[DATABASE], &script)
                 .map_err(|error| format!("setup: {error}"))?;
         }
         let mut dumps = Vec::new();
@@ -168,7 +168,7 @@ impl Bench {
         self.connect()
             .exec(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
             .unwrap();
-        let stock = self.stock_client(dump);
+        let stock = servers::client(self.server, &[DATABASE], dump);
         match (expect, &stock) {
             (Expect::Fails(_), Ok(())) => {
                 return Err("the stock client was to fail, and did not".to_owned());
@@ -235,50 +235,21 @@ impl Bench {
         servers::connect(self.server)
     }
 
-    /// Drops every database that is not the server's.
-    fn empty(&self) {
-        let mut conn = self.connect();
-        conn.exec("SET SESSION foreign_key_checks = 0").unwrap();
-        conn.exec("SET GLOBAL time_zone = 'SYSTEM', GLOBAL sql_mode = DEFAULT")
-            .unwrap();
-        for database in oracle::databases(&mut conn).unwrap() {
-            conn.exec(format!("DROP DATABASE {}", oracle::quote(&database)))
-                .unwrap();
-        }
-    }
-
     fn prepare(&self, case: &Case) -> Result<(), String> {
-        self.empty();
+        servers::empty(self.server);
         let Some(script) = case.before() else {
             return Ok(());
         };
         self.connect()
             .exec(format!("CREATE DATABASE {DATABASE}"))
             .unwrap();
-        self.stock_client(&script)
+        servers::client(self.server, &[DATABASE], &script)
             .map_err(|error| format!("before.sql: {error}"))
     }
 
     fn snapshot(&self, scope: Scope) -> Result<Snapshot, String> {
         Snapshot::take(&mut self.connect(), scope)
             .map_err(|error| format!("taking a snapshot: {error}"))
-    }
-
-    /// Feeds a script to the stock client, as a person would: `mysql it < script`.
-    fn stock_client(&self, script: &[u8]) -> Result<(), String> {
-        let path = self.folder.path().join("script.sql");
-        fs::write(&path, script).unwrap();
-        let mut command: Command = self.server.client_command().unwrap();
-        let output = command
-            .arg(DATABASE)
-            .stdin(Stdio::from(File::open(&path).unwrap()))
-            .stdout(Stdio::null())
-            .output()
-            .unwrap();
-        if output.status.success() {
-            return Ok(());
-        }
-        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
     }
 
     fn load(&self, options: &LoadOptions) -> Result<LoadOutcome, String> {
@@ -322,17 +293,6 @@ fn changed(before: &[(String, String)], after: &[(String, String)]) -> Vec<Strin
         .filter(|(a, b)| a != b && !VOLATILE.iter().any(|name| a.0.starts_with(name)))
         .map(|(a, b)| format!("{}: {} -> {}", a.0, a.1, b.1))
         .collect()
-}
-
-/// An error and its causes on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        let _ = write!(text, ": {source}");
-        next = source.source();
-    }
-    text
 }
 
 /// What is wrong with how a load ended.

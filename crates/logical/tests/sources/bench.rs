@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use refloat_logical::load::{LoadOptions, LoadOutcome, LoadRun, WritePath, load};
 use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
-use refloat_testkit::oracle::{self, Scope, Snapshot, differences};
-use refloat_testkit::servers;
+use refloat_testkit::oracle::{Scope, Snapshot, differences};
+use refloat_testkit::{chain, servers};
 use refloat_wire::Connection;
 use tempfile::TempDir;
 
@@ -60,14 +60,8 @@ impl Bench {
         servers::connect(self.server)
     }
 
-    /// Drops every database that is not the server's.
     pub fn empty(&self) {
-        let mut conn = self.connect();
-        conn.exec("SET SESSION foreign_key_checks = 0").unwrap();
-        for database in oracle::databases(&mut conn).unwrap() {
-            conn.exec(format!("DROP DATABASE {}", oracle::quote(&database)))
-                .unwrap();
-        }
+        servers::empty(self.server);
     }
 
     /// Runs a script through the stock client, in a new database.
@@ -75,21 +69,8 @@ impl Bench {
         self.connect()
             .exec(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
             .unwrap();
-        let path = self.path("setup.sql");
-        fs::write(&path, script).unwrap();
-        let output = self
-            .server
-            .client_command()
-            .unwrap()
-            .arg(DATABASE)
-            .stdin(Stdio::from(fs::File::open(&path).unwrap()))
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        servers::client(self.server, &[DATABASE], script.as_ref())
+            .unwrap_or_else(|error| panic!("{}: {error}", self.kind));
     }
 
     /// The setup script of a case of the other suite.
@@ -103,17 +84,7 @@ impl Bench {
     }
 
     pub fn load(&self, source: &Path, adjust: Adjust) -> Result<LoadOutcome, String> {
-        let mut options = LoadOptions::new(source, servers::target(self.server));
-        options.durability = Some(Durability::Keep);
-        options.threads = 4;
-        adjust(&mut options);
-        let run = LoadRun {
-            dir: RunDir::create(self.folder.path(), "load").unwrap(),
-            cancel: Cancel::new(),
-            events: Events::new(),
-            progress: Progress::new(),
-        };
-        load(&options, &run).map_err(|failure| chain(&failure.error))
+        self.load_with(source, &[adjust])
     }
 
     /// Loads a source in several ways; each must leave what `wanted` has.
@@ -185,17 +156,6 @@ fn variants(kind: ServerKind) -> Vec<(&'static str, Adjust)> {
     } else {
         vec![default, small, insert]
     }
-}
-
-/// An error and its causes on one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        let _ = write!(text, ": {source}");
-        next = source.source();
-    }
-    text
 }
 
 /// Runs a tool, which must succeed.

@@ -5,18 +5,12 @@ use refloat_testkit::servers;
 
 use crate::by_hand;
 use crate::case::Case;
-use crate::support::{at, client, compare, empty, folder, found, take, two};
+use crate::support::{at, compare, folder, found, take, two};
 
 /// The database that sources are built in.
 const DATABASE: &str = "it";
 /// Differences shown of one comparison.
 const SHOWN: usize = 6;
-/// Cases whose source holds what no dump can bring back by hand, with the reason.
-const NOT_BY_HAND: &[(&str, &str)] = &[(
-    "invalid-views",
-    "the server refuses to create a view that names what is not there",
-)];
-
 /// Differences that no text of rows and definitions can avoid, with the reason.
 const KNOWN: &[(ServerKind, &str, &str)] = &[(
     ServerKind::MySql97,
@@ -34,13 +28,13 @@ pub fn all_sources(kind: ServerKind) {
             continue;
         }
         run += 1;
-        empty(two.first);
-        empty(two.second);
+        servers::empty(two.first);
+        servers::empty(two.second);
         servers::connect(two.first)
             .exec(format!("CREATE DATABASE {DATABASE}"))
             .unwrap();
         let setup = case.setup(kind).join(&b'\n');
-        if let Err(error) = client(two.first, DATABASE, &setup) {
+        if let Err(error) = servers::client(two.first, &[DATABASE], &setup) {
             failures.push(format!("{}: setup: {error}", case.name));
             continue;
         }
@@ -76,8 +70,8 @@ pub fn all_sources(kind: ServerKind) {
         same("dump and source", folder(&out), at(two.first));
         same("source and dump", at(two.first), folder(&out));
         same("dump and dump", folder(&out), folder(&out));
-        if let Some((name, reason)) = NOT_BY_HAND.iter().find(|(name, _)| *name == case.name) {
-            eprintln!("{kind}: {name} is not restored: {reason}");
+        if let Some(reason) = by_hand::not_possible(&case.name) {
+            eprintln!("{kind}: {} is not restored: {reason}", case.name);
             continue;
         }
         match by_hand::restore(two.second, &out) {

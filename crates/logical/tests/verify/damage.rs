@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use refloat_logical::dump::RowCompression;
 use refloat_logical::verify::VerifyError;
 use refloat_sandbox::ServerKind;
-use refloat_testkit::servers;
+use refloat_testkit::{chain, servers};
 
-use crate::support::{at, chain, client, compare_with, folder, take, two};
+use crate::support::{at, compare_with, fill, folder, take, two};
 
 const KIND: ServerKind = ServerKind::MariaDb118;
 
@@ -24,15 +24,10 @@ fn file(out: &Path, end: &str) -> PathBuf {
 #[test]
 fn damaged_and_missing_files_are_named() {
     let two = two(KIND);
-    servers::connect(two.first)
-        .exec("CREATE DATABASE d")
-        .unwrap();
-    client(
+    fill(
         two.first,
-        "d",
-        b"CREATE TABLE t (a INT PRIMARY KEY, b TEXT); INSERT INTO t VALUES (1, REPEAT('x', 5000)), (2, NULL);",
-    )
-    .unwrap();
+        "CREATE TABLE t (a INT PRIMARY KEY, b TEXT); INSERT INTO t VALUES (1, REPEAT('x', 5000)), (2, NULL);",
+    );
     let scratch = tempfile::tempdir().unwrap();
     for (number, compression) in [RowCompression::None, RowCompression::Zstd { level: 1 }]
         .into_iter()
@@ -76,15 +71,10 @@ fn damaged_and_missing_files_are_named() {
 #[test]
 fn a_folder_without_a_manifest_and_a_name_that_leads_out_are_refused() {
     let two = two(KIND);
-    servers::connect(two.first)
-        .exec("CREATE DATABASE d")
-        .unwrap();
-    client(
+    fill(
         two.first,
-        "d",
-        b"CREATE TABLE t (a INT); INSERT INTO t VALUES (1)",
-    )
-    .unwrap();
+        "CREATE TABLE t (a INT); INSERT INTO t VALUES (1)",
+    );
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("dump");
     take(two.first, &out, |options| {

@@ -7,7 +7,7 @@ use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
 
 use crate::by_hand;
-use crate::support::{Two, at, client, compare, compare_with, folder, found, take, two};
+use crate::support::{Two, at, compare, compare_with, folder, found, take, two};
 
 /// What is there before anything is changed.
 const SETUP: &str = "\
@@ -249,10 +249,10 @@ pub fn all(kind: ServerKind) {
     servers::connect(two.first)
         .exec("CREATE DATABASE m CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
         .unwrap();
-    client(two.first, "m", SETUP.as_bytes()).unwrap();
+    servers::client(two.first, &["m"], SETUP.as_bytes()).unwrap();
     let mut mutations: Vec<&Mutation> = MUTATIONS.iter().collect();
     if kind.is_mariadb() {
-        client(two.first, "m", MARIADB_SETUP.as_bytes()).unwrap();
+        servers::client(two.first, &["m"], MARIADB_SETUP.as_bytes()).unwrap();
         // The last of them cannot be taken back.
         mutations.extend(MARIADB_MUTATIONS);
     }
@@ -293,9 +293,9 @@ pub fn all(kind: ServerKind) {
     };
     both(None, "nothing");
     for mutation in mutations {
-        client(two.second, "m", mutation.change.as_bytes()).unwrap();
+        servers::client(two.second, &["m"], mutation.change.as_bytes()).unwrap();
         both(Some(mutation), mutation.change);
-        client(two.second, "m", mutation.back.as_bytes()).unwrap();
+        servers::client(two.second, &["m"], mutation.back.as_bytes()).unwrap();
     }
     if !kind.is_mariadb() {
         both(None, "everything put back");
@@ -313,7 +313,7 @@ pub fn all(kind: ServerKind) {
 
 /// More rows differ than are shown or fetched: those that are shown are changed rows, and none is called missing.
 fn many(two: &Two, out: &Path) {
-    client(two.second, "m", b"UPDATE big SET n = n + 1").unwrap();
+    servers::client(two.second, &["m"], b"UPDATE big SET n = n + 1").unwrap();
     for a in [at(two.first), folder(out)] {
         let outcome = compare_with(a, at(two.second), |options| {
             options.tables = vec!["big".to_owned()];

@@ -1,9 +1,7 @@
 //! Two servers of a kind, dumps and comparisons.
 
 use std::fmt::Write as _;
-use std::io::{Seek as _, Write as _};
 use std::path::Path;
-use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use refloat_logical::dump::{DumpOptions, dump};
@@ -12,7 +10,7 @@ use refloat_logical::verify::{
 };
 use refloat_run::{Cancel, Events, Progress, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
-use refloat_testkit::{oracle, servers};
+use refloat_testkit::{chain, servers};
 
 /// Two servers that one test at a time has for itself.
 pub struct Two {
@@ -35,40 +33,22 @@ pub fn two(kind: ServerKind) -> Two {
         second: SECOND[index].get_or_init(|| servers::start(&servers::quick(kind))),
         _alone: alone,
     };
-    empty(two.first);
-    empty(two.second);
+    servers::empty(two.first);
+    servers::empty(two.second);
     two
 }
 
-/// Drops every database that is not the server's.
-pub fn empty(server: &Ephemeral) {
-    let mut conn = servers::connect(server);
-    conn.exec("SET SESSION foreign_key_checks = 0").unwrap();
-    conn.exec("SET GLOBAL time_zone = 'SYSTEM', GLOBAL sql_mode = DEFAULT")
+/// Runs a script through the stock client in a new database `d`.
+pub fn fill(server: &Ephemeral, script: &str) {
+    servers::connect(server)
+        .exec("CREATE DATABASE d CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
         .unwrap();
-    for database in oracle::databases(&mut conn).unwrap() {
-        conn.exec(format!("DROP DATABASE {}", oracle::quote(&database)))
-            .unwrap();
-    }
-}
-
-/// Feeds a script to the stock client.
-pub fn client(server: &Ephemeral, database: &str, script: &[u8]) -> Result<(), String> {
-    let mut input = tempfile::tempfile().unwrap();
-    input.write_all(script).unwrap();
-    input.rewind().unwrap();
-    let output = server
-        .client_command()
-        .unwrap()
-        .arg(database)
-        .stdin(Stdio::from(input))
-        .stdout(Stdio::null())
-        .output()
-        .unwrap();
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    servers::client(
+        server,
+        &["d"],
+        format!("SET NAMES utf8mb4;\n{script}").as_bytes(),
+    )
+    .unwrap();
 }
 
 /// Dumps a server into a folder.
@@ -115,16 +95,6 @@ pub fn compare_with(
 /// Compares; an error is told with its causes.
 pub fn compare(a: Endpoint, b: Endpoint) -> Result<VerifyOutcome, String> {
     compare_with(a, b, |_| {}).map_err(|error| chain(&error))
-}
-
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        let _ = write!(text, ": {source}");
-        next = source.source();
-    }
-    text
 }
 
 /// What was found, one thing per line.

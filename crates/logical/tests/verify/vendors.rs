@@ -4,7 +4,7 @@ use refloat_logical::verify::Compared;
 use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
 
-use crate::support::{at, client, compare_with, folder, found, take, two};
+use crate::support::{at, compare_with, fill, folder, found, take, two};
 
 /// The same rows, as each vendor has them.
 const ROWS: &str = "\
@@ -21,10 +21,7 @@ fn rows_of_two_vendors() {
     let mariadb = two(ServerKind::MariaDb118);
     let mysql = two(ServerKind::MySql97);
     for server in [mariadb.first, mysql.first] {
-        servers::connect(server)
-            .exec("CREATE DATABASE d CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
-            .unwrap();
-        client(server, "d", format!("SET NAMES utf8mb4; {ROWS}").as_bytes()).unwrap();
+        fill(server, ROWS);
     }
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("dump");
@@ -38,9 +35,7 @@ fn rows_of_two_vendors() {
         assert!(outcome.same, "{:#?}", found(&outcome));
         assert_eq!(outcome.tables, 2);
     }
-    client(
-        mysql.first,
-        "d",
+    servers::client(mysql.first, &["d"],
         b"UPDATE t SET j = '{\"a\": [1, null], \"b\": 1.2}' WHERE id = 1; UPDATE t SET f = 16777214 WHERE id = 2; UPDATE k SET v = 'Y' WHERE name = 'B'",
     )
     .unwrap();
@@ -67,10 +62,7 @@ fn what_does_not_map_is_said() {
     let mariadb = two(ServerKind::MariaDb1011);
     let mysql = two(ServerKind::MySql97);
     for server in [mariadb.first, mysql.first] {
-        servers::connect(server)
-            .exec("CREATE DATABASE d CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
-            .unwrap();
-        client(server, "d", format!("SET NAMES utf8mb4; {ROWS}").as_bytes()).unwrap();
+        fill(server, ROWS);
     }
     let outcome = compare_with(at(mariadb.first), at(mysql.first), |_| {}).unwrap();
     let said = outcome.not_compared.join("\n");
@@ -87,12 +79,11 @@ fn what_does_not_map_is_said() {
 fn text_in_another_character_set_is_the_same_text() {
     let two = two(ServerKind::MariaDb118);
     for (server, charset) in [(two.first, "latin1"), (two.second, "utf8mb4")] {
-        servers::connect(server).exec("CREATE DATABASE d").unwrap();
         let sql = format!(
-            "SET NAMES utf8mb4; CREATE TABLE t (a VARCHAR(20) CHARACTER SET {charset} PRIMARY KEY, b TEXT CHARACTER SET {charset}); \
+            "CREATE TABLE t (a VARCHAR(20) CHARACTER SET {charset} PRIMARY KEY, b TEXT CHARACTER SET {charset}); \
              INSERT INTO t VALUES ('ä', 'ö'), ('o', NULL)"
         );
-        client(server, "d", sql.as_bytes()).unwrap();
+        fill(server, &sql);
     }
     let rows = || {
         compare_with(at(two.first), at(two.second), |options| {
@@ -101,9 +92,9 @@ fn text_in_another_character_set_is_the_same_text() {
         .unwrap()
     };
     assert!(rows().same, "{:#?}", found(&rows()));
-    client(
+    servers::client(
         two.second,
-        "d",
+        &["d"],
         "SET NAMES utf8mb4; UPDATE t SET b = 'O' WHERE a = 'ä'".as_bytes(),
     )
     .unwrap();

@@ -33,13 +33,12 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     let (outcome, error) = match dump::dump(&options, &run) {
         Ok(outcome) => (outcome, None),
-        Err(DumpFailure { error, outcome }) => (*outcome, Some(error)),
+        Err(DumpFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),
     };
     let result = match &error {
-        Some(error) => exit::result_of_dump(error),
+        Some(error) => exit::result_of(error),
         None => RunResult::Done,
     };
-    let error = error.map(anyhow::Error::new);
     watch.quiet();
     let record_of = serde_json::to_value(&outcome).unwrap_or_default();
     record(&run, outcome.seconds, record_of, result, error.as_ref());

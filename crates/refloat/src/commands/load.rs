@@ -52,10 +52,9 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     let (outcome, error) = match load::load(&options, &run) {
         Ok(outcome) => (outcome, None),
-        Err(LoadFailure { error, outcome }) => (*outcome, Some(error)),
+        Err(LoadFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),
     };
     let result = result_of(&outcome, error.as_ref());
-    let error = error.map(anyhow::Error::new);
     watch.quiet();
     let summary = serde_json::to_value(&outcome).unwrap_or_default();
     record(&run, outcome.seconds, summary, result, error.as_ref());
@@ -126,12 +125,12 @@ fn plan(options: &LoadOptions, json: bool) -> anyhow::Result<Exit> {
 
 /// How the run ended, in one word. Settings that are left behind concern people who did not start this run: they go
 /// before everything else.
-fn result_of(outcome: &LoadOutcome, error: Option<&LoadError>) -> RunResult {
+fn result_of(outcome: &LoadOutcome, error: Option<&anyhow::Error>) -> RunResult {
     if !outcome.settings_left.is_empty() {
         return RunResult::SettingsLeft;
     }
     match error {
-        Some(error) => exit::result_of_load(error),
+        Some(error) => exit::result_of(error),
         None if outcome.proven => RunResult::Done,
         None => RunResult::ProofFailed,
     }

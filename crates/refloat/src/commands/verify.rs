@@ -32,14 +32,13 @@ pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     let (outcome, error) = match verify::verify(&options, &run) {
         Ok(outcome) => (outcome, None),
-        Err(VerifyFailure { error, outcome }) => (*outcome, Some(error)),
+        Err(VerifyFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),
     };
     let result = match &error {
-        Some(error) => exit::result_of_verify(error),
+        Some(error) => exit::result_of(error),
         None if outcome.same => RunResult::Done,
         None => RunResult::ProofFailed,
     };
-    let error = error.map(anyhow::Error::new);
     watch.quiet();
     let record_of = serde_json::to_value(&outcome).unwrap_or_default();
     record(&run, outcome.seconds, record_of, result, error.as_ref());

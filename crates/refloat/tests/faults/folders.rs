@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use refloat_sandbox::{Instance, ServerKind};
+
 use crate::support::{
     BOTH, Desk, assert_same_settings, finish, finish_with_input, settings, shared, table,
 };
@@ -42,39 +44,64 @@ fn folder(desk: &Desk, rows: u64) -> PathBuf {
     folder
 }
 
+/// A folder, and the server that it is loaded into.
+struct Ground {
+    desk: Desk,
+    source: PathBuf,
+    path: String,
+    server: &'static Instance,
+    url: String,
+}
+
+fn ground(kind: ServerKind, rows: u64) -> Ground {
+    let desk = Desk::new();
+    let source = folder(&desk, rows);
+    let path = source.to_str().expect("a name in UTF-8").to_owned();
+    let server = shared(kind);
+    Ground {
+        desk,
+        source,
+        path,
+        server,
+        url: server.url(),
+    }
+}
+
 #[test]
 fn a_folder_is_planned_inspected_and_loaded() {
     for kind in BOTH {
-        let desk = Desk::new();
-        let source = folder(&desk, 1200);
-        let source = source.to_str().expect("a name in UTF-8");
-        let server = shared(kind);
-        let url = server.url();
+        let Ground {
+            desk,
+            path,
+            server,
+            url,
+            ..
+        } = ground(kind, 1200);
         let before = settings(server);
-        finish(desk.refloat(["inspect", source]))
+        finish(desk.refloat(["inspect", &path]))
             .exits(0)
             .says("mydumper folder")
             .says(&format!("{}.one: 1 file", desk.db))
             .says("whole       yes");
-        let found = finish(desk.refloat(["inspect", source, "--json"]))
+        let found = finish(desk.refloat(["inspect", &path, "--json"]))
             .exits(0)
             .json();
         assert_eq!(found["format"], "mydumper");
         assert_eq!(found["tables"].as_array().map(Vec::len), Some(2));
-        finish(desk.refloat(["load", source, "--to", &url, "--plan"]))
+        finish(desk.refloat(["load", &path, "--to", &url, "--plan"]))
             .exits(0)
             .says("1,200");
         assert_eq!(desk.tables(server), 0, "a plan changes nothing");
-        finish(desk.refloat(["load", source, "--to", &url]))
+        finish(desk.refloat(["load", &path, "--to", &url]))
             .exits(0)
             .says("2,400 in 2 tables");
         assert_eq!(desk.rows(server, "one"), Some(1200));
         assert_eq!(desk.rows(server, "two"), Some(1200));
         // What is there already is not loaded over.
-        finish(desk.refloat(["load", source, "--to", &url]))
+        finish(desk.refloat(["load", &path, "--to", &url]))
             .exits(3)
             .says("is not empty");
-        finish(desk.refloat(["load", source, "--to", &url, "--replace"])).exits(0);
+        finish(desk.refloat(["load", &path, "--to", &url, "--replace"])).exits(0);
         assert_eq!(desk.rows(server, "one"), Some(1200));
         assert_same_settings(&before, server);
     }
@@ -83,13 +110,15 @@ fn a_folder_is_planned_inspected_and_loaded() {
 #[test]
 fn folders_that_are_not_whole_are_refused_before_anything_is_touched() {
     for kind in BOTH {
-        let desk = Desk::new();
-        let source = folder(&desk, 10);
-        let path = source.to_str().expect("a name in UTF-8");
-        let server = shared(kind);
-        let url = server.url();
-        let load = || finish(desk.refloat(["load", path, "--to", &url]));
-        let inspect = || finish(desk.refloat(["inspect", path]));
+        let Ground {
+            desk,
+            source,
+            path,
+            server,
+            url,
+        } = ground(kind, 10);
+        let load = || finish(desk.refloat(["load", &path, "--to", &url]));
+        let inspect = || finish(desk.refloat(["inspect", &path]));
         std::fs::write(source.join("metadata.partial"), "x").expect("the file can be written");
         load().exits(3).says("metadata.partial").says("hint: ");
         inspect()
@@ -117,11 +146,13 @@ fn folders_that_are_not_whole_are_refused_before_anything_is_touched() {
 #[test]
 fn names_in_a_folder_do_not_lead_out_of_it() {
     for kind in BOTH {
-        let desk = Desk::new();
-        let source = folder(&desk, 10);
-        let path = source.to_str().expect("a name in UTF-8");
-        let server = shared(kind);
-        let url = server.url();
+        let Ground {
+            desk,
+            source,
+            path,
+            server,
+            url,
+        } = ground(kind, 10);
         let secret = desk.file("secret.dat", "1\tx\t2\n");
         let rows = source.join(format!("{}.one.sql", desk.db));
         for name in [secret.display().to_string(), "../secret.dat".to_owned()] {
@@ -130,13 +161,13 @@ fn names_in_a_folder_do_not_lead_out_of_it() {
                 format!("LOAD DATA LOCAL INFILE '{name}' INTO TABLE `one`;\n"),
             )
             .expect("the file can be written");
-            finish(desk.refloat(["load", path, "--to", &url]))
+            finish(desk.refloat(["load", &path, "--to", &url]))
                 .exits(3)
                 .says("is missing");
         }
         std::fs::remove_file(&rows).expect("the file can be removed");
         std::os::unix::fs::symlink(&secret, &rows).expect("a link can be made");
-        finish(desk.refloat(["load", path, "--to", &url]))
+        finish(desk.refloat(["load", &path, "--to", &url]))
             .exits(3)
             .says("leads out of the folder");
         assert_eq!(desk.tables(server), 0);

@@ -40,16 +40,12 @@ pub fn dump(outcome: &DumpOutcome) -> String {
         ),
     );
     page.line("time", &times(outcome.seconds, &outcome.phases));
-    if outcome.seconds > 0.0 && outcome.rows > 0 {
-        page.line(
-            "rate",
-            &format!(
-                "{}, {}, over all phases",
-                human::byte_rate(outcome.text_bytes as f64 / outcome.seconds),
-                human::row_rate(outcome.rows as f64 / outcome.seconds)
-            ),
-        );
-    }
+    page.rate(
+        outcome.text_bytes,
+        outcome.rows,
+        outcome.seconds,
+        "over all phases",
+    );
     let snapshot = &outcome.snapshot;
     let how = if snapshot.consistent {
         "all rows of one moment"

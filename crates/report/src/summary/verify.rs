@@ -47,16 +47,12 @@ pub fn verify(outcome: &VerifyOutcome) -> String {
         page.line("compared", &compared.join(", "));
     }
     page.line("time", &times(outcome.seconds, &outcome.phases));
-    if outcome.seconds > 0.0 && outcome.rows_read > 0 {
-        page.line(
-            "rate",
-            &format!(
-                "{}, {}, both sides together",
-                human::byte_rate(outcome.bytes_read as f64 / outcome.seconds),
-                human::row_rate(outcome.rows_read as f64 / outcome.seconds)
-            ),
-        );
-    }
+    page.rate(
+        outcome.bytes_read,
+        outcome.rows_read,
+        outcome.seconds,
+        "both sides together",
+    );
     page.list(
         "definitions that differ (first / second)",
         &outcome.schema_differences,

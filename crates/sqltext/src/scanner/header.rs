@@ -1,5 +1,7 @@
 //! The head of an insert statement, up to its first tuple.
 
+use std::ops::Range;
+
 use super::{InsertHeader, InsertVerb};
 use crate::mode::LexMode;
 use crate::token::{Token, TokenKind, tokens};
@@ -26,8 +28,14 @@ pub(super) fn scan_header(rest: &[u8], mode: LexMode, delimiter: &[u8], eof: boo
     let mut stream = tokens(window, mode);
     // A token that touches the end of the text may go on behind it.
     let mut cut = false;
+    let mut names = Vec::new();
     let mut next = || match stream.next() {
-        Some(token) if token.range.end < window.len() || whole => Some(token),
+        Some(token) if token.range.end < window.len() || whole => {
+            if token.kind == TokenKind::QuotedName {
+                names.push(token.range.clone());
+            }
+            Some(token)
+        }
         _ => {
             cut = true;
             None
@@ -35,13 +43,25 @@ pub(super) fn scan_header(rest: &[u8], mode: LexMode, delimiter: &[u8], eof: boo
     };
     let header = parse(window, &mut next);
     match header {
-        Some(header) if memchr::memmem::find(&header.text, delimiter).is_some() => {
-            HeaderScan::NotRows
-        }
+        Some(header) if ends_before(&header.text, &names, delimiter) => HeaderScan::NotRows,
         Some(header) => HeaderScan::Rows(header),
         None if cut && !whole => HeaderScan::Incomplete,
         None => HeaderScan::NotRows,
     }
+}
+
+/// Whether the delimiter stands in the head outside of quoted names, which hide it.
+fn ends_before(head: &[u8], names: &[Range<usize>], delimiter: &[u8]) -> bool {
+    if memchr::memmem::find(head, delimiter).is_none() {
+        return false;
+    }
+    let mut bare = head.to_vec();
+    for name in names {
+        if let Some(name) = bare.get_mut(name.clone()) {
+            name.fill(b'`');
+        }
+    }
+    memchr::memmem::find(&bare, delimiter).is_some()
 }
 
 fn parse(text: &[u8], next: &mut impl FnMut() -> Option<Token>) -> Option<InsertHeader> {

@@ -242,7 +242,13 @@ impl Scanner {
             return Ok(Some(self.look_further(buf)));
         };
         let separate = line.get(word).is_some_and(|&b| b == b' ' || b == b'\t');
-        if !separate || first_argument(&line[word..]).is_empty() || self.ends_in_line(line) {
+        let argument = &line[word..];
+        // A name that goes on in the next line is no argument of a client command: the server is asked.
+        if !separate
+            || first_argument(argument).is_empty()
+            || is_open(argument)
+            || self.ends_in_line(line)
+        {
             return Ok(self.go(Phase::Statement));
         }
         if line.contains(&0) {
@@ -326,6 +332,14 @@ impl Scanner {
         let has = |what: &[u8]| memchr::memmem::find(line, what).is_some();
         has(&self.delimiter) || has(b"\\g") || has(b"\\G")
     }
+}
+
+/// Whether the first argument begins with a quote that this line does not end.
+fn is_open(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    line.first().is_some_and(|&quote| {
+        matches!(quote, b'\'' | b'"' | b'`') && memchr::memchr_iter(quote, line).count() % 2 == 1
+    })
 }
 
 /// The first argument of a client command: up to a blank, or between quotes.

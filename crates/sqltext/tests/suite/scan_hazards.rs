@@ -48,6 +48,19 @@ fn statements_end_at_delimiters_outside_of_quotes_and_comments() {
 }
 
 #[test]
+fn names_with_line_ends_and_delimiters_are_names() {
+    // `USE` ends with its line for the stock client, but not within a name.
+    let text = "USE `x\nDROP TABLE canary.t;#`;\nUSE plain\nSELECT 1;";
+    assert_eq!(
+        statements(text),
+        ["USE `x\nDROP TABLE canary.t;#`", "USE plain", "SELECT 1"]
+    );
+    let (piece, text) = only_rows("INSERT INTO `a;b` (`;`, `c``;`) VALUES (1, ';'),(2, 3);");
+    assert_eq!(piece.row_count, 2);
+    assert_eq!(text, b"(1, ';'),(2, 3)");
+}
+
+#[test]
 fn modes_change_what_ends_a_string() {
     let plain = LexMode::default();
     let no_escapes = LexMode {

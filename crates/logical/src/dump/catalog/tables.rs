@@ -312,6 +312,11 @@ impl Described {
             "float" => (format!("{quoted} * 1E0"), None),
             // Index 0 and the member '' are written alike.
             "enum" if self.has_empty_member() => (format!("{quoted} + 0"), Some(FieldLoad::Number)),
+            // The text of a SET does not tell whether the member '' is in it.
+            "set" if self.has_empty_member() => (
+                format!("CAST({quoted} AS UNSIGNED)"),
+                Some(FieldLoad::Number),
+            ),
             "json" if vendor == Vendor::MySql => (quoted, Some(FieldLoad::Utf8)),
             "uuid" | "inet4" | "inet6" | "xmltype" => (quoted, Some(FieldLoad::Utf8)),
             _ => (quoted, None),

@@ -82,7 +82,7 @@ impl Conductor<'_> {
             .is_none_or(|current| !Arc::ptr_eq(current, &session))
         {
             let failed = |error| LoadError::server("preparing the session for definitions", error);
-            self.catalog.exec(session.exact_set()).map_err(failed)?;
+            self.catalog.exec(session.altering_set()).map_err(failed)?;
             self.catalog
                 .exec("SET SESSION foreign_key_checks = 0")
                 .map_err(failed)?;
@@ -237,7 +237,7 @@ fn build(
     };
     link.leave_session();
     if let Some(session) = session {
-        link.conn.exec(session.exact_set()).map_err(failed)?;
+        link.conn.exec(session.altering_set()).map_err(failed)?;
     }
     link.conn
         .exec("SET SESSION foreign_key_checks = 0")

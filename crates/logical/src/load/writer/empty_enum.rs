@@ -112,7 +112,7 @@ impl Link {
         self.conn.exec("SAVEPOINT refloat_piece")?;
         // Whatever happens below: the session is not a writer's until it is entered again.
         self.leave_session();
-        self.conn.exec(chunk.session.exact_set())?;
+        self.conn.exec(chunk.session.altering_set())?;
         self.text.clear();
         self.text.extend_from_slice(&chunk.header.text);
         self.text.extend_from_slice(text);

@@ -119,7 +119,10 @@ impl Link {
         self.text.extend_from_slice(prefix.as_bytes());
         self.text.extend_from_slice(head);
         self.text.extend_from_slice(rows);
-        if computed > 0 {
+        // An engine without transactions has nothing to go back to, and some of them refuse the words.
+        let layout = chunk.table.layout();
+        let undoable = computed > 0 && layout.is_none_or(|layout| layout.transactional);
+        if undoable {
             self.conn.exec("SAVEPOINT refloat_rows")?;
         }
         let waiting = Instant::now();
@@ -128,7 +131,9 @@ impl Link {
         if computed > 0 {
             if let Err(failed) = self.judge_computed(chunk, &ok) {
                 // They are stored, but not as they were.
-                self.conn.exec("ROLLBACK TO SAVEPOINT refloat_rows")?;
+                if undoable {
+                    self.conn.exec("ROLLBACK TO SAVEPOINT refloat_rows")?;
+                }
                 return Err(failed);
             }
         } else {

@@ -1,0 +1,386 @@
+//! Tables: columns, keys, constraints, partitions, options; and rows for them.
+
+use std::fmt::Write as _;
+
+use super::columns::{Column, InKey, column};
+use super::names::{literal, name, text};
+use super::values::expression;
+use super::{Rng, Server};
+use crate::oracle::quote;
+
+/// Rows of most tables, at most.
+const ROWS: usize = 25;
+
+/// A table that others can point at.
+#[derive(Debug, Clone)]
+pub struct Parent {
+    table: String,
+    column: Column,
+}
+
+/// A table that may be created, and its rows.
+pub struct Table {
+    /// Its name, quoted.
+    name: String,
+    /// `CREATE TABLE`.
+    pub create: String,
+    /// Rows to send.
+    pub rows: usize,
+    columns: Vec<Column>,
+    versioned: bool,
+    parent: Option<Parent>,
+}
+
+/// A table of its own.
+pub fn table(rng: &mut Rng, server: &Server, number: usize, parents: &[Parent]) -> Table {
+    let mut columns = Vec::new();
+    for at in 0..rng.within(1, 9) {
+        let next = column(rng, server, at, &columns);
+        columns.push(next);
+    }
+    let engine = *rng.pick(&[
+        "", "", "", "", "", "InnoDB", "InnoDB", "MyISAM", "MEMORY", "Aria",
+    ]);
+    let transactional = matches!(engine, "" | "InnoDB");
+    let partitioned = transactional && rng.chance(12);
+    let mut lines = Vec::new();
+    let mut parent = None;
+    if partitioned {
+        columns.insert(0, plain(rng, "p", "INT NOT NULL"));
+    } else if transactional && rng.chance(25) && !parents.is_empty() {
+        let target = rng.pick(parents);
+        let mut pointing = target.column.clone();
+        let own = name(rng, 70).trim_start().to_owned();
+        pointing.definition = format!("{} NULL", target.column.definition);
+        (pointing.name, pointing.nullable) = (own, true);
+        lines.push(format!(
+            "CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({}){}{}",
+            quote(&without_quotes(&format!("{}_{number}", name(rng, 80)))),
+            pointing.quoted(),
+            target.table,
+            target.column.quoted(),
+            rng.pick(&[
+                "",
+                " ON DELETE CASCADE",
+                " ON DELETE SET NULL",
+                " ON DELETE RESTRICT"
+            ]),
+            rng.pick(&["", " ON UPDATE CASCADE", " ON UPDATE NO ACTION"]),
+        ));
+        columns.push(pointing);
+    }
+    let quoted = quote(&name(rng, number));
+    let usable: Vec<Column> = columns
+        .iter()
+        .filter(|column| column.key != InKey::Not)
+        .cloned()
+        .collect();
+    if rng.chance(35) && !partitioned {
+        let sign = *rng.pick(&["INT", "BIGINT UNSIGNED", "SMALLINT"]);
+        let mut id = plain(rng, "id", &format!("{sign} NOT NULL"));
+        id.name = without_quotes(&id.name);
+        lines.push(format!("PRIMARY KEY ({})", id.quoted()));
+        parent = transactional.then(|| Parent {
+            table: quoted.clone(),
+            column: Column {
+                definition: sign.to_owned(),
+                ..id.clone()
+            },
+        });
+        if rng.chance(60) {
+            id.definition.push_str(" AUTO_INCREMENT");
+        }
+        let at = rng.below(columns.len() + 1);
+        columns.insert(at, id);
+    } else if rng.chance(60) {
+        let also = if partitioned {
+            vec![columns[0].clone()]
+        } else {
+            Vec::new()
+        };
+        let candidates: Vec<Column> = usable.iter().filter(|one| !one.nullable).cloned().collect();
+        if let Some(parts) = parts(rng, &candidates, &also, server) {
+            lines.push(format!("PRIMARY KEY ({parts})"));
+        }
+    }
+    for at in 0..rng.below(4) {
+        if let Some(line) = key(rng, server, at, &usable, partitioned) {
+            lines.push(line);
+        }
+    }
+    if rng.chance(15) {
+        let odd = literal(&text(rng, 4));
+        let of = rng.pick(&columns).quoted();
+        lines.push(format!(
+            "CONSTRAINT {} CHECK ({of} IS NULL OR {odd} <> 'x')",
+            quote(&format!("c{number}_{}", name(rng, 90)))
+        ));
+    }
+    let counts = columns
+        .iter()
+        .any(|one| one.definition.contains(" AUTO_INCREMENT"));
+    let versioned = server.mariadb && transactional && !partitioned && rng.chance(10);
+    let mut definitions: Vec<String> = columns
+        .iter()
+        .map(|one| format!("{} {}", one.quoted(), one.definition))
+        .collect();
+    definitions.extend(lines);
+    let mut create = format!(
+        "CREATE TABLE {quoted} (\n  {}\n)",
+        definitions.join(",\n  ")
+    );
+    if !engine.is_empty() {
+        let _ = write!(create, " ENGINE={engine}");
+    }
+    create.push_str(&options(rng, server, transactional, counts));
+    if versioned {
+        create.push_str(" WITH SYSTEM VERSIONING");
+    }
+    if partitioned {
+        create.push_str(&partitions(rng, &columns[0]));
+    }
+    Table {
+        name: quoted,
+        create,
+        rows: if rng.chance(15) {
+            0
+        } else {
+            rng.within(1, ROWS)
+        },
+        columns,
+        versioned,
+        parent,
+    }
+}
+
+/// A name that MariaDB's `SHOW CREATE TABLE` can show in a foreign key: it does not double a backtick there.
+fn without_quotes(name: &str) -> String {
+    name.replace('`', "")
+}
+
+/// An integer column without anything special.
+fn plain(rng: &mut Rng, word: &str, definition: &str) -> Column {
+    Column {
+        name: format!("{word}{}", name(rng, 99)),
+        definition: definition.to_owned(),
+        value: super::values::Value::Integer,
+        key: InKey::Whole,
+        nullable: false,
+        generated: false,
+        integer: true,
+    }
+}
+
+/// Columns of a key, with prefixes and directions.
+fn parts(rng: &mut Rng, candidates: &[Column], also: &[Column], server: &Server) -> Option<String> {
+    let fitting: Vec<&Column> = candidates
+        .iter()
+        .filter(|one| {
+            matches!(one.key, InKey::Whole | InKey::Prefix)
+                && also.iter().all(|other| other.name != one.name)
+        })
+        .collect();
+    if fitting.is_empty() && also.is_empty() {
+        return None;
+    }
+    let mut chosen: Vec<&Column> = also.iter().collect();
+    for _ in 0..rng.within(1, 3) {
+        if let Some(one) = fitting.get(rng.below(fitting.len().max(1)))
+            && chosen.iter().all(|other| other.name != one.name)
+        {
+            chosen.push(one);
+        }
+    }
+    let descending = !server.mariadb || server.version >= (10, 8);
+    let words: Vec<String> = chosen
+        .iter()
+        .map(|one| {
+            let prefix = if one.key == InKey::Prefix {
+                format!("({})", rng.within(1, 12))
+            } else {
+                String::new()
+            };
+            let order = if descending && rng.chance(20) {
+                " DESC"
+            } else {
+                ""
+            };
+            format!("{}{prefix}{order}", one.quoted())
+        })
+        .collect();
+    Some(words.join(", "))
+}
+
+fn key(
+    rng: &mut Rng,
+    server: &Server,
+    at: usize,
+    usable: &[Column],
+    partitioned: bool,
+) -> Option<String> {
+    let name = quote(&format!("k{}", name(rng, at)));
+    let mut line = match rng.below(10) {
+        0 => {
+            let spatial = usable
+                .iter()
+                .find(|one| one.key == InKey::Spatial && !one.nullable)?;
+            format!("SPATIAL KEY {name} ({})", spatial.quoted())
+        }
+        1 if !partitioned => {
+            let words = usable.iter().find(|one| {
+                matches!(one.value, super::values::Value::Text(_))
+                    && one.key != InKey::Spatial
+                    && !one.generated
+            })?;
+            format!("FULLTEXT KEY {name} ({})", words.quoted())
+        }
+        2 if !server.mariadb => {
+            usable.first()?;
+            let of = rng.pick(usable).quoted();
+            format!("KEY {name} ((LENGTH({of})), ({of} IS NULL) DESC)")
+        }
+        3 | 4 if !partitioned => {
+            format!("UNIQUE KEY {name} ({})", parts(rng, usable, &[], server)?)
+        }
+        _ => format!("KEY {name} ({})", parts(rng, usable, &[], server)?),
+    };
+    if rng.chance(20) {
+        let _ = write!(line, " COMMENT {}", literal(&text(rng, 4)));
+    }
+    if rng.chance(12) {
+        line.push_str(if server.mariadb {
+            " IGNORED"
+        } else {
+            " INVISIBLE"
+        });
+    }
+    Some(line)
+}
+
+fn options(rng: &mut Rng, server: &Server, transactional: bool, counts: bool) -> String {
+    let mut options = String::new();
+    if rng.chance(60) {
+        let (charset, collation) = server.collation(rng);
+        let _ = write!(options, " DEFAULT CHARSET={charset} COLLATE={collation}");
+    }
+    if rng.chance(30) {
+        let _ = write!(options, " COMMENT={}", literal(&text(rng, 8)));
+    }
+    if counts && rng.chance(30) {
+        let _ = write!(options, " AUTO_INCREMENT={}", rng.within(2, 1000));
+    }
+    if transactional && rng.chance(20) {
+        options.push_str(rng.pick::<&str>(&[
+            " ROW_FORMAT=COMPRESSED",
+            " ROW_FORMAT=DYNAMIC",
+            " ROW_FORMAT=COMPACT",
+            " ROW_FORMAT=REDUNDANT",
+            " KEY_BLOCK_SIZE=8",
+        ]));
+    }
+    if rng.chance(10) {
+        options.push_str(rng.pick::<&str>(&[
+            " STATS_PERSISTENT=0",
+            " MAX_ROWS=1000",
+            " CHECKSUM=1",
+            " AVG_ROW_LENGTH=100",
+            " STATS_SAMPLE_PAGES=5",
+        ]));
+    }
+    options
+}
+
+fn partitions(rng: &mut Rng, by: &Column) -> String {
+    let by = by.quoted();
+    let (a, b) = (quote(&name(rng, 1)), quote(&name(rng, 2)));
+    let comment = if rng.chance(40) {
+        format!(" COMMENT = {}", literal(&text(rng, 3)))
+    } else {
+        String::new()
+    };
+    match rng.below(5) {
+        0 => format!(" PARTITION BY HASH ({by}) PARTITIONS {}", rng.within(1, 5)),
+        1 => format!(" PARTITION BY LINEAR KEY ({by}) PARTITIONS 3"),
+        2 => format!(
+            " PARTITION BY RANGE ({by}) (PARTITION {a} VALUES LESS THAN (0){comment}, PARTITION {b} VALUES LESS THAN MAXVALUE)"
+        ),
+        3 => format!(
+            " PARTITION BY RANGE COLUMNS ({by}) SUBPARTITION BY HASH ({by}) SUBPARTITIONS 2 \
+             (PARTITION {a} VALUES LESS THAN (10), PARTITION {b} VALUES LESS THAN (MAXVALUE){comment})"
+        ),
+        _ => format!(
+            " PARTITION BY LIST ({by} MOD 2) (PARTITION {a} VALUES IN (0){comment}, PARTITION {b} VALUES IN (-1, 1))"
+        ),
+    }
+}
+
+impl Table {
+    /// One row. What does not fit is made to fit by the server, and a duplicate is left out.
+    pub fn insert(&self, rng: &mut Rng) -> String {
+        let mut names = Vec::new();
+        let mut values = Vec::new();
+        for column in self.columns.iter().filter(|column| !column.generated) {
+            names.push(column.quoted());
+            values.push(if column.nullable && rng.chance(20) {
+                "NULL".to_owned()
+            } else {
+                expression(rng, &column.value)
+            });
+        }
+        format!(
+            "INSERT IGNORE INTO {} ({}) VALUES ({})",
+            self.name,
+            names.join(", "),
+            values.join(", ")
+        )
+    }
+
+    /// What is made once the rows are there: more rows, a past, a view, a trigger.
+    pub fn afterwards(&self, rng: &mut Rng, mariadb: bool) -> Vec<String> {
+        let mut sql = Vec::new();
+        let own: Vec<String> = self
+            .columns
+            .iter()
+            .filter(|one| !one.generated)
+            .map(Column::quoted)
+            .collect();
+        if rng.chance(15) {
+            for _ in 0..4 {
+                sql.push(format!(
+                    "INSERT IGNORE INTO {0} ({1}) SELECT {1} FROM {0} LIMIT 200",
+                    self.name,
+                    own.join(", ")
+                ));
+            }
+        }
+        if self.versioned {
+            sql.push(format!("DELETE FROM {} LIMIT 2", self.name));
+        }
+        let bare = &self.name[1..self.name.len() - 1];
+        if rng.chance(15) {
+            sql.push(format!(
+                "CREATE VIEW `v{bare}` AS SELECT *, {} AS `x` FROM {}",
+                literal(&text(rng, 3)),
+                self.name
+            ));
+        }
+        if rng.chance(15) {
+            let odd = literal(&text(rng, 4));
+            let more = if mariadb {
+                "/*M! + 1*/"
+            } else {
+                "/*!80000 + 1*/"
+            };
+            sql.push(format!(
+                "CREATE TRIGGER `t{bare}` BEFORE INSERT ON {} FOR EACH ROW BEGIN SET @x = {odd}; -- don't; stop\n SET @y = 1{more}; END",
+                self.name
+            ));
+        }
+        sql
+    }
+
+    /// What others can point at.
+    pub fn parent(&self) -> Option<Parent> {
+        self.parent.clone()
+    }
+}

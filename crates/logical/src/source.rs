@@ -12,9 +12,10 @@ pub mod infile;
 mod inspect;
 pub mod layout;
 mod mydumper;
-mod native;
+pub(crate) mod native;
 mod options;
 mod shell;
+pub(crate) mod stream;
 mod tab;
 
 pub use detect::open_folder;

@@ -14,7 +14,7 @@ const FRAME_BYTES: usize = 4 << 20;
 const FRAMES_BYTES: usize = 32 << 20;
 
 /// Row text after which the writer tells how far it is: often enough to hold a reader back evenly.
-const TELL_BYTES: u64 = 64 << 10;
+pub const TELL_BYTES: u64 = 64 << 10;
 
 /// Writes the rows of one range into files, a new one whenever the last is full.
 pub struct ChunkWriter<'a> {

@@ -15,6 +15,7 @@ mod registry;
 mod rows;
 mod segments;
 mod statements;
+mod streamed;
 mod variables;
 
 use std::collections::{HashMap, HashSet};

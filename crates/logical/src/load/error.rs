@@ -88,6 +88,9 @@ pub enum LoadError {
         /// Rows in its files.
         found: u64,
     },
+    /// The other side of a copy has stopped; why is its own to say.
+    #[error("the source has stopped before its end")]
+    SourceEnded,
     /// The fields of a file are not those of its table.
     #[error("{file}: line {line}, byte {offset}: table {table}: {message}")]
     Fields {

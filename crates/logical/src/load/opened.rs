@@ -65,6 +65,14 @@ impl Opened {
         }
     }
 
+    /// The command that opens sources of this kind.
+    pub fn command(&self) -> &'static str {
+        match self.format() {
+            SourceFormat::Server => "copy",
+            _ => "load",
+        }
+    }
+
     /// Bytes as they are stored, where that can be told.
     pub fn total_bytes(&self) -> Option<u64> {
         match self {
@@ -116,6 +124,11 @@ impl Opened {
     /// Counts how far the source was read. Of plain files the conductor reads ahead of the rows by far: what counts is what is
     /// done with.
     pub fn position(&self, done: &Arc<AtomicU64>) -> Arc<AtomicU64> {
+        if let Self::Layout(layout) = self
+            && let Some(stream) = layout.stream()
+        {
+            return Arc::clone(&stream.position);
+        }
         let plain = match self {
             Self::Stream(input) => matches!(input.plain_file(), Ok(Some(_))),
             Self::Layout(layout) => is_plain(layout),
@@ -124,6 +137,16 @@ impl Opened {
             _ if plain => Arc::clone(done),
             Self::Stream(input) => Arc::clone(input.raw_position()),
             Self::Layout(_) => Arc::default(),
+        }
+    }
+
+    /// The same counter where the conductor adds to it what it reads, another one where it is counted elsewhere.
+    pub fn read_counter(&self, position: &Arc<AtomicU64>, done: &Arc<AtomicU64>) -> Arc<AtomicU64> {
+        let elsewhere = self.format() == SourceFormat::Server || Arc::ptr_eq(position, done);
+        if elsewhere {
+            Arc::default()
+        } else {
+            Arc::clone(position)
         }
     }
 
@@ -192,6 +215,10 @@ fn outline_of(
         gather.enter(table.database.as_deref());
         gather.rows(None, table.table.as_bytes());
     }
+    for table in layout.stream().iter().flat_map(|stream| &stream.tables) {
+        gather.enter(Some(&table.database));
+        gather.rows(None, table.table.as_bytes());
+    }
     Ok(gather.end())
 }
 
@@ -201,14 +228,10 @@ pub fn each_statement(
     mut found: impl FnMut(&StatementKind, &[u8], refloat_sqltext::LexMode, u64),
 ) -> Result<(), LoadError> {
     let name = file.path.display().to_string();
-    let meta = file
-        .path
-        .metadata()
-        .map_err(|source| read_error(&name, source))?;
-    if meta.len() == 0 {
+    if file.bytes().map_err(|source| read_error(&name, source))? == 0 {
         return Ok(());
     }
-    let mut input = Input::open(&file.path)?;
+    let mut input = file.open()?;
     let mut cutter = Cutter::new(file.ends);
     let mut modes = Modes::default();
     let mut buffer: Vec<u8> = Vec::new();

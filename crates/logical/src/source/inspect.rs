@@ -276,7 +276,7 @@ fn of_layout(layout: Layout) -> Result<Inspection, SourceError> {
     }
     for file in layout.statements() {
         gathered.enter(file.database.clone());
-        let mut input = match Input::open(&file.path) {
+        let mut input = match file.open() {
             Ok(input) => input,
             Err(InputError::Empty { .. }) => continue,
             Err(error) => return Err(error.into()),

@@ -1,38 +1,19 @@
 //! Builds the source of each case, dumps it in several ways, restores it by hand, compares.
 
-use std::fmt::Write as _;
 use std::fs;
-use std::io::{Seek as _, Write as _};
 use std::path::Path;
-use std::process::Stdio;
 
 use refloat_logical::dump::{DumpOptions, DumpOutcome, DumpRun, RowCompression, dump};
 use refloat_logical::load::{LoadOptions, LoadRun, WritePath, load};
 use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
-use refloat_testkit::oracle::{self, Scope, Snapshot, differences};
+use refloat_testkit::oracle::{Scope, Snapshot};
 use refloat_testkit::servers;
 
+use crate::built::{self, chain, compare, empty};
 use crate::by_hand;
 use crate::case::Case;
-
-/// The database that sources are built in.
-const DATABASE: &str = "it";
-/// Differences shown of one dump.
-const SHOWN: usize = 6;
-/// Cases whose source holds what no dump can bring back by hand, with the reason.
-const NOT_BY_HAND: &[(&str, &str)] = &[(
-    "invalid-views",
-    "the server refuses to create a view that names what is not there",
-)];
-
-/// Differences that no text of rows and definitions can avoid, with the reason.
-const KNOWN: &[(ServerKind, &str, &str)] = &[(
-    ServerKind::MySql97,
-    "rows of it.l27",
-    "JSON that was built from a DECIMAL is the same text as JSON that was built from a DOUBLE",
-)];
 
 type Way = (&'static str, fn(&mut DumpOptions));
 
@@ -98,58 +79,19 @@ fn load_it(
     }
 }
 
-/// What the server holds, beside what it held.
-fn compare(
-    kind: ServerKind,
-    server: &Ephemeral,
-    scope: Scope,
-    wanted: &Snapshot,
-    name: &str,
-    failures: &mut Vec<String>,
-) {
-    let found = Snapshot::take(&mut servers::connect(server), scope).unwrap();
-    let mut different = differences(&spelled(wanted), &spelled(&found));
-    different.retain(|one| {
-        let known = KNOWN
-            .iter()
-            .find(|known| known.0 == kind && known.1 == one.about);
-        if let Some((_, about, reason)) = known {
-            eprintln!("{kind}: {name}: {about} differ, as they must: {reason}");
-        }
-        known.is_none()
-    });
-    if !different.is_empty() {
-        let mut text = format!("{name}: {} differences (left: source)", different.len());
-        for difference in different.iter().take(SHOWN) {
-            let _ = write!(text, "\n  {difference}");
-        }
-        failures.push(text);
-    }
-}
-
 /// Runs the source of every case on one server.
 pub fn all_sources(kind: ServerKind) {
     let server = servers::server(kind);
     let folder = tempfile::tempdir().unwrap();
     let (mut run, mut failures) = (0, Vec::new());
     for case in &Case::all() {
-        let by_hand = NOT_BY_HAND.iter().find(|(name, _)| *name == case.name);
-        if let Some((name, reason)) = by_hand {
-            eprintln!("{kind}: skipped {name}: {reason}");
-            continue;
-        }
-        if case.skipped(kind).is_some() || case.setup(kind).is_empty() {
-            continue;
-        }
-        run += 1;
-        empty(server);
-        servers::connect(server)
-            .exec(format!("CREATE DATABASE {DATABASE}"))
-            .unwrap();
-        let setup = case.setup(kind).join(&b'\n');
-        if let Err(error) = client(server, &setup) {
-            failures.push(format!("{}: setup: {error}", case.name));
-            continue;
+        match built::build(case, kind, server) {
+            None => continue,
+            Some(Ok(())) => run += 1,
+            Some(Err(error)) => {
+                failures.push(error);
+                continue;
+            }
         }
         // Of system-versioned tables a dump holds the past as well.
         let history = Scope {
@@ -183,7 +125,7 @@ pub fn all_sources(kind: ServerKind) {
                     failures.push(format!("{name}: {error}"));
                     continue;
                 }
-                compare(kind, server, history, &wanted, &name, &mut failures);
+                compare([kind; 2], server, history, &wanted, &name, &mut failures);
             }
             fs::remove_dir_all(&out).unwrap();
         }
@@ -199,20 +141,6 @@ pub fn all_sources(kind: ServerKind) {
     );
 }
 
-/// A snapshot in which definitions are spelled as the server spells them once it has read its own text again.
-fn spelled(snapshot: &Snapshot) -> Snapshot {
-    let mut snapshot = snapshot.clone();
-    for text in snapshot.definitions.values_mut() {
-        // Aria shows the default of a table that did not name it, and then calls it named.
-        *text = text.replace("page_checksum=1 ", "");
-        // MySQL shows the character set of a column where it is not the database's, or was named beside its collation.
-        for charset in ["latin1", "utf8mb4"] {
-            *text = text.replace(&format!("CHARACTER SET {charset} COLLATE"), "COLLATE");
-        }
-    }
-    snapshot
-}
-
 fn take(options: &DumpOptions, state: &Path) -> Result<DumpOutcome, String> {
     let run = DumpRun {
         dir: RunDir::create(state, "dump").unwrap(),
@@ -221,45 +149,4 @@ fn take(options: &DumpOptions, state: &Path) -> Result<DumpOutcome, String> {
         progress: Progress::new(),
     };
     dump(options, &run).map_err(|failure| chain(&failure.error))
-}
-
-/// An error and its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        let _ = write!(text, ": {source}");
-        next = source.source();
-    }
-    text
-}
-
-/// Drops every database that is not the server's.
-fn empty(server: &Ephemeral) {
-    let mut conn = servers::connect(server);
-    conn.exec("SET SESSION foreign_key_checks = 0").unwrap();
-    conn.exec("SET GLOBAL time_zone = 'SYSTEM', GLOBAL sql_mode = DEFAULT")
-        .unwrap();
-    for database in oracle::databases(&mut conn).unwrap() {
-        conn.exec(format!("DROP DATABASE {}", oracle::quote(&database)))
-            .unwrap();
-    }
-}
-
-fn client(server: &Ephemeral, script: &[u8]) -> Result<(), String> {
-    let mut input = tempfile::tempfile().unwrap();
-    input.write_all(script).unwrap();
-    input.rewind().unwrap();
-    let output = server
-        .client_command()
-        .unwrap()
-        .arg(DATABASE)
-        .stdin(Stdio::from(input))
-        .stdout(Stdio::null())
-        .output()
-        .unwrap();
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
 }

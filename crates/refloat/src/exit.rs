@@ -8,6 +8,7 @@ mod hints;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::LoadError;
 use refloat_logical::verify::VerifyError;
@@ -17,7 +18,7 @@ use refloat_wire::options::user_info;
 use crate::connect::PASSWORD_KEYS;
 use crate::context::Context;
 pub use hints::failure_hint;
-use hints::{of_dump, of_load, of_verify, wire_hints};
+use hints::{of_copy, of_dump, of_load, of_verify, wire_hints};
 
 /// How a command ended. The numbers are stable and documented in `docs/exit-codes.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +101,9 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
         {
             return (Exit::Done, Vec::new());
         }
+        if let Some(copy) = cause.downcast_ref::<CopyError>() {
+            return of_copy(copy);
+        }
         if let Some(load) = cause.downcast_ref::<LoadError>() {
             return of_load(load);
         }
@@ -130,6 +134,15 @@ pub fn result_of_load(error: &LoadError) -> RunResult {
 /// The end of a dump that stopped, in one word.
 pub fn result_of_dump(error: &DumpError) -> RunResult {
     match of_dump(error).0 {
+        Exit::Refused => RunResult::Refused,
+        Exit::Interrupted => RunResult::Interrupted,
+        _ => RunResult::Failed,
+    }
+}
+
+/// The end of a copy that stopped, in one word.
+pub fn result_of_copy(error: &CopyError) -> RunResult {
+    match of_copy(error).0 {
         Exit::Refused => RunResult::Refused,
         Exit::Interrupted => RunResult::Interrupted,
         _ => RunResult::Failed,

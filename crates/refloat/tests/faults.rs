@@ -10,6 +10,8 @@ mod certificates;
 mod checked;
 #[path = "faults/compared.rs"]
 mod compared;
+#[path = "faults/copied.rs"]
+mod copied;
 #[path = "faults/disk.rs"]
 mod disk;
 #[path = "faults/dumped.rs"]

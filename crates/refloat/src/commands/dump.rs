@@ -2,7 +2,7 @@
 
 mod args;
 
-pub use args::DumpArgs;
+pub use args::{DumpArgs, ReadArgs, WhatArgs};
 
 use std::io::Write as _;
 use std::sync::Arc;

@@ -3,13 +3,14 @@
 mod args;
 mod options;
 
-pub use args::{DataArgs, LoadArgs, OutputArgs};
-pub use options::source_of;
+pub use args::{DataArgs, FitArgs, HowArgs, LoadArgs, OutputArgs};
+pub use options::{apply, source_of};
 
 use std::io::Write as _;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use refloat_logical::copy::CopyError;
 use refloat_logical::load::{self, LoadError, LoadFailure, LoadOptions, LoadOutcome, LoadRun};
 use refloat_report::summary;
 use refloat_run::RunDir;
@@ -47,7 +48,7 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
         Ok(outcome) => (outcome, None),
         Err(LoadFailure { error, outcome }) => (*outcome, Some(error)),
     };
-    let result = result_of(&outcome, error.as_ref());
+    let result = proof_of(&outcome, error.as_ref().map(exit::result_of_load));
     let error = error.map(anyhow::Error::new);
     watch.quiet();
     let summary = serde_json::to_value(&outcome).unwrap_or_default();
@@ -57,23 +58,35 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     if !args.output.json && result != RunResult::Refused && !outcome.server.is_empty() {
         write!(std::io::stdout(), "{}", summary::load(&outcome))?;
     }
-    if let Some(error) = &error {
+    after_load(&outcome, error.as_ref(), context);
+    Ok(exit::of_result(result))
+}
+
+/// Says why it stopped, and what is to be done.
+pub fn after_load(outcome: &LoadOutcome, error: Option<&anyhow::Error>, context: &Context) {
+    if let Some(error) = error {
         exit::report(error, context);
     }
-    for hint in hints_of_failures(&outcome, error.as_ref()) {
+    for hint in hints_of_failures(outcome, error) {
         exit::print_line("hint", &hint, context.colour());
     }
     if !outcome.settings_left.is_empty() {
         let hint = "Settings of the server are still changed. Put them back with `refloat settings revert --to URL`.";
         exit::print_line("hint", hint, context.colour());
     }
-    Ok(exit::of_result(result))
 }
 
 /// What can be done about the statements that a load went on without; each hint once.
 fn hints_of_failures(outcome: &LoadOutcome, error: Option<&anyhow::Error>) -> Vec<String> {
-    let went_on = error.and_then(|error| error.downcast_ref::<LoadError>());
-    if !matches!(went_on, Some(LoadError::Failures { .. })) {
+    let causes = error.into_iter().flat_map(anyhow::Error::chain);
+    let went_on = causes.filter_map(|cause| match cause.downcast_ref::<CopyError>() {
+        Some(CopyError::Target(load)) => Some(load),
+        _ => cause.downcast_ref::<LoadError>(),
+    });
+    if !went_on
+        .last()
+        .is_some_and(|error| matches!(error, LoadError::Failures { .. }))
+    {
         return Vec::new();
     }
     let hints = outcome.failures.first.iter().filter_map(exit::failure_hint);
@@ -96,12 +109,12 @@ fn plan(options: &LoadOptions, json: bool) -> anyhow::Result<Exit> {
 
 /// How the run ended, in one word. Settings that are left behind concern people who did not start this run: they go
 /// before everything else.
-fn result_of(outcome: &LoadOutcome, error: Option<&LoadError>) -> RunResult {
+pub fn proof_of(outcome: &LoadOutcome, stopped: Option<RunResult>) -> RunResult {
     if !outcome.settings_left.is_empty() {
         return RunResult::SettingsLeft;
     }
-    match error {
-        Some(error) => exit::result_of_load(error),
+    match stopped {
+        Some(result) => result,
         None if outcome.proven => RunResult::Done,
         None => RunResult::ProofFailed,
     }

@@ -1,5 +1,6 @@
 //! Exit code and hints for each kind of error.
 
+use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::{LoadError, StatementFailure};
 use refloat_logical::verify::VerifyError;
@@ -67,6 +68,28 @@ pub fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
     };
     hints.push(NO_DUMP.to_owned());
     (Exit::Failed, hints)
+}
+
+/// Exit code and hints for a copy that stopped.
+pub fn of_copy(error: &CopyError) -> (Exit, Vec<String>) {
+    match error {
+        CopyError::Refused { hint, .. } => (Exit::Refused, vec![hint.clone()]),
+        CopyError::Target(load) => of_load(load),
+        CopyError::Source { source, .. } => {
+            let (exit, mut hints) = of_dump(source);
+            // No folder was written; what the target holds of the rows is in the summary.
+            hints.retain(|hint| hint != NO_DUMP && !hint.contains("load again"));
+            match source {
+                DumpError::Refused { .. } | DumpError::NoLock { .. } => {}
+                DumpError::Changed { .. } => {
+                    hints = vec!["Copy again when nobody changes definitions; with --replace it begins afresh.".to_owned()];
+                }
+                _ => hints.push("What is on the target is not complete: copy again with --replace, which begins afresh.".to_owned()),
+            }
+            (exit, hints)
+        }
+        _ => (Exit::Failed, Vec::new()),
+    }
 }
 
 /// Exit code and hints for a load that stopped.

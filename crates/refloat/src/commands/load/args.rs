@@ -269,17 +269,8 @@ pub struct HowArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "When something does not fit")]
 pub struct TroubleArgs {
-    /// What to do with a statement that the server refuses
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnError::Stop)]
-    pub on_error: OnError,
-
-    /// Write collation TO where the dump says FROM; may be given several times
-    #[arg(long, value_name = "FROM=TO", value_parser = parse_mapping)]
-    pub map_collation: Vec<(String, String)>,
-
-    /// Write SQL mode NEW where the dump says MODE; an empty NEW leaves it out; may be given several times
-    #[arg(long, value_name = "MODE=NEW", value_parser = parse_mapping_maybe_empty)]
-    pub map_sql_mode: Vec<(String, String)>,
+    #[command(flatten)]
+    pub fit: FitArgs,
 
     /// Allow a class of statements that is refused otherwise; may be given several times
     ///
@@ -296,6 +287,23 @@ pub struct TroubleArgs {
     /// Such a dump may be cut, and is refused otherwise. Dumps that were made with --skip-comments or --compact end so too.
     #[arg(long)]
     pub accept_missing_trailer: bool,
+}
+
+/// What happens when something does not fit, of any source.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "When something does not fit")]
+pub struct FitArgs {
+    /// What to do with a statement that the server refuses
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnError::Stop)]
+    pub on_error: OnError,
+
+    /// Write collation TO where the dump says FROM; may be given several times
+    #[arg(long, value_name = "FROM=TO", value_parser = parse_mapping)]
+    pub map_collation: Vec<(String, String)>,
+
+    /// Write SQL mode NEW where the dump says MODE; an empty NEW leaves it out; may be given several times
+    #[arg(long, value_name = "MODE=NEW", value_parser = parse_mapping_maybe_empty)]
+    pub map_sql_mode: Vec<(String, String)>,
 }
 
 /// What is shown.

@@ -16,9 +16,20 @@ pub fn from_args(args: &LoadArgs, mut target: ConnectOptions) -> LoadOptions {
     options.database = database;
     what(&mut options, &args.what);
     data(&mut options, &args.data);
-    how(&mut options, &args.how);
+    apply(&mut options, &args.how, &args.trouble.fit);
     trouble(&mut options, &args.trouble);
     options
+}
+
+/// What is the same for every kind of source.
+pub fn apply(options: &mut LoadOptions, args: &args::HowArgs, fit: &args::FitArgs) {
+    how(options, args);
+    options.on_error = match fit.on_error {
+        args::OnError::Stop => load::OnError::Stop,
+        args::OnError::Continue => load::OnError::Continue,
+    };
+    options.map_collation = fit.map_collation.iter().cloned().collect();
+    options.map_sql_mode = fit.map_sql_mode.iter().cloned().collect();
 }
 
 fn what(options: &mut LoadOptions, args: &args::WhatArgs) {
@@ -110,12 +121,6 @@ fn how(options: &mut LoadOptions, args: &args::HowArgs) {
 }
 
 fn trouble(options: &mut LoadOptions, args: &args::TroubleArgs) {
-    options.on_error = match args.on_error {
-        args::OnError::Stop => load::OnError::Stop,
-        args::OnError::Continue => load::OnError::Continue,
-    };
-    options.map_collation = args.map_collation.iter().cloned().collect();
-    options.map_sql_mode = args.map_sql_mode.iter().cloned().collect();
     options.allow = args.allow.iter().copied().map(class).collect();
     options.skip = args.skip.iter().copied().map(class).collect();
     options.accept_missing_trailer = args.accept_missing_trailer;

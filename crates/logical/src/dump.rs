@@ -59,7 +59,11 @@ pub fn dump(options: &DumpOptions, run: &DumpRun) -> Result<DumpOutcome, DumpFai
     let mut outcome = DumpOutcome {
         run: run.dir.id().to_string(),
         source: options.source.describe(),
-        out: options.out.display().to_string(),
+        out: if options.to_stdout() {
+            "standard output".to_owned()
+        } else {
+            options.out.display().to_string()
+        },
         ..DumpOutcome::default()
     };
     let clock = Phases::new(&run.events, &run.progress);
@@ -296,6 +300,9 @@ fn make_folder(options: &DumpOptions, plan: &Plan) -> Result<Folder, DumpError> 
         RowCompression::None => bytes,
         RowCompression::Zstd { .. } => bytes / COMPRESSION_GUESS,
     };
+    if options.to_stdout() {
+        return Ok(Folder::stdout()?);
+    }
     let folder = match Folder::create(&options.out) {
         Err(FolderError::NotEmpty(path)) => {
             return Err(DumpError::Refused {

@@ -102,7 +102,9 @@ pub struct LoadRun {
 /// [`LoadFailure`] carries why it stopped and what was done until then. An `Ok` outcome may still have found differences:
 /// see [`LoadOutcome::proven`].
 pub fn load(options: &LoadOptions, run: &LoadRun) -> Result<LoadOutcome, LoadFailure> {
-    load_from(options, run, || Opened::open(options, &run.cancel))
+    load_from(options, run, || {
+        Opened::open(options, &run.cancel, |words| run.events.note(words))
+    })
 }
 
 /// [`load`] of what `open` gives, whatever the options call the source.

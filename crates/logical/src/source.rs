@@ -3,6 +3,7 @@
 //! A source is laid out before anything is loaded: [`layout::Layout`] says which files it has, in which order they are
 //! read, what each is for, and what is missing. The loader follows the layout and knows nothing of the tools that wrote it.
 
+pub(crate) mod archive;
 pub mod cutter;
 pub mod delimited;
 mod detect;
@@ -18,6 +19,7 @@ mod shell;
 pub(crate) mod stream;
 mod tab;
 
+pub use archive::SCRATCH_DEFAULT;
 pub use detect::open_folder;
 pub use error::SourceError;
 pub use inspect::{InspectedTable, Inspection, inspect};

@@ -55,7 +55,7 @@ impl<'a> ChunkWriter<'a> {
         options: &DumpOptions,
         key: Vec<usize>,
     ) -> std::io::Result<Self> {
-        let (compression, limit) = (options.compression, options.chunk_bytes);
+        let (compression, limit) = (options.compression, options.file_bytes());
         let frame = (FRAMES_BYTES / options.threads.max(1)).min(FRAME_BYTES);
         let compressor = match compression {
             RowCompression::None => None,

@@ -174,8 +174,8 @@ pub fn read_all(
         .map(|index| work.tables[*index].table.bytes)
         .sum();
     let target = (total / (readers.len() as u64 * RANGES_PER_READER)).clamp(
-        RANGE_MIN.min(work.options.chunk_bytes),
-        work.options.chunk_bytes.max(1),
+        RANGE_MIN.min(work.options.file_bytes()),
+        work.options.file_bytes().max(1),
     );
     for &table in which {
         let bytes = work.tables[table].table.bytes;

@@ -107,7 +107,7 @@ pub enum LoadError {
     },
     /// The source cannot be laid out.
     #[error(transparent)]
-    Source(#[from] crate::source::SourceError),
+    Source(crate::source::SourceError),
     /// A defect of this program.
     #[error("a defect of this program, please report it: {0}")]
     Defect(String),
@@ -241,6 +241,15 @@ pub struct LoadFailure {
     pub error: LoadError,
     /// What was done until then.
     pub outcome: Box<LoadOutcome>,
+}
+
+impl From<crate::source::SourceError> for LoadError {
+    fn from(error: crate::source::SourceError) -> Self {
+        match error {
+            crate::source::SourceError::Input(error) => Self::Input(error),
+            error => Self::Source(error),
+        }
+    }
 }
 
 impl LoadError {

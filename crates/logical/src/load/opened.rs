@@ -14,6 +14,7 @@ use super::error::LoadError;
 use super::options::LoadOptions;
 use super::outline::{Gather, Modes, Outline};
 use super::preflight;
+use crate::source::archive;
 use crate::source::cutter::Cutter;
 use crate::source::folder::plain_name;
 use crate::source::layout::{Layout, SqlFile};
@@ -35,7 +36,12 @@ pub enum Opened {
 impl Opened {
     /// Opens the source so that Ctrl-C ends it: opening waits for the first bytes of a pipe, which may come late or never (its
     /// producer asks for a password, say).
-    pub fn open(options: &LoadOptions, cancel: &Cancel) -> Result<Self, LoadError> {
+    /// `say` is told what somebody should know before it is done.
+    pub fn open(
+        options: &LoadOptions,
+        cancel: &Cancel,
+        say: impl FnOnce(String),
+    ) -> Result<Self, LoadError> {
         let path = options.source.clone();
         if path.is_dir() {
             let layout = source::open_folder(&path, options.source_format, &options.delimited)?;
@@ -54,6 +60,12 @@ impl Opened {
                 })
             })?;
         input.cancel_flag(cancel.flag());
+        if archive::is_archive(&mut input)? {
+            say(archive::announcement(&input, &options.scratch));
+            let (format, delimited) = (options.source_format, &options.delimited);
+            let layout = archive::layout(input, &options.scratch, format, delimited)?;
+            return Ok(Self::Layout(Box::new(layout)));
+        }
         Ok(Self::Stream(Box::new(input)))
     }
 

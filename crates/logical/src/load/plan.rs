@@ -73,7 +73,7 @@ pub struct PlannedTable {
 /// server from being read.
 pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
     let cancel = Cancel::new();
-    let source = Opened::open(options, &cancel)?;
+    let source = Opened::open(options, &cancel, |_words| {})?;
     plan_from(options, source, &cancel)
 }
 

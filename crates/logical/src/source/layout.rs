@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use refloat_store::{Input, InputError, OpenOptions};
+use refloat_store::{Input, InputError, OpenOptions, Unpacked};
 use serde::Serialize;
 
 use super::cutter::Ends;
@@ -62,6 +62,8 @@ pub struct Layout {
     pub passed_over: Vec<String>,
     /// What is missing or too much: a source without any is whole.
     pub faults: Vec<String>,
+    /// Where the files are while this lives, when the source is an archive.
+    pub unpacked: Option<Arc<Unpacked>>,
 }
 
 /// Files that are read one after the other, or in any order.
@@ -217,6 +219,7 @@ impl Layout {
             session: Vec::new(),
             passed_over: Vec::new(),
             faults: Vec::new(),
+            unpacked: None,
         }
     }
 

@@ -81,6 +81,8 @@ fn spelled(snapshot: &Snapshot) -> Snapshot {
     for text in snapshot.definitions.values_mut() {
         // Aria shows the default of a table that did not name it, and then calls it named.
         *text = text.replace("page_checksum=1 ", "");
+        // MariaDB 11.8 shows this behind the default, older ones before it.
+        *text = text.replace(" INVISIBLE DEFAULT 7", " DEFAULT 7 INVISIBLE");
         // MySQL shows the character set of a column where it is not the database's, or was named beside its collation.
         for charset in ["latin1", "utf8mb4"] {
             *text = text.replace(&format!("CHARACTER SET {charset} COLLATE"), "COLLATE");

@@ -4,6 +4,8 @@
 #[path = "faults/support.rs"]
 mod support;
 
+#[path = "faults/archives.rs"]
+mod archives;
 #[path = "faults/certificates.rs"]
 mod certificates;
 #[path = "faults/checked.rs"]

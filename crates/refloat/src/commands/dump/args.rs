@@ -27,6 +27,9 @@ EXAMPLES:
       refloat dump --from mysql://root@db1/ --out /backup/db1 \\
           --level 9 --max-rate 20M --max-running 16
 
+  As one archive, over a network:
+      refloat dump --from mysql://root@db1/ --out - | ssh backup 'cat > db1.tar'
+
   Only definitions, with accounts and grants:
       refloat dump --from mysql://root@db1/ --out /backup/schema --no-data --users
 
@@ -48,7 +51,9 @@ pub struct DumpArgs {
     #[command(flatten)]
     pub source: SourceArgs,
 
-    /// The folder that the dump becomes; it must not exist yet, or be empty
+    /// The folder that the dump becomes; it must not exist yet, or be empty; - for one archive on standard output
+    ///
+    /// The archive is a tar of that folder, with the manifest as its last file. One that stopped in the middle has no end mark.
     #[arg(long, short = 'o', value_name = "FOLDER")]
     pub out: PathBuf,
 

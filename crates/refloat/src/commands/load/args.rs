@@ -34,6 +34,9 @@ EXAMPLES:
       refloat load /backup/export-20260101 --to mysql://root@db1/
       refloat load /backup/shop-tab --to mysql://root@db1/ --database shop
 
+  The same as an archive:
+      refloat load /backup/export-20260101.tar.zst --to mysql://root@db1/
+
   A CSV file with a line of names, into a table that is there:
       refloat load prices.csv --to mysql://root@db1/ --table shop.prices --source-format csv --header --null ''
 
@@ -62,7 +65,7 @@ pub struct LoadArgs {
     /// The dump: a file, a folder, or - for standard input
     ///
     /// A file is .sql, .sql.gz, .sql.zst, .sql.xz or .sql.bz2; with --table it is text with delimiters. A folder is one of
-    /// refloat dump, mydumper, MySQL Shell, mysqldump --tab or mariadb-dump --dir. The kind is found from the content, not from the name.
+    /// refloat dump, mydumper, MySQL Shell, mysqldump --tab or mariadb-dump --dir, or a tar archive of one, compressed or not. The kind is found from the content, not from the name.
     #[arg(value_name = "SOURCE")]
     pub source: PathBuf,
 
@@ -174,6 +177,12 @@ pub struct DataArgs {
     /// A field that means NULL when it stands there bare, besides \N; may be empty
     #[arg(long, value_name = "WORD", value_parser = parse_delimiter)]
     pub null: Option<Delimiter>,
+
+    /// The folder that a tar archive is unpacked into
+    ///
+    /// It needs room for what is in the archive; what is unpacked is removed at the end.
+    #[arg(long, value_name = "FOLDER", default_value = refloat_logical::source::SCRATCH_DEFAULT)]
+    pub scratch: PathBuf,
 
     /// Character set of the text
     ///

@@ -53,6 +53,7 @@ fn what(options: &mut LoadOptions, args: &args::WhatArgs) {
 
 fn data(options: &mut LoadOptions, args: &args::DataArgs) {
     (options.source_format, options.delimited) = source_of(args);
+    options.scratch.clone_from(&args.scratch);
 }
 
 /// What kind of source it is, and how its data files are written.

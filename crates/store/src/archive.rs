@@ -289,7 +289,7 @@ impl Work {
                         b"size" => {
                             return Err(self.refused(
                                 &own,
-                                "its size is not in its header: make the archive with --format=gnu",
+                                "its size stands in an extended header: make the archive in the GNU format",
                             ));
                         }
                         _ => {}

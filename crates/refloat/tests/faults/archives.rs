@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use refloat_sandbox::ServerKind;
 
 use crate::disk::SmallDisk;
 use crate::folders::folder;
+use crate::large::peak_kib;
 use crate::support::{
     BOTH, Desk, Running, ask, dump, finish, finish_with_input, shared, table, wait_until,
 };
@@ -282,6 +284,34 @@ fn a_dump_is_one_archive_on_standard_output() {
         assert_eq!(desk.rows(server, "items"), Some(30_000));
         is_empty(&scratch);
     }
+}
+
+#[test]
+fn memory_does_not_grow_with_an_archive_or_its_threads() {
+    let server = shared(ServerKind::MariaDb1011);
+    let desk = Desk::new();
+    let rows = "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r WHERE i < 40000) SELECT i, REPEAT('some text; ', 500) FROM r";
+    ask(
+        server,
+        &format!(
+            "CREATE DATABASE {0}; CREATE TABLE {0}.wide (id INT PRIMARY KEY, s TEXT); SET max_recursive_iterations = 40000; \
+             INSERT INTO {0}.wide {rows}; ANALYZE TABLE {0}.wide",
+            desk.db
+        ),
+    );
+    let more = ["--threads", "24", "--compress", "none"];
+    let mut command = dump_to_stdout(&desk, &server.url(), &more);
+    command.stdout(Stdio::null());
+    let mut running = Running::start(command);
+    let mut peak = 0;
+    while !running.has_ended() {
+        peak = peak_kib(running.pid()).unwrap_or(0).max(peak);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.ends_within(Duration::from_secs(1)).exits(0);
+    println!("220 MB into an archive by 24 readers: {} MiB", peak >> 10);
+    assert!(peak > 0 && peak <= 256 << 10, "{} MiB", peak >> 10);
+    ask(server, &format!("DROP DATABASE {}", desk.db));
 }
 
 #[test]

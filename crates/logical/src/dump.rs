@@ -4,6 +4,7 @@
 //! files of `chunk`. `docs/format.md` says what the folder holds, `docs/design/dump.md` why it is done in this way.
 
 mod accounts;
+mod block;
 pub(crate) mod catalog;
 mod chunk;
 pub(crate) mod error;
@@ -18,15 +19,15 @@ pub(crate) mod session;
 pub(crate) mod snapshot;
 mod throttle;
 pub(crate) mod tsv;
-mod work;
+pub(crate) mod work;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use refloat_run::Event;
 use refloat_run::progress::Phase;
 use refloat_run::settings::{Facts, SettingsError};
+use refloat_run::{Cancel, Event, Events, Progress};
 use refloat_store::{Folder, FolderError};
 use refloat_wire::Connection;
 
@@ -42,7 +43,7 @@ use catalog::{DataPolicy, Database, Programs, Table};
 use record::{complete, count, write_definitions};
 use snapshot::{Snapshot, Wanted};
 use throttle::Throttle;
-use work::Work;
+use work::{Sink, TableWork, Work};
 
 /// How often the snapshot is taken anew because a definition was changed meanwhile.
 const SNAPSHOT_TRIES: u32 = 3;
@@ -58,7 +59,11 @@ pub fn dump(options: &DumpOptions, run: &DumpRun) -> Result<DumpOutcome, DumpFai
     let mut outcome = DumpOutcome {
         run: run.dir.id().to_string(),
         source: options.source.describe(),
-        out: options.out.display().to_string(),
+        out: if options.to_stdout() {
+            "standard output".to_owned()
+        } else {
+            options.out.display().to_string()
+        },
         ..DumpOutcome::default()
     };
     let clock = Phases::new(&run.events, &run.progress);
@@ -99,44 +104,22 @@ fn run_dump(
     announce(options, run, outcome, &plan);
     let mut written = write_definitions(options, &mut control, &folder, &plan)?;
     let tables = std::mem::take(&mut written.tables);
-    let checker = Mutex::new(again(&control)?);
-    let watcher = match options.max_running {
-        Some(_) => Some(again(&control)?),
-        None => None,
-    };
-    let throttle = Throttle::new(
-        options.max_rate,
-        options.max_running,
-        options.threads,
-        watcher,
-    );
     let done = Arc::new(AtomicU64::new(0));
     let bytes = tables.iter().map(|of| of.table.bytes).sum();
     run.progress.set_source(Some(bytes), Arc::clone(&done));
     run.progress.set_tables_total(tables.len() as u64);
     clock.enter(Phase::Data);
-    let work = Work {
+    let reading = Reading {
         options,
-        folder: &folder,
+        sink: Sink::Folder(&folder),
         cancel: &run.cancel,
         events: &run.events,
         progress: &run.progress,
         done: &done,
-        throttle: &throttle,
-        checker: &checker,
-        tables: &tables,
     };
-    read_rows(options, &work, &mut snapshot, &mut control)?;
-    outcome.held_seconds = throttle.held().as_secs_f64();
-    if snapshot.ddl_blocked {
-        // The lock lives as long as its connection: without it definitions were nobody's business.
-        control.ping().map_err(|error| {
-            DumpError::server(
-                "holding the lock on definitions until all rows were read",
-                error,
-            )
-        })?;
-    }
+    outcome.held_seconds = reading
+        .read(&tables, &mut snapshot, &mut control)?
+        .as_secs_f64();
     clock.enter(Phase::Proof);
     written.notes.extend(plan.notes);
     if !snapshot.info.consistent {
@@ -164,12 +147,13 @@ pub(crate) struct Plan {
     /// Databases, with the names of what is in them.
     pub databases: Vec<Database>,
     /// Collations of the databases, by name.
-    collations: Vec<(String, String)>,
+    pub collations: Vec<(String, String)>,
     /// Tables, by the place of their database.
     pub tables: Vec<Vec<Table>>,
     /// Routines, views, triggers and events.
     pub programs: Programs,
-    notes: Vec<String>,
+    /// What is not in it, and what somebody should know.
+    pub notes: Vec<String>,
 }
 
 /// Opens the snapshot, and makes sure that what was listed before it is what is there in it.
@@ -222,7 +206,7 @@ pub(crate) fn moment(
 }
 
 /// Looks at everything that is asked for.
-fn look(
+pub(crate) fn look(
     options: &DumpOptions,
     control: &mut Connection,
     complete: bool,
@@ -316,6 +300,9 @@ fn make_folder(options: &DumpOptions, plan: &Plan) -> Result<Folder, DumpError> 
         RowCompression::None => bytes,
         RowCompression::Zstd { .. } => bytes / COMPRESSION_GUESS,
     };
+    if options.to_stdout() {
+        return Ok(Folder::stdout()?);
+    }
     let folder = match Folder::create(&options.out) {
         Err(FolderError::NotEmpty(path)) => {
             return Err(DumpError::Refused {
@@ -355,6 +342,68 @@ fn announce(options: &DumpOptions, run: &DumpRun, outcome: &DumpOutcome, plan: &
             "compression": options.compression,
         }),
     });
+}
+
+/// How the rows of a snapshot are read, and where they go.
+pub(crate) struct Reading<'a> {
+    /// What was asked for.
+    pub options: &'a DumpOptions,
+    /// Where rows go.
+    pub sink: Sink<'a>,
+    /// Ends it early.
+    pub cancel: &'a Cancel,
+    /// What the run says.
+    pub events: &'a Events,
+    /// Where the run stands.
+    pub progress: &'a Progress,
+    /// Bytes of rows that are done with, in the server's estimate.
+    pub done: &'a AtomicU64,
+}
+
+impl Reading<'_> {
+    /// Reads all rows, and makes sure that nobody has changed a definition meanwhile. Returns for how long readers were held back on
+    /// request, all together.
+    pub fn read(
+        &self,
+        tables: &[TableWork],
+        snapshot: &mut Snapshot,
+        control: &mut Connection,
+    ) -> Result<Duration, DumpError> {
+        let options = self.options;
+        let checker = Mutex::new(again(control)?);
+        let watcher = match options.max_running {
+            Some(_) => Some(again(control)?),
+            None => None,
+        };
+        let throttle = Throttle::new(
+            options.max_rate,
+            options.max_running,
+            options.threads,
+            watcher,
+        );
+        let work = Work {
+            options,
+            sink: self.sink,
+            cancel: self.cancel,
+            events: self.events,
+            progress: self.progress,
+            done: self.done,
+            throttle: &throttle,
+            checker: &checker,
+            tables,
+        };
+        read_rows(options, &work, snapshot, control)?;
+        if snapshot.ddl_blocked {
+            // The lock lives as long as its connection: without it definitions were nobody's business.
+            control.ping().map_err(|error| {
+                DumpError::server(
+                    "holding the lock on definitions until all rows were read",
+                    error,
+                )
+            })?;
+        }
+        Ok(throttle.held())
+    }
 }
 
 /// Tables without old versions of rows first, while writers wait; then all others.

@@ -16,7 +16,7 @@ mod error;
 mod form;
 mod link;
 mod marks;
-mod opened;
+pub(crate) mod opened;
 mod options;
 mod outcome;
 mod outline;
@@ -56,9 +56,12 @@ pub use outcome::{
     StatementFailure, TableOutcome,
 };
 pub(crate) use outline::Modes;
+pub(crate) use plan::plan_from;
 pub use plan::{LoadPlan, PlannedTable, plan};
 pub(crate) use programs::literal;
 
+use crate::source::stream::{BLOCK_BYTES as STREAM_BLOCK, STREAM_BYTES};
+pub(crate) use chunk::BlockPool;
 use chunk::PlainFile;
 use chunk_size::ChunkSize;
 use conductor::Conductor;
@@ -102,6 +105,17 @@ pub struct LoadRun {
 /// [`LoadFailure`] carries why it stopped and what was done until then. An `Ok` outcome may still have found differences:
 /// see [`LoadOutcome::proven`].
 pub fn load(options: &LoadOptions, run: &LoadRun) -> Result<LoadOutcome, LoadFailure> {
+    load_from(options, run, || {
+        Opened::open(options, &run.cancel, |words| run.events.note(words))
+    })
+}
+
+/// [`load`] of what `open` gives, whatever the options call the source.
+pub(crate) fn load_from(
+    options: &LoadOptions,
+    run: &LoadRun,
+    open: impl FnOnce() -> Result<Opened, LoadError>,
+) -> Result<LoadOutcome, LoadFailure> {
     let started = Instant::now();
     let mut outcome = LoadOutcome {
         run: run.dir.id().to_string(),
@@ -110,7 +124,7 @@ pub fn load(options: &LoadOptions, run: &LoadRun) -> Result<LoadOutcome, LoadFai
         ..LoadOutcome::default()
     };
     let clock = Arc::new(Phases::new(&run.events, &run.progress));
-    let result = run_load(options, run, &mut outcome, &clock);
+    let result = run_load(options, run, &mut outcome, &clock, open);
     outcome.phases = clock.end();
     outcome.seconds = started.elapsed().as_secs_f64();
     match result {
@@ -133,9 +147,10 @@ fn run_load(
     run: &LoadRun,
     outcome: &mut LoadOutcome,
     clock: &Arc<Phases>,
+    open: impl FnOnce() -> Result<Opened, LoadError>,
 ) -> Result<(), LoadError> {
     clock.enter(Phase::Preflight);
-    let mut source = Opened::open(options, &run.cancel)?;
+    let mut source = open()?;
     outcome.source = source.name();
     let outline = source.look(options, &run.cancel)?;
     let mut control = connect(options, &run.cancel)?;
@@ -281,8 +296,9 @@ fn with_settings(
     ctx.hold(&mut control, 0)?;
     let file = source.plain_file()?;
     let position = source.position(&ctx.done_bytes);
-    run.progress
-        .set_source(source.total_bytes(), Arc::clone(&position));
+    // Of plain files, what was done with is counted where it is done.
+    let read = source.read_counter(&position, &ctx.done_bytes);
+    run.progress.set_source(source.total_bytes(), position);
     if let Some(outline) = &preflight.outline {
         run.progress.set_tables_total(outline.tables);
     }
@@ -294,6 +310,10 @@ fn with_settings(
         .max(1);
     let rows_memory = match &source {
         Opened::Stream(_) => rows_memory,
+        // What is read from the server waits in the stream, and a block with each reader.
+        Opened::Layout(layout) if layout.stream().is_some() => rows_memory
+            .saturating_sub(STREAM_BYTES + options.threads * 2 * STREAM_BLOCK)
+            .max(MEMORY_ROWS_MIN),
         // Every open table holds a part of it.
         Opened::Layout(_) => rows_memory
             .saturating_sub(open_max * MEMORY_PER_TABLE / 2)
@@ -326,12 +346,6 @@ fn with_settings(
             match source {
                 Opened::Stream(input) => conductor.run(*input)?,
                 Opened::Layout(layout) => {
-                    // Of plain files, what was done with is counted where it is done.
-                    let read = if Arc::ptr_eq(&position, &ctx.done_bytes) {
-                        Arc::default()
-                    } else {
-                        position
-                    };
                     conductor.run_layout(&layout, &read, open_max)?;
                 }
             }
@@ -385,7 +399,7 @@ fn begin_marks(
     let about = (id, preflight, &facts.grants);
     let marks = resume::begin_marks(options, earlier, source, control, about)
         .map_err(|error| LoadError::server("preparing progress marks", error))?;
-    if marks.is_none() {
+    if marks.is_none() && resume::keeps_marks(source) {
         run.events.note(format!(
             "no progress marks are kept: the account may not create tables in a database {}; if this load is interrupted, it has to begin anew",
             marks::SCHEMA
@@ -433,7 +447,7 @@ fn lane_workers(vendor: Vendor, threads: usize) -> usize {
 }
 
 /// Connects; Ctrl-C need not wait for a server that does not answer.
-fn connect(options: &LoadOptions, cancel: &Cancel) -> Result<Connection, LoadError> {
+pub(crate) fn connect(options: &LoadOptions, cancel: &Cancel) -> Result<Connection, LoadError> {
     let target = options.target.clone();
     match context::abandonable(cancel, move || Connection::connect(&target)) {
         Some(connected) => connected.map_err(|error| {
@@ -508,7 +522,7 @@ fn announce(
 ) {
     run.events.emit(Event::RunStarted {
         run: run.dir.id().clone(),
-        command: "load".to_owned(),
+        command: source.command().to_owned(),
         source: outcome.source.clone(),
         target: outcome.target.clone(),
         plan: serde_json::json!({

@@ -3,6 +3,7 @@
 //! A source is laid out before anything is loaded: [`layout::Layout`] says which files it has, in which order they are
 //! read, what each is for, and what is missing. The loader follows the layout and knows nothing of the tools that wrote it.
 
+pub(crate) mod archive;
 pub mod cutter;
 pub mod delimited;
 mod detect;
@@ -12,11 +13,13 @@ pub mod infile;
 mod inspect;
 pub mod layout;
 mod mydumper;
-mod native;
+pub(crate) mod native;
 mod options;
 mod shell;
+pub(crate) mod stream;
 mod tab;
 
+pub use archive::SCRATCH_DEFAULT;
 pub use detect::open_folder;
 pub use error::SourceError;
 pub use inspect::{InspectedTable, Inspection, inspect};

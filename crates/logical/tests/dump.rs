@@ -1,11 +1,15 @@
 //! What a dump holds is what the server held: each case's source is dumped, restored by hand with nothing but the stock client,
 //! and compared with what it was.
 
+#[path = "dump/built.rs"]
+mod built;
 #[path = "dump/by_hand.rs"]
 mod by_hand;
 #[path = "load/case.rs"]
 #[expect(dead_code, reason = "what a case says about loads")]
 mod case;
+#[path = "dump/lost.rs"]
+mod lost;
 #[path = "dump/runner.rs"]
 mod runner;
 #[path = "dump/spelled.rs"]

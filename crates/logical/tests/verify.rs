@@ -9,6 +9,8 @@ mod case;
 mod cases;
 #[path = "verify/damage.rs"]
 mod damage;
+#[path = "dump/lost.rs"]
+mod lost;
 #[path = "verify/mutations.rs"]
 mod mutations;
 #[path = "verify/support.rs"]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::commands::{completions, dump, inspect, load, man, sandbox, settings, verify};
+use crate::commands::{completions, copy, dump, inspect, load, man, sandbox, settings, verify};
 use crate::context::Context;
 use crate::exit::{self, Exit};
 
@@ -25,6 +25,9 @@ EXAMPLES:
 
   Dump a server into a folder, all of one moment:
       refloat dump --from mysql://root@db1/ --out /backup/db1
+
+  Copy a server into another, with nothing on disk between:
+      refloat copy --from mysql://root@db1/ --to mysql://root@db2/
 
   Is it the same as the server now?
       refloat verify /backup/db1 mysql://root@db1/
@@ -70,6 +73,7 @@ enum Command {
     Load(Box<load::LoadArgs>),
     Inspect(Box<inspect::InspectArgs>),
     Dump(Box<dump::DumpArgs>),
+    Copy(Box<copy::CopyArgs>),
     Verify(Box<verify::VerifyArgs>),
     Settings(settings::SettingsArgs),
     Sandbox(sandbox::SandboxArgs),
@@ -97,6 +101,7 @@ impl Cli {
             Command::Load(args) => load::run(&args, context),
             Command::Inspect(args) => inspect::run(&args),
             Command::Dump(args) => dump::run(&args, context),
+            Command::Copy(args) => copy::run(&args, context),
             Command::Verify(args) => verify::run(&args, context),
             Command::Settings(args) => settings::run(args, context),
             Command::Sandbox(args) => sandbox::run(args, context),

@@ -2,6 +2,7 @@
 //! as a recipe: it takes the arguments and the [`Context`](crate::context::Context) and returns the exit code.
 
 pub mod completions;
+pub mod copy;
 pub mod dump;
 pub mod inspect;
 pub mod load;

@@ -8,6 +8,7 @@ mod hints;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::LoadError;
 use refloat_logical::verify::VerifyError;
@@ -17,7 +18,7 @@ use refloat_wire::options::user_info;
 use crate::connect::PASSWORD_KEYS;
 use crate::context::Context;
 pub use hints::failure_hint;
-use hints::{of_dump, of_load, of_verify, wire_hints};
+use hints::{of_copy, of_dump, of_load, of_verify, wire_hints};
 
 /// How a command ended. The numbers are stable and documented in `docs/exit-codes.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +100,9 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
             && io.kind() == std::io::ErrorKind::BrokenPipe
         {
             return (Exit::Done, Vec::new());
+        }
+        if let Some(copy) = cause.downcast_ref::<CopyError>() {
+            return of_copy(copy);
         }
         if let Some(load) = cause.downcast_ref::<LoadError>() {
             return of_load(load);

@@ -4,12 +4,16 @@
 #[path = "faults/support.rs"]
 mod support;
 
+#[path = "faults/archives.rs"]
+mod archives;
 #[path = "faults/certificates.rs"]
 mod certificates;
 #[path = "faults/checked.rs"]
 mod checked;
 #[path = "faults/compared.rs"]
 mod compared;
+#[path = "faults/copied.rs"]
+mod copied;
 #[path = "faults/cutting.rs"]
 mod cutting;
 #[path = "faults/disk.rs"]

@@ -8,9 +8,11 @@ use refloat_logical::load::{Bounded, LoadOutcome, LoadPlan, PhaseTime, TableOutc
 use crate::human;
 use crate::terminal::fit;
 
+pub use copy::{copy, copy_plan};
 pub use dump::dump;
 pub use verify::verify;
 
+mod copy;
 mod dump;
 mod verify;
 
@@ -26,19 +28,24 @@ const ENTRY_WIDTH: usize = 300;
 /// `proven` outcomes say so in the first line. Others list what is loaded and what is not.
 pub fn load(outcome: &LoadOutcome) -> String {
     let mut page = Page::default();
-    page.heading(&headline(outcome));
-    work(&mut page, outcome);
-    settings(&mut page, outcome);
-    checks(&mut page, outcome);
+    page.heading(&headline("load", outcome));
+    loaded(&mut page, outcome);
+    page.text
+}
+
+/// Everything below the first line.
+fn loaded(page: &mut Page, outcome: &LoadOutcome) {
+    work(page, outcome);
+    settings(page, outcome);
+    checks(page, outcome);
     if !outcome.proven {
-        leftovers(&mut page, outcome);
+        leftovers(page, outcome);
     }
     page.list("left out on purpose", &outcome.skipped, Clone::clone);
     // Somebody who looks for the reason of a failure is not helped by advice on speed.
     if outcome.proven {
         page.plain_list("advice", &outcome.advice);
     }
-    page.text
 }
 
 /// What a load would do, in lines that end with a line end.
@@ -61,6 +68,12 @@ pub fn load_plan(plan: &LoadPlan) -> String {
             human::counted(plan.tables.len() as u64, "table")
         ),
     );
+    planned(&mut page, plan);
+    page.text
+}
+
+/// What is planned for the target.
+fn planned(page: &mut Page, plan: &LoadPlan) {
     if !plan.databases.is_empty() {
         page.line("databases", &plan.databases.join(", "));
     }
@@ -134,10 +147,9 @@ pub fn load_plan(plan: &LoadPlan) -> String {
         });
     }
     page.plain_list("advice", &plan.advice);
-    page.text
 }
 
-fn headline(outcome: &LoadOutcome) -> String {
+fn headline(job: &str, outcome: &LoadOutcome) -> String {
     let how = if outcome.proven {
         "done and proven"
     } else if outcome.proof_failed() && only_uncounted(outcome) {
@@ -153,7 +165,7 @@ fn headline(outcome: &LoadOutcome) -> String {
         format!(" ({})", outcome.server)
     };
     format!(
-        "load of {} into {}{server}: {how}",
+        "{job} of {} into {}{server}: {how}",
         outcome.source, outcome.target
     )
 }

@@ -46,6 +46,12 @@ fn every_field_of_the_summary_of_a_load() {
 }
 
 #[test]
+fn every_field_of_the_summary_of_a_copy() {
+    let outcome = refloat_logical::copy::CopyOutcome::default();
+    assert_documented(&serde_json::to_value(outcome).expect("an outcome is JSON"));
+}
+
+#[test]
 fn every_field_of_the_summary_of_a_comparison() {
     let outcome = refloat_logical::verify::VerifyOutcome::default();
     assert_documented(&serde_json::to_value(outcome).expect("an outcome is JSON"));

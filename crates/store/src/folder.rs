@@ -1,13 +1,16 @@
-//! A folder that is written once: many files, and one last file that makes them a whole.
+//! A folder that is written once: many files, and one last file that makes them a whole. On the disk, or as a tar archive on a stream.
 
+mod archive;
 mod writer;
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use archive::ArchiveWriter;
 use twox_hash::XxHash3_128;
 use writer::{BLOCK, Buffer, Handles, Writer};
 
@@ -54,7 +57,13 @@ impl FolderError {
 /// A folder that is being written.
 pub struct Folder {
     root: PathBuf,
-    writer: Writer,
+    place: Place,
+}
+
+/// Where files go.
+enum Place {
+    Disk(Writer),
+    Archive(ArchiveWriter),
 }
 
 /// A file that was written.
@@ -84,8 +93,24 @@ impl Folder {
         }
         Ok(Self {
             root: root.to_owned(),
-            writer: Writer::start(),
+            place: Place::Disk(Writer::start()),
         })
+    }
+
+    /// One archive in place of a folder, on standard output. Each file is held in memory until it is whole, because its size stands
+    /// before it.
+    pub fn stdout() -> Result<Self, FolderError> {
+        let root = PathBuf::from("standard output");
+        let out = io::stdout()
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(FolderError::io(&root, "opening it"))?;
+        Ok(Self::archive(root, File::from(out)))
+    }
+
+    fn archive(root: PathBuf, out: File) -> Self {
+        let place = Place::Archive(ArchiveWriter::new(&root, out));
+        Self { root, place }
     }
 
     /// Where it is.
@@ -96,6 +121,10 @@ impl Folder {
     /// Makes a folder within it; one that is there already is good.
     pub fn make(&self, name: &str) -> Result<(), FolderError> {
         let path = self.within(name)?;
+        if let Place::Archive(_) = self.place {
+            // Who unpacks it makes the folders that its files are in.
+            return Ok(());
+        }
         match DirBuilder::new().mode(0o700).create(&path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 Err(FolderError::io(&path, "making the folder")(error))
@@ -107,17 +136,22 @@ impl Folder {
     /// Begins a file; its name must be new.
     pub fn file(&self, name: &str) -> Result<NewFile<'_>, FolderError> {
         let path = self.within(name)?;
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(FolderError::io(&path, "making the file"))?;
+        let file = match &self.place {
+            Place::Archive(archive) => Opened::InMemory(archive, Vec::new()),
+            Place::Disk(writer) => {
+                let file = OpenOptions::new()
+                    .write(true)
+                    .create_new(true)
+                    .mode(0o600)
+                    .open(&path)
+                    .map_err(FolderError::io(&path, "making the file"))?;
+                Opened::Small(writer, file)
+            }
+        };
         Ok(NewFile {
             name: name.to_owned(),
             path,
-            file: Opened::Small(file),
-            writer: &self.writer,
+            file,
             buffer: None,
             submitted: 0,
             bytes: 0,
@@ -138,9 +172,15 @@ impl Folder {
         let temporary = self.within(&format!("{name}.tmp"))?;
         let Self {
             root: folder,
-            writer,
+            place,
         } = self;
-        writer.finish()?;
+        match place {
+            Place::Archive(archive) => {
+                archive.append(name, bytes)?;
+                return archive.finish();
+            }
+            Place::Disk(writer) => writer.finish()?,
+        }
         let root = File::open(&folder).map_err(FolderError::io(&folder, "opening the folder"))?;
         rustix::fs::syncfs(&root)
             .map_err(|error| FolderError::io(&folder, "bringing it to the disk")(error.into()))?;
@@ -182,8 +222,7 @@ impl Folder {
 pub struct NewFile<'a> {
     name: String,
     path: PathBuf,
-    file: Opened,
-    writer: &'a Writer,
+    file: Opened<'a>,
     /// What is not handed over yet.
     buffer: Option<Buffer>,
     /// Bytes that were handed over.
@@ -193,9 +232,10 @@ pub struct NewFile<'a> {
 }
 
 /// Most files are small, and are opened once.
-enum Opened {
-    Small(File),
-    Large(Arc<Handles>),
+enum Opened<'a> {
+    Small(&'a Writer, File),
+    Large(&'a Writer, Arc<Handles>),
+    InMemory(&'a ArchiveWriter, Vec<u8>),
     Taken,
 }
 
@@ -204,11 +244,19 @@ impl NewFile<'_> {
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FolderError> {
         self.hash.write(bytes);
         self.bytes += bytes.len() as u64;
+        let writer = match &mut self.file {
+            Opened::Small(writer, _) | Opened::Large(writer, _) => *writer,
+            Opened::InMemory(_, held) => {
+                held.extend_from_slice(bytes);
+                return Ok(());
+            }
+            Opened::Taken => return Ok(()),
+        };
         let mut rest = bytes;
         while !rest.is_empty() {
             let mut buffer = match self.buffer.take() {
                 Some(buffer) => buffer,
-                None => self.writer.buffer()?,
+                None => writer.buffer()?,
             };
             rest = &rest[buffer.fill(rest)..];
             if buffer.is_full() {
@@ -221,30 +269,34 @@ impl NewFile<'_> {
     }
 
     fn submit(&mut self, buffer: Buffer) {
-        let handles = match std::mem::replace(&mut self.file, Opened::Taken) {
-            Opened::Large(handles) => handles,
-            Opened::Small(file) => Arc::new(Handles::new(file, &self.path)),
-            Opened::Taken => return,
+        let (writer, handles) = match std::mem::replace(&mut self.file, Opened::Taken) {
+            Opened::Large(writer, handles) => (writer, handles),
+            Opened::Small(writer, file) => (writer, Arc::new(Handles::new(file, &self.path))),
+            Opened::InMemory(..) | Opened::Taken => return,
         };
         let at = self.submitted;
         self.submitted += buffer.filled().len() as u64;
-        self.writer.submit(&handles, buffer, at);
-        self.file = Opened::Large(handles);
+        writer.submit(&handles, buffer, at);
+        self.file = Opened::Large(writer, handles);
     }
 
     /// Ends the file. It reaches the disk with [`Folder::seal`].
     pub fn finish(mut self) -> Result<Written, FolderError> {
         if let Some(buffer) = self.buffer.take() {
             match &mut self.file {
-                Opened::Small(file) if buffer.filled().len() < BLOCK => {
+                Opened::Small(writer, file) if buffer.filled().len() < BLOCK => {
                     let written = file.write_all(buffer.filled());
-                    self.writer.give_back(buffer);
+                    writer.give_back(buffer);
                     written.map_err(FolderError::io(&self.path, "writing the file"))?;
                 }
                 _ => self.submit(buffer),
             }
         }
-        self.writer.check()?;
+        match &self.file {
+            Opened::Small(writer, _) | Opened::Large(writer, _) => writer.check()?,
+            Opened::InMemory(archive, held) => archive.append(&self.name, held)?,
+            Opened::Taken => {}
+        }
         Ok(Written {
             path: self.name,
             bytes: self.bytes,
@@ -261,6 +313,40 @@ impl NewFile<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_archive_holds_what_a_folder_would_and_is_whole_with_its_last_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.tar");
+        let folder = Folder::archive("a.tar".into(), File::create(&path).unwrap());
+        folder.make("a").unwrap();
+        let long = format!("a/{}", "n".repeat(180));
+        let (mut one, mut two) = (folder.file("a/one").unwrap(), folder.file(&long).unwrap());
+        one.write(b"some").unwrap();
+        two.write(b"other").unwrap();
+        one.write(b" text").unwrap();
+        assert_eq!(two.finish().unwrap().bytes, 5);
+        let written = one.finish().unwrap();
+        assert_eq!(
+            written.checksum,
+            format!("{:032x}", XxHash3_128::oneshot(b"some text"))
+        );
+        assert!(matches!(folder.file("../x"), Err(FolderError::Outside(_))));
+        let unpack = || crate::unpack(crate::Input::open(&path).unwrap(), dir.path());
+        assert!(unpack().is_err(), "it is not sealed");
+        folder.seal("last.json", b"{}").unwrap();
+        let unpacked = unpack().unwrap();
+        for (name, text) in [
+            ("a/one", "some text"),
+            (&long, "other"),
+            ("last.json", "{}"),
+        ] {
+            assert_eq!(
+                std::fs::read_to_string(unpacked.root().join(name)).unwrap(),
+                text
+            );
+        }
+    }
 
     #[test]
     fn files_stay_within_and_the_last_one_comes_last() {

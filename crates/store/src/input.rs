@@ -63,6 +63,10 @@ pub struct Input {
 
 enum Source {
     Direct(RawReader),
+    Memory {
+        text: Arc<[u8]>,
+        at: usize,
+    },
     Pumped {
         pump: Pump,
         block: Vec<u8>,
@@ -89,6 +93,24 @@ impl Input {
     /// Reads standard input.
     pub fn stdin() -> Result<Self, InputError> {
         Self::stdin_with(&OpenOptions::default())
+    }
+
+    /// Reads text that is in memory already, as if it were a plain file; `name` is what messages call it.
+    pub fn from_text(name: &str, text: Arc<[u8]>) -> Self {
+        Self {
+            name: name.to_owned(),
+            path: None,
+            compression: Compression::None,
+            total: Some(text.len() as u64),
+            position: Arc::default(),
+            cancel: None,
+            memory_limit: OpenOptions::default().memory_limit,
+            source: Source::Memory { text, at: 0 },
+            peeked: Vec::new(),
+            peeked_raw: 0,
+            ended: false,
+            hash: None,
+        }
     }
 
     fn stdin_with(options: &OpenOptions) -> Result<Self, InputError> {
@@ -315,6 +337,13 @@ impl Input {
                     self.ended = true;
                 }
                 Ok((n, at))
+            }
+            Source::Memory { text, at } => {
+                let n = want.min(text.len() - *at);
+                buf.extend_from_slice(&text[*at..*at + n]);
+                *at += n;
+                self.ended = n == 0;
+                Ok((n, *at as u64))
             }
             Source::Pumped { pump, block, at } => {
                 let mut raw_end = position;

@@ -6,10 +6,13 @@
 //! what is inside the bytes, beyond telling a person what a file seems to be when it is no dump, and it must not
 //! hold more than a few blocks in memory, whatever the source claims about its size.
 //!
+//! A tar archive is unpacked into a scratch folder, which goes away with the value that stands for it.
+//!
 //! A folder that is written has each file as a whole, with its size and checksum, and is on the disk before its last file appears.
 //!
 //! Read first: [`Input`], [`InputError`], [`LooksLike`], [`Folder`].
 
+mod archive;
 mod decode;
 mod error;
 mod folder;
@@ -19,6 +22,7 @@ mod raw;
 mod sniff;
 mod tail;
 
+pub use archive::{ArchiveError, Unpacked, unpack};
 pub use decode::Compression;
 pub use error::InputError;
 pub use folder::{Folder, FolderError, NewFile, Written};

@@ -14,7 +14,7 @@ const FRAME_BYTES: usize = 4 << 20;
 const FRAMES_BYTES: usize = 32 << 20;
 
 /// Row text after which the writer tells how far it is: often enough to hold a reader back evenly.
-const TELL_BYTES: u64 = 64 << 10;
+pub const TELL_BYTES: u64 = 64 << 10;
 
 /// Writes the rows of one range into files, a new one whenever the last is full.
 pub struct ChunkWriter<'a> {
@@ -55,7 +55,7 @@ impl<'a> ChunkWriter<'a> {
         options: &DumpOptions,
         key: Vec<usize>,
     ) -> std::io::Result<Self> {
-        let (compression, limit) = (options.compression, options.chunk_bytes);
+        let (compression, limit) = (options.compression, options.file_bytes());
         let frame = (FRAMES_BYTES / options.threads.max(1)).min(FRAME_BYTES);
         let compressor = match compression {
             RowCompression::None => None,

@@ -60,6 +60,9 @@ pub enum DumpError {
         /// What stands in its way.
         in_the_way: String,
     },
+    /// Nobody takes the rows any more: the other side of a copy has stopped.
+    #[error("the target takes no more rows")]
+    NotWanted,
     /// Stopped on request.
     #[error("{0}")]
     Interrupted(String),
@@ -88,7 +91,7 @@ impl DumpError {
     }
 
     /// What the other threads end with when one has panicked.
-    pub(super) fn defect() -> Self {
+    pub(crate) fn defect() -> Self {
         Self::Interrupted("a defect of this program".to_owned())
     }
 

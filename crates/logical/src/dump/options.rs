@@ -8,6 +8,8 @@ use serde::Serialize;
 
 /// Bytes of row text in a file: small enough to be read again after a fault, large enough that a terabyte is not a million files.
 const CHUNK_BYTES: u64 = 64 << 20;
+/// Row text in the files of an archive that are being written, all readers together.
+const ARCHIVE_BYTES: u64 = 64 << 20;
 /// How long the lock of the snapshot is waited for in all.
 const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 /// The level of zstd that costs less than reading the rows.
@@ -60,7 +62,7 @@ pub enum Kind {
 pub struct DumpOptions {
     /// The server.
     pub source: ConnectOptions,
-    /// The folder that the dump becomes; it must not exist, or be empty.
+    /// The folder that the dump becomes; it must not exist, or be empty. `-` writes one archive to standard output.
     pub out: PathBuf,
     /// Connections that read at the same time.
     pub threads: usize,
@@ -119,6 +121,22 @@ impl DumpOptions {
             max_running: None,
         }
     }
+
+    /// Whether the dump is one archive on standard output.
+    pub fn to_stdout(&self) -> bool {
+        self.out.as_os_str() == "-"
+    }
+
+    /// Bytes of row text in a file. Files of an archive are in memory until they are whole, so there are more and smaller ones.
+    pub(super) fn file_bytes(&self) -> u64 {
+        if self.to_stdout() {
+            let share = ARCHIVE_BYTES / self.threads.max(1) as u64;
+            self.chunk_bytes.min(share.max(1))
+        } else {
+            self.chunk_bytes
+        }
+    }
+
     /// Whether objects of this kind are dumped.
     pub fn wants(&self, kind: Kind) -> bool {
         !self.skip.contains(&kind)

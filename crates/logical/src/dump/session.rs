@@ -24,6 +24,8 @@ const MYSQL: &[&str] = &[
     "show_create_table_skip_secondary_engine = OFF",
 ];
 const MARIADB: &[&str] = &["max_statement_time = 0", "query_cache_type = OFF"];
+/// Seconds for which a server waits for a reader that does not take its rows.
+const WRITE_TIMEOUT: u32 = 7 * 86_400;
 /// `ER_UNKNOWN_SYSTEM_VARIABLE`.
 const UNKNOWN_VARIABLE: u16 = 1193;
 
@@ -79,5 +81,7 @@ fn prepare(conn: &mut Connection) -> Result<(), Error> {
 pub fn prepare_reader(conn: &mut Connection) -> Result<(), Error> {
     conn.exec("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")?;
     conn.exec("SET SESSION character_set_results = NULL")?;
+    // Who takes the rows may be busy with something else for long: the indexes of a large table, say.
+    conn.exec(format!("SET SESSION net_write_timeout = {WRITE_TIMEOUT}"))?;
     Ok(())
 }

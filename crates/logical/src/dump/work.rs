@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use refloat_run::progress::{TableProgress, TableState};
 use refloat_run::{Cancel, Event, Events, Progress};
 use refloat_store::Folder;
-use refloat_wire::Connection;
+use refloat_wire::{Connection, Row};
 
+use super::block::BlockWriter;
 use super::catalog::{Table, show_create};
 use super::chunk::ChunkWriter;
 use super::error::DumpError;
@@ -20,6 +21,7 @@ use crate::jobs::{Job, Queue};
 use crate::load::context::kill_on_cancel;
 use crate::load::definition::fingerprint;
 use crate::manifest::ChunkEntry;
+use crate::source::stream::RowStream;
 
 /// Ranges per reader of the whole dump, so that all readers end at about the same time.
 const RANGES_PER_READER: u64 = 8;
@@ -34,8 +36,8 @@ const NO_SUCH_TABLE: u16 = 1146;
 pub struct Work<'a> {
     /// What was asked for.
     pub options: &'a DumpOptions,
-    /// Where files go.
-    pub folder: &'a Folder,
+    /// Where rows go.
+    pub sink: Sink<'a>,
     /// Ends the work early.
     pub cancel: &'a Cancel,
     /// What the run says.
@@ -50,6 +52,61 @@ pub struct Work<'a> {
     pub checker: &'a Mutex<Connection>,
     /// The tables, with what is known of each.
     pub tables: &'a [TableWork],
+}
+
+/// Where rows go.
+#[derive(Clone, Copy)]
+pub enum Sink<'a> {
+    /// Into files.
+    Folder(&'a Folder),
+    /// Into blocks that somebody takes.
+    Stream(&'a RowStream),
+}
+
+/// Writes the rows of one range.
+enum RangeWriter<'a> {
+    Files(Box<ChunkWriter<'a>>),
+    Blocks(BlockWriter<'a>),
+}
+
+/// What has become of the rows of a range.
+struct WrittenRange {
+    /// Its files, if rows go into files.
+    chunks: Vec<ChunkEntry>,
+    rows: u64,
+    /// Bytes of text that [`RangeWriter::row`] has not told of.
+    untold: u64,
+}
+
+impl RangeWriter<'_> {
+    /// Appends a row; returns, now and then, the bytes of text since the last time, else 0.
+    fn row(&mut self, row: Row<'_>) -> Result<u64, DumpError> {
+        match self {
+            Self::Files(writer) => Ok(writer.row(row)?),
+            Self::Blocks(writer) => writer.row(row),
+        }
+    }
+
+    fn finish(self) -> Result<WrittenRange, DumpError> {
+        Ok(match self {
+            Self::Files(writer) => {
+                let (chunks, untold) = writer.finish()?;
+                WrittenRange {
+                    rows: chunks.iter().map(|chunk| chunk.rows).sum(),
+                    chunks,
+                    untold,
+                }
+            }
+            Self::Blocks(writer) => {
+                let (rows, untold) = writer.finish()?;
+                WrittenRange {
+                    chunks: Vec::new(),
+                    rows,
+                    untold,
+                }
+            }
+        })
+    }
 }
 
 /// A table and its files.
@@ -67,6 +124,7 @@ pub struct TableWork {
 struct TableFiles {
     /// By the place of their range.
     chunks: Vec<(usize, Vec<ChunkEntry>)>,
+    rows: u64,
     shown: Option<Arc<TableProgress>>,
 }
 
@@ -116,8 +174,8 @@ pub fn read_all(
         .map(|index| work.tables[*index].table.bytes)
         .sum();
     let target = (total / (readers.len() as u64 * RANGES_PER_READER)).clamp(
-        RANGE_MIN.min(work.options.chunk_bytes),
-        work.options.chunk_bytes.max(1),
+        RANGE_MIN.min(work.options.file_bytes()),
+        work.options.file_bytes().max(1),
     );
     for &table in which {
         let bytes = work.tables[table].table.bytes;
@@ -180,13 +238,20 @@ impl Work<'_> {
                     .remove(&(table, number))
                     .unwrap_or_default();
                 let of = &self.tables[table];
-                let chunks = self
-                    .read(reader, of, &range, number)
+                let written = self
+                    .read(reader, table, &range, number)
                     .map_err(|error| changed(error, &of.table))?;
-                of.state().chunks.push((number, chunks));
+                {
+                    let mut state = of.state();
+                    state.chunks.push((number, written.chunks));
+                    state.rows += written.rows;
+                }
                 self.done.fetch_add(range.bytes, Ordering::Relaxed);
                 if of.open.fetch_sub(1, Ordering::SeqCst) == 1 {
                     self.table_done(of)?;
+                    if let Sink::Stream(stream) = self.sink {
+                        stream.table_end(table, of.state().rows);
+                    }
                 }
                 Ok(())
             }
@@ -196,19 +261,12 @@ impl Work<'_> {
     fn read(
         &self,
         reader: &mut Connection,
-        of: &TableWork,
+        table: usize,
         range: &Range,
         number: usize,
-    ) -> Result<Vec<ChunkEntry>, DumpError> {
-        let folder = |source| DumpError::Folder { source };
-        let key = of.table.key.iter().map(|column| column.index).collect();
-        let mut writer = ChunkWriter::new(
-            self.folder,
-            format!("{}.{number:05}", of.stem),
-            self.options,
-            key,
-        )
-        .map_err(|source| DumpError::file(self.folder.path(), "preparing compression", source))?;
+    ) -> Result<WrittenRange, DumpError> {
+        let of = &self.tables[table];
+        let mut writer = self.writer(table, number)?;
         let shown = of.state().shown.clone();
         let show = |rows: u64, bytes: u64| {
             if let Some(shown) = &shown {
@@ -237,7 +295,7 @@ impl Work<'_> {
             ControlFlow::Continue(())
         });
         if let Some(error) = failed {
-            return Err(folder(error));
+            return Err(error);
         }
         read.map_err(|error| {
             DumpError::server(
@@ -245,10 +303,26 @@ impl Work<'_> {
                 error,
             )
         })?;
-        let (chunks, rest) = writer.finish().map_err(folder)?;
-        show(rows, rest);
-        self.throttle.take(rest, self.cancel);
-        Ok(chunks)
+        let written = writer.finish()?;
+        show(rows, written.untold);
+        self.throttle.take(written.untold, self.cancel);
+        Ok(written)
+    }
+
+    /// A writer for the rows of a range.
+    fn writer(&self, table: usize, number: usize) -> Result<RangeWriter<'_>, DumpError> {
+        let folder = match self.sink {
+            Sink::Stream(stream) => {
+                return Ok(RangeWriter::Blocks(BlockWriter::new(stream, table)));
+            }
+            Sink::Folder(folder) => folder,
+        };
+        let of = &self.tables[table];
+        let key = of.table.key.iter().map(|column| column.index).collect();
+        let stem = format!("{}.{number:05}", of.stem);
+        ChunkWriter::new(folder, stem, self.options, key)
+            .map(|writer| RangeWriter::Files(Box::new(writer)))
+            .map_err(|source| DumpError::file(folder.path(), "preparing compression", source))
     }
 
     /// All rows of a table are read: was it the same table all the time?

@@ -16,6 +16,7 @@ mod resume;
 mod rows;
 mod segments;
 mod statements;
+mod streamed;
 mod variables;
 
 use std::collections::{HashMap, HashSet};

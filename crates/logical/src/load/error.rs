@@ -88,6 +88,9 @@ pub enum LoadError {
         /// Rows in its files.
         found: u64,
     },
+    /// The other side of a copy has stopped; why is its own to say.
+    #[error("the source has stopped before its end")]
+    SourceEnded,
     /// The fields of a file are not those of its table.
     #[error("{file}: line {line}, byte {offset}: table {table}: {message}")]
     Fields {
@@ -132,7 +135,7 @@ pub enum LoadError {
     },
     /// The source cannot be laid out.
     #[error(transparent)]
-    Source(#[from] crate::source::SourceError),
+    Source(crate::source::SourceError),
     /// A defect of this program.
     #[error("a defect of this program, please report it: {0}")]
     Defect(String),
@@ -266,6 +269,15 @@ pub struct LoadFailure {
     pub error: LoadError,
     /// What was done until then.
     pub outcome: Box<LoadOutcome>,
+}
+
+impl From<crate::source::SourceError> for LoadError {
+    fn from(error: crate::source::SourceError) -> Self {
+        match error {
+            crate::source::SourceError::Input(error) => Self::Input(error),
+            error => Self::Source(error),
+        }
+    }
 }
 
 impl LoadError {

@@ -15,6 +15,7 @@ use super::error::LoadError;
 use super::options::LoadOptions;
 use super::outline::{Gather, Modes, Outline};
 use super::preflight;
+use crate::source::archive;
 use crate::source::cutter::Cutter;
 use crate::source::folder::plain_name;
 use crate::source::layout::{Layout, SqlFile};
@@ -36,7 +37,12 @@ pub enum Opened {
 impl Opened {
     /// Opens the source so that Ctrl-C ends it: opening waits for the first bytes of a pipe, which may come late or never (its
     /// producer asks for a password, say).
-    pub fn open(options: &LoadOptions, cancel: &Cancel) -> Result<Self, LoadError> {
+    /// `say` is told what somebody should know before it is done.
+    pub fn open(
+        options: &LoadOptions,
+        cancel: &Cancel,
+        say: impl FnOnce(String),
+    ) -> Result<Self, LoadError> {
         let path = options.source.clone();
         if path.is_dir() {
             let layout = source::open_folder(&path, options.source_format, &options.delimited)?;
@@ -55,6 +61,12 @@ impl Opened {
                 })
             })?;
         input.cancel_flag(cancel.flag());
+        if archive::is_archive(&mut input)? {
+            say(archive::announcement(&input, &options.scratch));
+            let (format, delimited) = (options.source_format, &options.delimited);
+            let layout = archive::layout(input, &options.scratch, format, delimited)?;
+            return Ok(Self::Layout(Box::new(layout)));
+        }
         Ok(Self::Stream(Box::new(input)))
     }
 
@@ -71,6 +83,14 @@ impl Opened {
         match self {
             Self::Stream(input) => PathBuf::from(input.name()),
             Self::Layout(layout) => layout.path.clone(),
+        }
+    }
+
+    /// The command that opens sources of this kind.
+    pub fn command(&self) -> &'static str {
+        match self.format() {
+            SourceFormat::Server => "copy",
+            _ => "load",
         }
     }
 
@@ -125,6 +145,11 @@ impl Opened {
     /// Counts how far the source was read. Of plain files the conductor reads ahead of the rows by far: what counts is what is
     /// done with.
     pub fn position(&self, done: &Arc<AtomicU64>) -> Arc<AtomicU64> {
+        if let Self::Layout(layout) = self
+            && let Some(stream) = layout.stream()
+        {
+            return Arc::clone(&stream.position);
+        }
         let plain = match self {
             Self::Stream(input) => matches!(input.plain_file(), Ok(Some(_))),
             Self::Layout(layout) => is_plain(layout),
@@ -133,6 +158,16 @@ impl Opened {
             _ if plain => Arc::clone(done),
             Self::Stream(input) => Arc::clone(input.raw_position()),
             Self::Layout(_) => Arc::default(),
+        }
+    }
+
+    /// The same counter where the conductor adds to it what it reads, another one where it is counted elsewhere.
+    pub fn read_counter(&self, position: &Arc<AtomicU64>, done: &Arc<AtomicU64>) -> Arc<AtomicU64> {
+        let elsewhere = self.format() == SourceFormat::Server || Arc::ptr_eq(position, done);
+        if elsewhere {
+            Arc::default()
+        } else {
+            Arc::clone(position)
         }
     }
 
@@ -201,6 +236,10 @@ fn outline_of(
         gather.enter(table.database.as_deref());
         gather.rows(None, table.table.as_bytes());
     }
+    for table in layout.stream().iter().flat_map(|stream| &stream.tables) {
+        gather.enter(Some(&table.database));
+        gather.rows(None, table.table.as_bytes());
+    }
     Ok(gather.end())
 }
 
@@ -210,14 +249,10 @@ pub fn each_statement(
     mut found: impl FnMut(&StatementKind, &[u8], refloat_sqltext::LexMode, u64),
 ) -> Result<(), LoadError> {
     let name = file.path.display().to_string();
-    let meta = file
-        .path
-        .metadata()
-        .map_err(|source| read_error(&name, source))?;
-    if meta.len() == 0 {
+    if file.bytes().map_err(|source| read_error(&name, source))? == 0 {
         return Ok(());
     }
-    let mut input = Input::open(&file.path)?;
+    let mut input = file.open()?;
     let mut cutter = Cutter::new(file.ends);
     let mut modes = Modes::default();
     let mut buffer: Vec<u8> = Vec::new();

@@ -1,6 +1,6 @@
 //! What a caller can ask of a load.
 
-use crate::source::{DelimitedOptions, SourceFormat};
+use crate::source::{DelimitedOptions, SCRATCH_DEFAULT, SourceFormat};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -223,6 +223,8 @@ pub struct LoadOptions {
     pub accept_missing_trailer: bool,
     /// What kind of source it is; found by its content when nobody says.
     pub source_format: Option<SourceFormat>,
+    /// The folder that archives are unpacked into; what is unpacked is removed at the end.
+    pub scratch: PathBuf,
     /// How delimited text is written. With a table in it the source is a file of rows for that table.
     pub delimited: DelimitedOptions,
     /// What is done about a load of the same source that was begun and not ended.
@@ -261,6 +263,7 @@ impl LoadOptions {
             binlog: BinlogMode::Auto,
             accept_missing_trailer: false,
             source_format: None,
+            scratch: SCRATCH_DEFAULT.into(),
             delimited: DelimitedOptions::default(),
             resume: ResumeMode::Auto,
             uncertain: None,

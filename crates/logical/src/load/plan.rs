@@ -76,10 +76,19 @@ pub struct PlannedTable {
 /// server from being read.
 pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
     let cancel = Cancel::new();
-    let mut source = Opened::open(options, &cancel)?;
+    let source = Opened::open(options, &cancel, |_words| {})?;
+    plan_from(options, source, &cancel)
+}
+
+/// [`plan`] of a source that is open.
+pub(crate) fn plan_from(
+    options: &LoadOptions,
+    mut source: Opened,
+    cancel: &Cancel,
+) -> Result<LoadPlan, LoadError> {
     // What is said of a source that is no dump, or not whole, is the same as without --plan.
-    source.look(options, &cancel)?;
-    let mut conn = super::connect(options, &cancel)?;
+    source.look(options, cancel)?;
+    let mut conn = super::connect(options, cancel)?;
     let facts = Facts::read(&mut conn)?;
     let (name, compression) = (source.name(), source.compression());
     let earlier = Earlier::look(options, &mut source, &mut conn)?;

@@ -159,6 +159,11 @@ impl Queue {
         self.lock().lanes.get(&key).map_or(0, |lane| lane.bytes)
     }
 
+    /// Whether all is well: the error of a worker, for who has nothing to add now.
+    pub fn look(&self) -> Result<(), LoadError> {
+        self.check(&mut self.lock())
+    }
+
     /// No more rows of `key` are expected now; `then` follows when all of them are written.
     pub fn flush(&self, key: Key, then: Option<Task>) -> Result<(), LoadError> {
         let mut state = self.lock();

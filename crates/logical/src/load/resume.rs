@@ -12,6 +12,7 @@ use super::marks::{self, About, Fingerprint, Found, Gone, Marks, take_over};
 use super::opened::Opened;
 use super::options::{LoadOptions, ResumeMode};
 use super::preflight::Preflight;
+use crate::source::SourceFormat;
 
 /// Connections of a load besides its writers that hold a lock: the catalogue's, and one for triggers and events.
 const MORE_SLOTS: usize = 2;
@@ -50,6 +51,13 @@ impl Earlier {
         source: &mut Opened,
         conn: &mut Connection,
     ) -> Result<Self, LoadError> {
+        if !keeps_marks(source) {
+            return Ok(Self {
+                fingerprint: Fingerprint::default(),
+                begun: None,
+                others: Vec::new(),
+            });
+        }
         let fingerprint = Fingerprint::of(source, &options.source)?;
         let failed = |error| LoadError::server("looking for the marks of an earlier load", error);
         let loads = Found::loads(conn, &fingerprint).map_err(failed)?;
@@ -160,6 +168,11 @@ impl Earlier {
     }
 }
 
+/// Whether the source is the same when it is read again: a server is not, it goes on.
+pub fn keeps_marks(source: &Opened) -> bool {
+    source.format() != SourceFormat::Server
+}
+
 /// Whether none of the tables that rows were written into is there.
 fn all_gone(found: &Found, conn: &mut Connection) -> Result<bool, refloat_wire::Error> {
     for (db, table) in found.tables.keys() {
@@ -206,7 +219,8 @@ pub fn begin_marks(
         slots,
         empty_server: preflight.empty_server,
     };
-    Ok(Marks::are_allowed(grants).then(|| Marks::new(run, about, &source.root())))
+    let may = keeps_marks(source) && Marks::are_allowed(grants);
+    Ok(may.then(|| Marks::new(run, about, &source.root())))
 }
 
 /// The time in the name of a run, for people.

@@ -7,6 +7,7 @@ use refloat_sqltext::{CommentKind, ItemKind, ObjectName, StatementKind, Step};
 use refloat_store::{Input, InputError, LooksLike};
 use serde::Serialize;
 
+use super::archive;
 use super::cutter::{Cutter, Ends};
 use super::detect::open_folder;
 use super::error::SourceError;
@@ -57,7 +58,7 @@ pub struct InspectedTable {
     pub rows: Option<u64>,
 }
 
-/// Looks at a source. A folder is listed and its definitions are read; a single file is read to its end.
+/// Looks at a source. An archive is unpacked into `scratch` for that. A folder is listed and its definitions are read; a single file is read to its end.
 ///
 /// # Errors
 /// A source that no known tool wrote, and what cannot be read.
@@ -65,6 +66,7 @@ pub fn inspect(
     path: &Path,
     format: Option<SourceFormat>,
     options: &DelimitedOptions,
+    scratch: &Path,
 ) -> Result<Inspection, SourceError> {
     if path.is_dir() {
         return of_layout(open_folder(path, format, options)?);
@@ -72,7 +74,11 @@ pub fn inspect(
     if format == Some(SourceFormat::Delimited) || options.table.is_some() {
         return of_layout(options.layout(path)?);
     }
-    of_file(path)
+    let mut input = Input::open(path)?;
+    if archive::is_archive(&mut input)? {
+        return of_layout(archive::layout(input, scratch, format, options)?);
+    }
+    of_file(input)
 }
 
 /// Gathers what statements create.
@@ -233,8 +239,7 @@ fn walk(input: &mut Input, ends: Ends, gathered: &mut Gathered) -> Result<Marks,
     }
 }
 
-fn of_file(path: &Path) -> Result<Inspection, SourceError> {
-    let mut input = Input::open(path)?;
+fn of_file(mut input: Input) -> Result<Inspection, SourceError> {
     let content = input.content()?;
     if !matches!(content, LooksLike::Sql | LooksLike::Text) {
         return Err(SourceError::Unknown {
@@ -276,7 +281,7 @@ fn of_layout(layout: Layout) -> Result<Inspection, SourceError> {
     }
     for file in layout.statements() {
         gathered.enter(file.database.clone());
-        let mut input = match Input::open(&file.path) {
+        let mut input = match file.open() {
             Ok(input) => input,
             Err(InputError::Empty { .. }) => continue,
             Err(error) => return Err(error.into()),

@@ -1,11 +1,14 @@
 //! A source laid out: which files it has, in which order they are read, and what each is for.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use refloat_store::{Input, InputError, OpenOptions, Unpacked};
 use serde::Serialize;
 
 use super::cutter::Ends;
 use super::delimited::{Decode, Delimited};
+use super::stream::RowStream;
 
 /// What kind of source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -24,6 +27,8 @@ pub enum SourceFormat {
     Shell,
     /// Delimited text for one table.
     Delimited,
+    /// A server, read while it is loaded.
+    Server,
 }
 
 impl std::fmt::Display for SourceFormat {
@@ -35,6 +40,7 @@ impl std::fmt::Display for SourceFormat {
             Self::Tab => "folder of mysqldump --tab or mariadb-dump --dir",
             Self::Shell => "MySQL Shell or MariaDB Shell folder",
             Self::Delimited => "delimited text",
+            Self::Server => "server",
         })
     }
 }
@@ -56,6 +62,8 @@ pub struct Layout {
     pub passed_over: Vec<String>,
     /// What is missing or too much: a source without any is whole.
     pub faults: Vec<String>,
+    /// Where the files are while this lives, when the source is an archive.
+    pub unpacked: Option<Arc<Unpacked>>,
 }
 
 /// Files that are read one after the other, or in any order.
@@ -67,13 +75,17 @@ pub enum Segment {
     Sql(SqlFile),
     /// Rows. Tables may be read in any order, and several of them at once; the files of one table are read in theirs.
     Rows(Vec<TableRows>),
+    /// Rows that come from a server while they are read.
+    Stream(Arc<RowStream>),
 }
 
 /// A file of statements.
 #[derive(Debug, Clone)]
 pub struct SqlFile {
-    /// The file.
+    /// The file; of text in memory, what messages call it.
     pub path: PathBuf,
+    /// The text itself, where it is not in a file but in memory.
+    pub text: Option<Arc<[u8]>>,
     /// The database that its statements are about when they name none.
     pub database: Option<String>,
     /// Where its statements end.
@@ -84,6 +96,40 @@ pub struct SqlFile {
     pub session: Vec<String>,
     /// XXH3-128 of the file as it is stored, 32 hexadecimal digits, where the source says.
     pub checksum: Option<String>,
+}
+
+impl SqlFile {
+    /// Statements that are in memory; `name` is what messages call them.
+    pub fn in_memory(name: &str, text: Vec<u8>) -> Self {
+        Self {
+            path: PathBuf::from(name),
+            text: Some(text.into()),
+            database: None,
+            ends: Ends::Client,
+            enters: true,
+            session: Vec::new(),
+            checksum: None,
+        }
+    }
+
+    /// Bytes as it is stored.
+    pub fn bytes(&self) -> std::io::Result<u64> {
+        match &self.text {
+            Some(text) => Ok(text.len() as u64),
+            None => self.path.metadata().map(|meta| meta.len()),
+        }
+    }
+
+    /// Opens it; the checksum is taken where there is one to compare it with.
+    pub fn open(&self) -> Result<Input, InputError> {
+        if let Some(text) = &self.text {
+            let name = self.path.display().to_string();
+            return Ok(Input::from_text(&name, Arc::clone(text)));
+        }
+        let mut options = OpenOptions::default();
+        options.checksum = self.checksum.is_some();
+        Input::open_with(&self.path, &options)
+    }
 }
 
 /// The rows of one table.
@@ -173,6 +219,7 @@ impl Layout {
             session: Vec::new(),
             passed_over: Vec::new(),
             faults: Vec::new(),
+            unpacked: None,
         }
     }
 
@@ -180,8 +227,9 @@ impl Layout {
     pub fn bytes(&self) -> u64 {
         let sizes = self.segments.iter().map(|segment| match segment {
             Segment::Database(_) => 0,
-            Segment::Sql(file) => file.path.metadata().map_or(0, |meta| meta.len()),
+            Segment::Sql(file) => file.bytes().unwrap_or(0),
             Segment::Rows(tables) => tables.iter().map(TableRows::bytes).sum(),
+            Segment::Stream(stream) => stream.tables.iter().map(|table| table.bytes).sum(),
         });
         sizes.sum()
     }
@@ -189,7 +237,7 @@ impl Layout {
     /// The tables that it has rows for.
     pub fn tables(&self) -> impl Iterator<Item = &TableRows> {
         self.segments.iter().flat_map(|segment| match segment {
-            Segment::Sql(_) | Segment::Database(_) => &[],
+            Segment::Sql(_) | Segment::Database(_) | Segment::Stream(_) => &[],
             Segment::Rows(tables) => tables.as_slice(),
         })
     }
@@ -198,7 +246,7 @@ impl Layout {
     pub fn databases(&self) -> impl Iterator<Item = &String> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Database(name) => Some(name),
-            Segment::Rows(_) | Segment::Sql(_) => None,
+            Segment::Rows(_) | Segment::Sql(_) | Segment::Stream(_) => None,
         })
     }
 
@@ -206,7 +254,15 @@ impl Layout {
     pub fn statements(&self) -> impl Iterator<Item = &SqlFile> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Sql(file) => Some(file),
-            Segment::Rows(_) | Segment::Database(_) => None,
+            Segment::Rows(_) | Segment::Database(_) | Segment::Stream(_) => None,
+        })
+    }
+
+    /// The rows that come from a server, if that is what it is.
+    pub fn stream(&self) -> Option<&Arc<RowStream>> {
+        self.segments.iter().find_map(|segment| match segment {
+            Segment::Stream(stream) => Some(stream),
+            _ => None,
         })
     }
 }

@@ -129,6 +129,7 @@ pub fn layout(folder: &Path, entries: Vec<Entry>) -> Result<Layout, SourceError>
         };
         let file = SqlFile {
             path: entry.path.clone(),
+            text: None,
             database: (role != Role::Database).then(|| database.clone()),
             ends,
             enters: false,

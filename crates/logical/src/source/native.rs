@@ -13,7 +13,7 @@ use super::layout::{
 use crate::manifest::{FORMAT, FieldLoad, FileEntry, MANIFEST, Manifest, TableEntry};
 
 /// What every session begins with: values are stored as they are written.
-const SESSION: &[&str] = &[
+pub const SESSION: &[&str] = &[
     "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
     "SET SESSION time_zone = '+00:00'",
     "SET SESSION foreign_key_checks = 0",
@@ -73,6 +73,32 @@ pub fn layout(path: &Path) -> Result<Layout, SourceError> {
     unknown(path, &known, &mut faults)?;
     layout.faults = faults;
     Ok(layout)
+}
+
+/// How rows are written: columns with what a load must do with each, and whether rows of the past are among them.
+pub fn form<'a>(
+    columns: impl Iterator<Item = (&'a str, Option<FieldLoad>)>,
+    history: bool,
+) -> DelimitedFile {
+    let fields = columns.map(|(name, load)| {
+        let decode = match load {
+            Some(FieldLoad::Number) => Decode::Number,
+            // The writers know which types take no bytes.
+            Some(FieldLoad::Utf8) | None => Decode::Plain,
+        };
+        (name.to_owned(), decode)
+    });
+    DelimitedFile {
+        format: Delimited::default(),
+        charset: "binary".to_owned(),
+        skip_lines: 0,
+        header: false,
+        fields: Some(fields.collect()),
+        table: None,
+        closed: true,
+        by_character: false,
+        session: history.then(|| HISTORY.to_owned()).into_iter().collect(),
+    }
 }
 
 /// The manifest of a dump.
@@ -139,6 +165,7 @@ impl Files<'_> {
         self.check(file);
         SqlFile {
             path: self.root.join(&file.path),
+            text: None,
             database: None,
             ends: Ends::Client,
             enters: true,
@@ -148,33 +175,9 @@ impl Files<'_> {
     }
 
     fn table(&mut self, database: &str, table: &TableEntry) -> TableRows {
-        let fields = table
-            .columns
-            .iter()
-            .map(|column| {
-                let decode = match column.load {
-                    Some(FieldLoad::Number) => Decode::Number,
-                    // The writers know which types take no bytes.
-                    Some(FieldLoad::Utf8) | None => Decode::Plain,
-                };
-                (column.name.clone(), decode)
-            })
-            .collect();
-        let file = DelimitedFile {
-            format: Delimited::default(),
-            charset: "binary".to_owned(),
-            skip_lines: 0,
-            header: false,
-            fields: Some(fields),
-            table: None,
-            closed: true,
-            by_character: false,
-            session: table
-                .history
-                .then(|| HISTORY.to_owned())
-                .into_iter()
-                .collect(),
-        };
+        let columns = table.columns.iter();
+        let columns = columns.map(|column| (column.name.as_str(), column.load));
+        let file = form(columns, table.history);
         TableRows {
             database: Some(database.to_owned()),
             table: table.name.clone(),

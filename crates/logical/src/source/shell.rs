@@ -253,6 +253,7 @@ impl Folder<'_> {
         };
         Some(SqlFile {
             path: entry.path,
+            text: None,
             database: Some(schema.to_owned()),
             ends: Ends::Client,
             enters: false,

@@ -194,6 +194,7 @@ fn one(
         let stem = &entry.plain[..entry.plain.len() - 4];
         let file = SqlFile {
             path: entry.path.clone(),
+            text: None,
             database: database.map(str::to_owned),
             ends: Ends::Client,
             enters: false,
@@ -317,6 +318,7 @@ mod tests {
         View {
             file: SqlFile {
                 path: name.into(),
+                text: None,
                 database: None,
                 ends: Ends::Client,
                 enters: false,

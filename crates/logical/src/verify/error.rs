@@ -6,6 +6,7 @@ use refloat_run::Cancel;
 
 use super::outcome::VerifyOutcome;
 use crate::dump::DumpError;
+use crate::source::SourceError;
 
 /// Why a comparison stopped. A difference is no error: it stands in the outcome.
 #[derive(Debug, thiserror::Error)]
@@ -41,9 +42,18 @@ pub enum VerifyError {
         #[source]
         source: std::io::Error,
     },
+    /// An archive could not be read or unpacked.
+    #[error(transparent)]
+    Archive(SourceError),
     /// Stopped on request.
     #[error("{0}")]
     Interrupted(String),
+}
+
+impl From<SourceError> for VerifyError {
+    fn from(error: SourceError) -> Self {
+        Self::Archive(error)
+    }
 }
 
 impl From<DumpError> for VerifyError {

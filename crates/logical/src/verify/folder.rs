@@ -11,10 +11,13 @@ use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
 
 use refloat_run::Cancel;
+use refloat_store::Unpacked;
 use twox_hash::XxHash3_128;
 
 use super::error::VerifyError;
+use crate::dump::DumpRun;
 use crate::manifest::{ChunkEntry, FORMAT, FileEntry, MANIFEST, Manifest, TableEntry};
+use crate::source::archive;
 pub use fields::Fields;
 
 /// Bytes that are read at a time.
@@ -28,13 +31,20 @@ const CANCEL_ROWS: u64 = 4096;
 #[derive(Debug)]
 pub struct DumpFolder {
     root: PathBuf,
+    /// Of an archive, what goes away with it.
+    _unpacked: Option<Unpacked>,
     /// What is in it.
     pub manifest: Manifest,
 }
 
 impl DumpFolder {
     /// Reads the manifest, and looks whether all files are there with their sizes.
-    pub fn open(root: &Path) -> Result<Self, VerifyError> {
+    /// An archive is unpacked into `scratch` before.
+    pub fn open(root: &Path, scratch: &Path, run: &DumpRun) -> Result<Self, VerifyError> {
+        let say = |words| run.events.note(words);
+        let unpacked = archive::unpack_file(root, scratch, &run.cancel, say)?;
+        let root = unpacked.as_ref().map_or(root, Unpacked::root).to_owned();
+        let root = root.as_path();
         let path = root.join(MANIFEST);
         let text = match std::fs::read(&path) {
             Err(error)
@@ -65,6 +75,7 @@ impl DumpFolder {
         }
         let folder = Self {
             root: root.to_owned(),
+            _unpacked: unpacked,
             manifest,
         };
         for file in folder.files() {

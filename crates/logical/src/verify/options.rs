@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use refloat_wire::ConnectOptions;
 
+use crate::source::SCRATCH_DEFAULT;
+
 /// Rows shown of one table.
 const ROWS_SHOWN: usize = 10;
 
@@ -60,6 +62,8 @@ pub struct VerifyOptions {
     pub no_history: bool,
     /// Rows shown of one table.
     pub rows_shown: usize,
+    /// The folder that archives are unpacked into; what is unpacked is removed at the end.
+    pub scratch: PathBuf,
 }
 
 impl VerifyOptions {
@@ -77,6 +81,7 @@ impl VerifyOptions {
             compared: Compared::All,
             no_history: false,
             rows_shown: ROWS_SHOWN,
+            scratch: SCRATCH_DEFAULT.into(),
         }
     }
 }

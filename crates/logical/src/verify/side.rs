@@ -55,7 +55,7 @@ impl Side {
     ) -> Result<Self, VerifyError> {
         match endpoint {
             Endpoint::Dump(path) => {
-                let mut folder = DumpFolder::open(path)?;
+                let mut folder = DumpFolder::open(path, &options.scratch, run)?;
                 let asked = asked(options, &ConnectOptions::default());
                 let databases = &mut folder.manifest.databases;
                 databases.retain(|database| wanted_database(&asked, &database.name));

@@ -14,18 +14,6 @@ use refloat_testkit::servers;
 const SESSION: &str = "SET NAMES utf8mb4;\nSET time_zone = '+00:00';\nSET foreign_key_checks = 0;\n\
                        SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n";
 
-/// Cases whose source holds what no dump can bring back by hand, with the reason.
-const NOT_BY_HAND: &[(&str, &str)] = &[(
-    "invalid-views",
-    "the server refuses to create a view that names what is not there",
-)];
-
-/// Why the source of a case cannot be restored by hand.
-pub fn not_possible(case: &str) -> Option<&'static str> {
-    let found = NOT_BY_HAND.iter().find(|(name, _)| *name == case);
-    found.map(|(_, reason)| *reason)
-}
-
 /// Restores a dump with the stock client alone.
 pub fn restore(server: &Ephemeral, folder: &Path) -> Result<(), String> {
     let manifest = read(folder);

@@ -1,6 +1,5 @@
 //! Builds the source of each case, dumps it in several ways, restores it by hand, compares.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -9,23 +8,12 @@ use refloat_logical::load::{LoadOptions, LoadRun, WritePath, load};
 use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
-use refloat_testkit::oracle::{Scope, Snapshot, differences};
+use refloat_testkit::oracle::{Scope, Snapshot};
 use refloat_testkit::{chain, servers};
 
+use crate::built::{self, compare};
 use crate::by_hand;
 use crate::case::Case;
-use crate::spelled::spelled;
-
-/// The database that sources are built in.
-const DATABASE: &str = "it";
-/// Differences shown of one dump.
-const SHOWN: usize = 6;
-/// Differences that no text of rows and definitions can avoid, with the reason.
-const KNOWN: &[(ServerKind, &str, &str)] = &[(
-    ServerKind::MySql97,
-    "rows of it.l27",
-    "JSON that was built from a DECIMAL is the same text as JSON that was built from a DOUBLE",
-)];
 
 type Way = (&'static str, fn(&mut DumpOptions));
 
@@ -91,57 +79,19 @@ fn load_it(
     }
 }
 
-/// What the server holds, beside what it held.
-fn compare(
-    kind: ServerKind,
-    server: &Ephemeral,
-    scope: Scope,
-    wanted: &Snapshot,
-    name: &str,
-    failures: &mut Vec<String>,
-) {
-    let found = Snapshot::take(&mut servers::connect(server), scope).unwrap();
-    let mut different = differences(&spelled(wanted), &spelled(&found));
-    different.retain(|one| {
-        let known = KNOWN
-            .iter()
-            .find(|known| known.0 == kind && known.1 == one.about);
-        if let Some((_, about, reason)) = known {
-            eprintln!("{kind}: {name}: {about} differ, as they must: {reason}");
-        }
-        known.is_none()
-    });
-    if !different.is_empty() {
-        let mut text = format!("{name}: {} differences (left: source)", different.len());
-        for difference in different.iter().take(SHOWN) {
-            let _ = write!(text, "\n  {difference}");
-        }
-        failures.push(text);
-    }
-}
-
 /// Runs the source of every case on one server.
 pub fn all_sources(kind: ServerKind) {
     let server = servers::server(kind);
     let folder = tempfile::tempdir().unwrap();
     let (mut run, mut failures) = (0, Vec::new());
     for case in &Case::all() {
-        if let Some(reason) = by_hand::not_possible(&case.name) {
-            eprintln!("{kind}: skipped {}: {reason}", case.name);
-            continue;
-        }
-        if case.skipped(kind).is_some() || case.setup(kind).is_empty() {
-            continue;
-        }
-        run += 1;
-        servers::empty(server);
-        servers::connect(server)
-            .exec(format!("CREATE DATABASE {DATABASE}"))
-            .unwrap();
-        let setup = case.setup(kind).join(&b'\n');
-        if let Err(error) = servers::client(server, &[DATABASE], &setup) {
-            failures.push(format!("{}: setup: {error}", case.name));
-            continue;
+        match built::build(case, kind, server) {
+            None => continue,
+            Some(Ok(())) => run += 1,
+            Some(Err(error)) => {
+                failures.push(error);
+                continue;
+            }
         }
         // Of system-versioned tables a dump holds the past as well.
         let history = Scope {
@@ -175,7 +125,7 @@ pub fn all_sources(kind: ServerKind) {
                     failures.push(format!("{name}: {error}"));
                     continue;
                 }
-                compare(kind, server, history, &wanted, &name, &mut failures);
+                compare([kind; 2], server, history, &wanted, &name, &mut failures);
             }
             fs::remove_dir_all(&out).unwrap();
         }

@@ -5,6 +5,7 @@ use refloat_testkit::servers;
 
 use crate::by_hand;
 use crate::case::Case;
+use crate::lost::lost;
 use crate::support::{at, compare, folder, found, take, two};
 
 /// The database that sources are built in.
@@ -70,7 +71,7 @@ pub fn all_sources(kind: ServerKind) {
         same("dump and source", folder(&out), at(two.first));
         same("source and dump", at(two.first), folder(&out));
         same("dump and dump", folder(&out), folder(&out));
-        if let Some(reason) = by_hand::not_possible(&case.name) {
+        if let Some(reason) = lost(&case.name) {
             eprintln!("{kind}: {} is not restored: {reason}", case.name);
             continue;
         }

@@ -2,9 +2,9 @@
 
 mod args;
 
-pub use args::DumpArgs;
+pub use args::{DumpArgs, ReadArgs, WhatArgs};
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -14,13 +14,28 @@ use refloat_run::RunDir;
 use refloat_run::events::{JsonLines, RunResult};
 
 use crate::context::Context;
-use crate::exit::{self, Exit};
+use crate::exit::{self, Exit, ProgramError};
 use crate::record::record;
 use crate::watch::Watch;
 
 pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
     let source = args.source.resolve(context)?;
     let options = args.options(source);
+    let to_stdout = options.to_stdout();
+    if to_stdout && args.output.json {
+        return Err(
+            ProgramError::usage("--json and --out - both want standard output")
+                .hint("The record of the run has the same lines: see `docs/json.md`.")
+                .into(),
+        );
+    }
+    if to_stdout && std::io::stdout().is_terminal() {
+        return Err(
+            ProgramError::usage("an archive is not written to a terminal")
+                .hint("Send it into a file or another program: `refloat dump --out - … > FILE`.")
+                .into(),
+        );
+    }
     let dir = RunDir::create(context.state_dir(), "dump")
         .context("cannot begin the record of the run")?;
     let watch = Watch::start(args.output.show(), context)?;
@@ -43,7 +58,10 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
     let record_of = serde_json::to_value(&outcome).unwrap_or_default();
     record(&run, outcome.seconds, record_of, result, error.as_ref());
     watch.stop();
-    if !args.output.json && error.is_none() {
+    if to_stdout && error.is_none() {
+        // That it went well is known by the exit code: a terminal that is gone changes nothing.
+        let _ = write!(std::io::stderr(), "{}", summary::dump(&outcome));
+    } else if !args.output.json && error.is_none() {
         write!(std::io::stdout(), "{}", summary::dump(&outcome))?;
     }
     if let Some(error) = &error {

@@ -24,11 +24,11 @@ The exit code is 0 when the source is whole, and 3 when something is missing.";
 
 /// Look at a dump: what it is, what is in it, and whether it is whole
 ///
-/// No server is needed, and nothing is changed. A folder is listed, and its definitions are read; a single file is read to its end.
+/// No server is needed, and nothing is changed. A folder is listed, an archive is unpacked into --scratch for that, and its definitions are read; a single file is read to its end.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct InspectArgs {
-    /// The dump: a file or a folder
+    /// The dump: a file, a folder, or a tar archive of one
     #[arg(value_name = "SOURCE")]
     pub source: PathBuf,
 
@@ -42,11 +42,14 @@ pub struct InspectArgs {
 
 pub fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
     let (format, options) = source_of(&args.data);
-    let found = source::inspect(&args.source, format, &options).map_err(|error| match error {
-        // What cannot be read is told as everywhere.
-        SourceError::Input(error) => anyhow::Error::new(error),
-        error => anyhow::Error::new(refloat_logical::load::LoadError::Source(error)),
-    })?;
+    let found =
+        source::inspect(&args.source, format, &options, &args.data.scratch).map_err(|error| {
+            match error {
+                // What cannot be read is told as everywhere.
+                SourceError::Input(error) => anyhow::Error::new(error),
+                error => anyhow::Error::new(refloat_logical::load::LoadError::Source(error)),
+            }
+        })?;
     let text = if args.json {
         serde_json::to_string_pretty(&found).context("cannot write what was found")?
     } else {

@@ -3,13 +3,14 @@
 mod args;
 mod options;
 
-pub use args::{DataArgs, LoadArgs, OutputArgs};
-pub use options::source_of;
+pub use args::{DataArgs, FitArgs, HowArgs, LoadArgs, OutputArgs};
+pub use options::{apply, source_of};
 
 use std::io::Write as _;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use refloat_logical::copy::CopyError;
 use refloat_logical::load::{self, LoadError, LoadFailure, LoadOptions, LoadOutcome, LoadRun};
 use refloat_report::summary;
 use refloat_run::events::{JsonLines, RunResult};
@@ -54,7 +55,7 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
         Ok(outcome) => (outcome, None),
         Err(LoadFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),
     };
-    let result = result_of(&outcome, error.as_ref());
+    let result = proof_of(&outcome, error.as_ref());
     watch.quiet();
     let summary = serde_json::to_value(&outcome).unwrap_or_default();
     record(&run, outcome.seconds, summary, result, error.as_ref());
@@ -63,15 +64,20 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     if !args.output.json && result != RunResult::Refused && !outcome.server.is_empty() {
         write!(std::io::stdout(), "{}", summary::load(&outcome))?;
     }
-    if let Some(error) = &error {
+    after_load(&outcome, error.as_ref(), context);
+    Ok(exit::of_result(result))
+}
+
+/// Says why it stopped, and what is to be done.
+pub fn after_load(outcome: &LoadOutcome, error: Option<&anyhow::Error>, context: &Context) {
+    if let Some(error) = error {
         exit::report(error, context);
     }
-    for hint in hints_of_failures(&outcome, error.as_ref()) {
+    for hint in hints_of_failures(outcome, error) {
         exit::print_line("hint", &hint, context.colour());
     }
-    if lost_without_redo_log(error.as_ref(), &options, context) {
-        exit::print_line("hint", NO_REDO_LOG, context.colour());
-        return Ok(exit::of_result(result));
+    if lost_without_redo_log(outcome, error, context) {
+        return exit::print_line("hint", NO_REDO_LOG, context.colour());
     }
     if outcome.resumable {
         exit::print_line("hint", RESUMABLE, context.colour());
@@ -80,29 +86,40 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
         let hint = "Settings of the server are still changed. Put them back with `refloat settings revert --to URL`.";
         exit::print_line("hint", hint, context.colour());
     }
-    Ok(exit::of_result(result))
 }
 
 /// Whether the server is out of reach that a run of this machine has left with its redo log off.
 fn lost_without_redo_log(
+    outcome: &LoadOutcome,
     error: Option<&anyhow::Error>,
-    options: &LoadOptions,
     context: &Context,
 ) -> bool {
-    let lost = matches!(
-        error.and_then(|error| error.downcast_ref::<LoadError>()),
-        Some(LoadError::Server { source, .. } | LoadError::Index { source, .. }) if source.is_lost_connection()
-    );
-    let peer = options.target.describe();
-    let left =
-        |run: &settings::OpenRun| run.journal.server.peer == peer && run.journal.redo_log_off();
+    let lost = load_error(error).is_some_and(|error| {
+        matches!(
+            error,
+            LoadError::Server { source, .. } | LoadError::Index { source, .. } if source.is_lost_connection()
+        )
+    });
+    let left = |run: &settings::OpenRun| {
+        run.journal.server.peer == outcome.target && run.journal.redo_log_off()
+    };
     lost && settings::list(context.state_dir()).is_ok_and(|runs| runs.iter().any(left))
+}
+
+/// What stopped the load, of a copy too.
+fn load_error(error: Option<&anyhow::Error>) -> Option<&LoadError> {
+    error
+        .into_iter()
+        .flat_map(anyhow::Error::chain)
+        .find_map(|cause| match cause.downcast_ref::<CopyError>() {
+            Some(CopyError::Target(load)) => Some(load),
+            _ => cause.downcast_ref::<LoadError>(),
+        })
 }
 
 /// What can be done about the statements that a load went on without; each hint once.
 fn hints_of_failures(outcome: &LoadOutcome, error: Option<&anyhow::Error>) -> Vec<String> {
-    let went_on = error.and_then(|error| error.downcast_ref::<LoadError>());
-    if !matches!(went_on, Some(LoadError::Failures { .. })) {
+    if !matches!(load_error(error), Some(LoadError::Failures { .. })) {
         return Vec::new();
     }
     let hints = outcome.failures.first.iter().filter_map(exit::failure_hint);
@@ -125,7 +142,7 @@ fn plan(options: &LoadOptions, json: bool) -> anyhow::Result<Exit> {
 
 /// How the run ended, in one word. Settings that are left behind concern people who did not start this run: they go
 /// before everything else.
-fn result_of(outcome: &LoadOutcome, error: Option<&anyhow::Error>) -> RunResult {
+pub fn proof_of(outcome: &LoadOutcome, error: Option<&anyhow::Error>) -> RunResult {
     if !outcome.settings_left.is_empty() {
         return RunResult::SettingsLeft;
     }

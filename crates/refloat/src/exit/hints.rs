@@ -1,10 +1,12 @@
 //! Exit code and hints for each kind of error.
 
+use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::{LoadError, StatementFailure};
+use refloat_logical::source::SourceError;
 use refloat_logical::verify::VerifyError;
 use refloat_sqltext::ScanError;
-use refloat_store::InputError;
+use refloat_store::{ArchiveError, InputError};
 
 use super::Exit;
 
@@ -23,6 +25,11 @@ const CUT: &str = "The dump is cut: copy it again and compare checksums, or make
 pub fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {
     match error {
         VerifyError::Refused { hint, .. } => (Exit::Refused, vec![hint.clone()]),
+        VerifyError::Archive(SourceError::Archive(error)) => (Exit::Refused, archive_hints(error)),
+        VerifyError::Archive(SourceError::Input(InputError::Cancelled { .. })) => {
+            (Exit::Interrupted, Vec::new())
+        }
+        VerifyError::Archive(SourceError::Input(error)) => (Exit::Failed, input_hints(error)),
         VerifyError::Interrupted(_) => (Exit::Interrupted, Vec::new()),
         VerifyError::Damaged { .. } => (
             Exit::Failed,
@@ -45,7 +52,7 @@ pub fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {
 }
 
 /// What is left of a dump that stopped.
-const NO_DUMP: &str = "What was written is no dump: it has no manifest. Remove the folder, or name another, and start again.";
+const NO_DUMP: &str = "What was written is no dump: it has no manifest. Remove it, or name another place, and start again.";
 
 /// Exit code and hints for a dump that stopped.
 pub fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
@@ -69,6 +76,28 @@ pub fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
     (Exit::Failed, hints)
 }
 
+/// Exit code and hints for a copy that stopped.
+pub fn of_copy(error: &CopyError) -> (Exit, Vec<String>) {
+    match error {
+        CopyError::Refused { hint, .. } => (Exit::Refused, vec![hint.clone()]),
+        CopyError::Target(load) => of_load(load),
+        CopyError::Source { source, .. } => {
+            let (exit, mut hints) = of_dump(source);
+            // No folder was written; what the target holds of the rows is in the summary.
+            hints.retain(|hint| hint != NO_DUMP && !hint.contains("load again"));
+            match source {
+                DumpError::Refused { .. } | DumpError::NoLock { .. } => {}
+                DumpError::Changed { .. } => {
+                    hints = vec!["Copy again when nobody changes definitions; with --replace it begins afresh.".to_owned()];
+                }
+                _ => hints.push("What is on the target is not complete: copy again with --replace, which begins afresh.".to_owned()),
+            }
+            (exit, hints)
+        }
+        _ => (Exit::Failed, Vec::new()),
+    }
+}
+
 /// Exit code and hints for a load that stopped.
 pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
     match error {
@@ -86,6 +115,7 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
             Exit::Failed,
             vec!["Wait until the dump is complete, then load it again with --replace.".to_owned()],
         ),
+        LoadError::Source(SourceError::Archive(error)) => (Exit::Refused, archive_hints(error)),
         LoadError::Source(_) => (
             Exit::Refused,
             vec!["`refloat inspect SOURCE` says what a source is; --source-format says it where it cannot be seen.".to_owned()],
@@ -178,6 +208,21 @@ fn other_collation(name: &str) -> String {
             None => "utf8mb4_general_ci".to_owned(),
         },
     }
+}
+
+fn archive_hints(error: &ArchiveError) -> Vec<String> {
+    let hint = match error {
+        ArchiveError::Cut { .. } | ArchiveError::Damaged { .. } => CUT,
+        ArchiveError::NoRoom { .. } => {
+            "--scratch names another folder; or unpack the archive yourself and name the folder."
+        }
+        ArchiveError::Scratch { .. } => "--scratch names another folder.",
+        ArchiveError::Entry { .. } => {
+            "Nothing of it was loaded. Look at it with `tar -tvf`; what is unpacked by hand can be loaded as a folder."
+        }
+        _ => return Vec::new(),
+    };
+    vec![hint.to_owned()]
 }
 
 fn input_hints(error: &InputError) -> Vec<String> {

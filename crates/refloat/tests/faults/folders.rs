@@ -9,7 +9,7 @@ use crate::support::{
 };
 
 /// A folder as mydumper 0.10 makes it, with two tables.
-fn folder(desk: &Desk, rows: u64) -> PathBuf {
+pub fn folder(desk: &Desk, rows: u64) -> PathBuf {
     let folder = desk.path("dump");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir(&folder).expect("the folder can be made");

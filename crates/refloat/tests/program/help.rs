@@ -9,6 +9,7 @@ pub const COMMANDS: &[&[&str]] = &[
     &["load"],
     &["inspect"],
     &["dump"],
+    &["copy"],
     &["verify"],
     &["settings"],
     &["settings", "list"],

@@ -1,6 +1,7 @@
 //! The text at the end of a dump.
 
 use refloat_logical::dump::DumpOutcome;
+use refloat_logical::manifest::SnapshotInfo;
 
 use super::{Page, duration, times};
 use crate::human;
@@ -46,7 +47,13 @@ pub fn dump(outcome: &DumpOutcome) -> String {
         outcome.seconds,
         "over all phases",
     );
-    let snapshot = &outcome.snapshot;
+    moment(&mut page, &outcome.snapshot);
+    page.plain_list("notes", &outcome.notes);
+    page.text
+}
+
+/// Of which moment rows are, and the position that belongs to it.
+pub fn moment(page: &mut Page, snapshot: &SnapshotInfo) {
     let how = if snapshot.consistent {
         "all rows of one moment"
     } else {
@@ -73,6 +80,4 @@ pub fn dump(outcome: &DumpOutcome) -> String {
     if let Some(galera) = &snapshot.galera {
         page.line("galera", galera);
     }
-    page.plain_list("notes", &outcome.notes);
-    page.text
 }

@@ -56,7 +56,7 @@ impl<'l> DelimitedReader<'l> {
 
 /// What the rows of a delimited file are for.
 #[derive(Clone)]
-struct Target {
+pub struct Target {
     index: usize,
     head: Head,
     /// Place of an `AUTO_INCREMENT` column among the values.
@@ -135,7 +135,8 @@ impl Conductor<'_> {
                 let target = if let Some(target) = &reader.target {
                     target.clone()
                 } else {
-                    let target = self.target(reader, key, text, place)?;
+                    let names = reader.names.as_deref();
+                    let target = self.target(reader.file, names, key, text, place)?;
                     reader.target.insert(target).clone()
                 };
                 self.delimited_rows(&target, &block, at..at + run.len, run.rows, place)?;
@@ -170,15 +171,16 @@ impl Conductor<'_> {
         }
     }
 
-    /// Decides what the fields of a file are for, by its first row.
-    fn target(
+    /// Decides what the fields of a file are for, by its first row; `header` has the names in its first line.
+    pub(super) fn target(
         &mut self,
-        reader: &DelimitedReader<'_>,
+        file: &DelimitedFile,
+        header: Option<&[String]>,
         key: &TableKey,
         text: &[u8],
         (offset, line): (u64, u64),
     ) -> Result<Target, LoadError> {
-        let key = match &reader.file.table {
+        let key = match &file.table {
             Some(table) => (key.0.clone(), table.clone()),
             None => key.clone(),
         };
@@ -201,7 +203,7 @@ impl Conductor<'_> {
             table: table.label(),
             message,
         };
-        let format = &reader.file.format;
+        let format = &file.format;
         let found = format
             .cut(text, 1, true)
             .and_then(|run| {
@@ -213,18 +215,13 @@ impl Conductor<'_> {
         let Some(columns) = table.layout() else {
             return Err(wrong("its columns are not known".to_owned()));
         };
-        let given = reader.file.fields.clone().or_else(|| {
-            let names = reader.names.clone()?;
-            Some(
-                names
-                    .into_iter()
-                    .map(|name| (name, Decode::Plain))
-                    .collect(),
-            )
+        let given = file.fields.clone().or_else(|| {
+            let plain = |name: &String| (name.clone(), Decode::Plain);
+            Some(header?.iter().map(plain).collect())
         });
         let fields = fields_of(&columns, given, found).map_err(wrong)?;
-        if reader.file.by_character
-            && let Some(words) = ambiguous(&columns, &fields, &reader.file.charset)
+        if file.by_character
+            && let Some(words) = ambiguous(&columns, &fields, &file.charset)
         {
             return Err(wrong(words));
         }
@@ -270,13 +267,13 @@ impl Conductor<'_> {
                 form: Form::Delimited(Arc::new(DelimitedRows {
                     format: format.clone(),
                     decode,
-                    charset: reader.file.charset.clone(),
+                    charset: file.charset.clone(),
                 })),
             },
         })
     }
 
-    fn delimited_rows(
+    pub(super) fn delimited_rows(
         &mut self,
         target: &Target,
         block: &Arc<Block>,

@@ -73,7 +73,7 @@ impl Conductor<'_> {
         open_max: usize,
     ) -> Result<(), LoadError> {
         for text in &layout.session {
-            self.set(text.as_bytes(), &own_item(text))?;
+            self.own_set(text)?;
         }
         let start = self.session()?;
         let pool = Arc::new(BlockPool::default());
@@ -84,10 +84,16 @@ impl Conductor<'_> {
                 Segment::Rows(tables) => {
                     self.rows_of(tables, &start, &pool, position, open_max)?;
                 }
+                Segment::Stream(stream) => self.rows_of_stream(stream, &start)?,
             }
         }
         self.place = Place::new(&self.ctx.source);
         self.end()
+    }
+
+    /// A `SET` of ours, that stands nowhere in the source.
+    pub(super) fn own_set(&mut self, text: &str) -> Result<(), LoadError> {
+        self.set(text.as_bytes(), &own_item(text))
     }
 
     /// Creates a database that no file creates.
@@ -97,7 +103,7 @@ impl Conductor<'_> {
     }
 
     /// Gives the control connection the session that a file begins with.
-    fn begin_file(
+    pub(super) fn begin_file(
         &mut self,
         start: &Arc<Session>,
         database: Option<&str>,
@@ -117,7 +123,7 @@ impl Conductor<'_> {
     }
 
     /// Gives the control connection this state.
-    fn resume(&mut self, wanted: &Arc<Session>) -> Result<(), LoadError> {
+    pub(super) fn resume(&mut self, wanted: &Arc<Session>) -> Result<(), LoadError> {
         if self
             .session
             .as_ref()
@@ -160,7 +166,7 @@ impl Conductor<'_> {
         {
             return Ok(());
         }
-        if is_empty(&file.path) {
+        if file.bytes().is_ok_and(|bytes| bytes == 0) {
             return Ok(());
         }
         self.place = Place::new(&name);
@@ -168,9 +174,9 @@ impl Conductor<'_> {
         self.place.keeps_databases = true;
         self.begin_file(start, file.database.as_deref())?;
         for text in &file.session {
-            self.set(text.as_bytes(), &own_item(text))?;
+            self.own_set(text)?;
         }
-        let mut input = open_input(&file.path, file.checksum.is_some())?;
+        let mut input = file.open()?;
         input.cancel_flag(self.ctx.cancel.flag());
         let mut reader = SqlReader::new(input, file.ends, pool);
         self.marks = super::Marks::default();
@@ -370,7 +376,7 @@ impl Conductor<'_> {
                 };
                 let names = format!("SET NAMES {charset}");
                 for text in file.session.iter().chain([&names]) {
-                    self.set(text.as_bytes(), &own_item(text))?;
+                    self.own_set(text)?;
                 }
                 FileReader::Delimited(DelimitedReader::new(input, file))
             }

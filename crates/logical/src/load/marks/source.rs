@@ -18,7 +18,7 @@ const ENDS: usize = 64 << 10;
 
 /// A source, by what is in it: it may have another name next time. What is between the ends of a file is compared when rows are
 /// passed over.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint(String);
 
 impl Fingerprint {

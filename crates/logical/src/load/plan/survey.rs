@@ -1,6 +1,6 @@
 //! A walk over all of a dump: what it holds of what was asked for, and what a load would stop at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use refloat_sqltext::{ClientCommand, CommentKind, Danger, ItemKind, StatementKind, Step};
@@ -47,6 +47,8 @@ pub struct Survey<'a> {
     items: u64,
     /// Whether it is a source of several files, which say themselves where they end.
     several: bool,
+    /// Where each table stands in the list: a folder has definitions in one file and rows in others.
+    places: HashMap<(Option<String>, String), usize>,
     found: Found,
 }
 
@@ -75,6 +77,7 @@ impl<'a> Survey<'a> {
             matched: vec![false; options.tables.len()],
             items: 0,
             several: false,
+            places: HashMap::new(),
             found: Found {
                 outline: Outline::default(),
                 bytes: 0,
@@ -117,8 +120,8 @@ impl<'a> Survey<'a> {
         self.several = true;
         for file in layout.statements() {
             self.enter(&file.path, file.database.as_deref());
-            if let Some(mut input) = opened(&file.path)? {
-                self.read(&mut input, file.ends)?;
+            if !file.bytes().is_ok_and(|bytes| bytes == 0) {
+                self.read(&mut file.open()?, file.ends)?;
             }
         }
         for table in layout.tables() {
@@ -137,6 +140,11 @@ impl<'a> Survey<'a> {
                     }
                 }
             }
+        }
+        for table in layout.stream().iter().flat_map(|stream| &stream.tables) {
+            self.gather.enter(Some(&table.database));
+            self.found.bytes += table.bytes;
+            self.rows(None, table.table.as_bytes(), table.rows, table.bytes);
         }
         Ok(())
     }
@@ -279,21 +287,19 @@ impl<'a> Survey<'a> {
 
     fn count(&mut self, database: Option<String>, table: String, rows: u64, bytes: u64) {
         let tables = &mut self.found.tables;
-        match tables
-            .last_mut()
-            .filter(|last| last.table == table && last.database == database)
-        {
-            Some(last) => {
-                last.rows += rows;
-                last.bytes += bytes;
-            }
-            None => tables.push(PlannedTable {
-                database,
-                table,
-                rows,
-                bytes,
-            }),
+        let key = (database, table);
+        if let Some(at) = self.places.get(&key) {
+            tables[*at].rows += rows;
+            tables[*at].bytes += bytes;
+            return;
         }
+        tables.push(PlannedTable {
+            database: key.0.clone(),
+            table: key.1.clone(),
+            rows,
+            bytes,
+        });
+        self.places.insert(key, tables.len() - 1);
     }
 
     fn statement(&mut self, kind: &StatementKind, text: &[u8], line: u64) {

@@ -27,6 +27,9 @@ EXAMPLES:
       refloat dump --from mysql://root@db1/ --out /backup/db1 \\
           --level 9 --max-rate 20M --max-running 16
 
+  As one archive, over a network:
+      refloat dump --from mysql://root@db1/ --out - | ssh backup 'cat > db1.tar'
+
   Only definitions, with accounts and grants:
       refloat dump --from mysql://root@db1/ --out /backup/schema --no-data --users
 
@@ -48,33 +51,41 @@ pub struct DumpArgs {
     #[command(flatten)]
     pub source: SourceArgs,
 
-    /// The folder that the dump becomes; it must not exist yet, or be empty
+    /// The folder that the dump becomes; it must not exist yet, or be empty; - for one archive on standard output
+    ///
+    /// The archive is a tar of that folder, with the manifest as its last file. One that stopped in the middle has no end mark.
     #[arg(long, short = 'o', value_name = "FOLDER")]
     pub out: PathBuf,
 
     #[command(flatten)]
     pub what: WhatArgs,
 
+    /// Accounts, roles and grants too, in a file of their own
+    #[arg(long, help_heading = "What to read")]
+    pub users: bool,
+
     #[command(flatten)]
     pub how: HowArgs,
+
+    #[command(flatten)]
+    pub read: ReadArgs,
 
     #[command(flatten)]
     pub output: OutputArgs,
 }
 
-/// What is dumped.
+/// What is read of a server.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What to dump")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[command(next_help_heading = "What to read")]
 pub struct WhatArgs {
-    /// Dump only these databases
+    /// Only these databases
     ///
     /// A list with commas; * and ? stand for any text and any one character. Without it: all but those of
     /// the server itself.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub databases: Vec<String>,
 
-    /// Dump only these tables and views, and the triggers of those tables
+    /// Only these tables and views, and the triggers of those tables
     ///
     /// A list with commas: `table` or `database.table`; * and ? stand for any text and any one character.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -96,19 +107,15 @@ pub struct WhatArgs {
     #[arg(long)]
     pub no_history: bool,
 
-    /// Accounts, roles and grants too, in a file of their own
-    #[arg(long)]
-    pub users: bool,
-
     /// Leave DEFINER out of views, routines, triggers and events
     ///
-    /// They then belong to the account that restores them. So that nobody gains its rights, views and routines become
+    /// They then belong to the account that creates them again. So that nobody gains its rights, views and routines become
     /// SQL SECURITY INVOKER.
     #[arg(long)]
     pub strip_definer: bool,
 }
 
-/// How it is dumped.
+/// How files are written.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Speed and safety")]
 pub struct HowArgs {
@@ -129,7 +136,12 @@ pub struct HowArgs {
     /// Row text in one file, not compressed
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_bytes)]
     pub chunk_size: u64,
+}
 
+/// How a server is read.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Reading")]
+pub struct ReadArgs {
     /// What to do where it cannot be promised that all rows are of one moment
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = ConsistencyArg::Best)]
     pub consistency: ConsistencyArg,
@@ -176,7 +188,7 @@ pub enum Compress {
 pub enum ConsistencyArg {
     /// The best that the account may do; what is not promised is said
     Best,
-    /// Refuse the dump
+    /// Refuse
     Require,
     /// Take no lock at all
     None,
@@ -189,11 +201,27 @@ impl DumpArgs {
         if let Some(threads) = self.how.threads {
             options.threads = usize::from(threads);
         }
-        options.databases.clone_from(&self.what.databases);
-        options.tables.clone_from(&self.what.tables);
-        options.exclude.clone_from(&self.what.exclude);
+        self.what.apply(&mut options);
+        self.read.apply(&mut options);
+        options.users = self.users;
+        options.compression = match self.how.compress {
+            Compress::Zstd => RowCompression::Zstd {
+                level: self.how.level,
+            },
+            Compress::None => RowCompression::None,
+        };
+        options.chunk_bytes = self.how.chunk_size.max(1);
+        options
+    }
+}
+
+impl WhatArgs {
+    /// Sets what these flags say.
+    pub fn apply(&self, options: &mut DumpOptions) {
+        options.databases.clone_from(&self.databases);
+        options.tables.clone_from(&self.tables);
+        options.exclude.clone_from(&self.exclude);
         options.skip = self
-            .what
             .skip
             .iter()
             .map(|skip| match skip {
@@ -203,25 +231,22 @@ impl DumpArgs {
                 SkipArg::Events => Kind::Events,
             })
             .collect();
-        options.no_data = self.what.no_data;
-        options.no_history = self.what.no_history;
-        options.users = self.what.users;
-        options.strip_definer = self.what.strip_definer;
-        options.compression = match self.how.compress {
-            Compress::Zstd => RowCompression::Zstd {
-                level: self.how.level,
-            },
-            Compress::None => RowCompression::None,
-        };
-        options.chunk_bytes = self.how.chunk_size.max(1);
-        options.consistency = match self.how.consistency {
+        options.no_data = self.no_data;
+        options.no_history = self.no_history;
+        options.strip_definer = self.strip_definer;
+    }
+}
+
+impl ReadArgs {
+    /// Sets what these flags say.
+    pub fn apply(&self, options: &mut DumpOptions) {
+        options.consistency = match self.consistency {
             ConsistencyArg::Best => Consistency::Best,
             ConsistencyArg::Require => Consistency::Require,
             ConsistencyArg::None => Consistency::None,
         };
-        options.lock_patience = Duration::from_secs(self.how.lock_wait);
-        options.max_rate = self.how.max_rate;
-        options.max_running = self.how.max_running;
-        options
+        options.lock_patience = Duration::from_secs(self.lock_wait);
+        options.max_rate = self.max_rate;
+        options.max_running = self.max_running;
     }
 }

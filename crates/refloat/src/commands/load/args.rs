@@ -34,6 +34,9 @@ EXAMPLES:
       refloat load /backup/export-20260101 --to mysql://root@db1/
       refloat load /backup/shop-tab --to mysql://root@db1/ --database shop
 
+  The same as an archive:
+      refloat load /backup/export-20260101.tar.zst --to mysql://root@db1/
+
   A CSV file with a line of names, into a table that is there:
       refloat load prices.csv --to mysql://root@db1/ --table shop.prices --source-format csv --header --null ''
 
@@ -65,7 +68,7 @@ pub struct LoadArgs {
     /// The dump: a file, a folder, or - for standard input
     ///
     /// A file is .sql, .sql.gz, .sql.zst, .sql.xz or .sql.bz2; with --table it is text with delimiters. A folder is one of
-    /// refloat dump, mydumper, MySQL Shell, mysqldump --tab or mariadb-dump --dir. The kind is found from the content, not from the name.
+    /// refloat dump, mydumper, MySQL Shell, mysqldump --tab or mariadb-dump --dir, or a tar archive of one, compressed or not. The kind is found from the content, not from the name.
     #[arg(value_name = "SOURCE")]
     pub source: PathBuf,
 
@@ -181,6 +184,12 @@ pub struct DataArgs {
     #[arg(long, value_name = "WORD", value_parser = parse_delimiter)]
     pub null: Option<Delimiter>,
 
+    /// The folder that a tar archive is unpacked into
+    ///
+    /// It needs room for what is in the archive; what is unpacked is removed at the end.
+    #[arg(long, value_name = "FOLDER", default_value = refloat_logical::source::SCRATCH_DEFAULT)]
+    pub scratch: PathBuf,
+
     /// Character set of the text
     ///
     /// Without it utf8mb4 for a single file, and what the dump says for a folder. `binary` says that each value has the
@@ -275,17 +284,8 @@ pub struct HowArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "When something does not fit")]
 pub struct TroubleArgs {
-    /// What to do with a statement that the server refuses
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnError::Stop)]
-    pub on_error: OnError,
-
-    /// Write collation TO where the dump says FROM; may be given several times
-    #[arg(long, value_name = "FROM=TO", value_parser = parse_mapping)]
-    pub map_collation: Vec<(String, String)>,
-
-    /// Write SQL mode NEW where the dump says MODE; an empty NEW leaves it out; may be given several times
-    #[arg(long, value_name = "MODE=NEW", value_parser = parse_mapping_maybe_empty)]
-    pub map_sql_mode: Vec<(String, String)>,
+    #[command(flatten)]
+    pub fit: FitArgs,
 
     /// Allow a class of statements that is refused otherwise; may be given several times
     ///
@@ -335,6 +335,23 @@ pub enum Uncertain {
     Done,
     /// It did not: it is run again
     Again,
+}
+
+/// What happens when something does not fit, of any source.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "When something does not fit")]
+pub struct FitArgs {
+    /// What to do with a statement that the server refuses
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnError::Stop)]
+    pub on_error: OnError,
+
+    /// Write collation TO where the dump says FROM; may be given several times
+    #[arg(long, value_name = "FROM=TO", value_parser = parse_mapping)]
+    pub map_collation: Vec<(String, String)>,
+
+    /// Write SQL mode NEW where the dump says MODE; an empty NEW leaves it out; may be given several times
+    #[arg(long, value_name = "MODE=NEW", value_parser = parse_mapping_maybe_empty)]
+    pub map_sql_mode: Vec<(String, String)>,
 }
 
 /// What is shown.

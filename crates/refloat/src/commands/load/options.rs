@@ -16,7 +16,7 @@ pub fn from_args(args: &LoadArgs, mut target: ConnectOptions) -> LoadOptions {
     options.database = database;
     what(&mut options, &args.what);
     data(&mut options, &args.data);
-    how(&mut options, &args.how);
+    apply(&mut options, &args.how, &args.trouble.fit);
     trouble(&mut options, &args.trouble);
     resume(&mut options, &args.resume);
     options
@@ -31,6 +31,17 @@ fn resume(options: &mut LoadOptions, args: &args::ResumeArgs) {
     options.uncertain = args
         .uncertain_statement
         .map(|answer| answer == args::Uncertain::Done);
+}
+
+/// What is the same for every kind of source.
+pub fn apply(options: &mut LoadOptions, args: &args::HowArgs, fit: &args::FitArgs) {
+    how(options, args);
+    options.on_error = match fit.on_error {
+        args::OnError::Stop => load::OnError::Stop,
+        args::OnError::Continue => load::OnError::Continue,
+    };
+    options.map_collation = fit.map_collation.iter().cloned().collect();
+    options.map_sql_mode = fit.map_sql_mode.iter().cloned().collect();
 }
 
 fn what(options: &mut LoadOptions, args: &args::WhatArgs) {
@@ -54,6 +65,7 @@ fn what(options: &mut LoadOptions, args: &args::WhatArgs) {
 
 fn data(options: &mut LoadOptions, args: &args::DataArgs) {
     (options.source_format, options.delimited) = source_of(args);
+    options.scratch.clone_from(&args.scratch);
 }
 
 /// What kind of source it is, and how its data files are written.
@@ -122,12 +134,6 @@ fn how(options: &mut LoadOptions, args: &args::HowArgs) {
 }
 
 fn trouble(options: &mut LoadOptions, args: &args::TroubleArgs) {
-    options.on_error = match args.on_error {
-        args::OnError::Stop => load::OnError::Stop,
-        args::OnError::Continue => load::OnError::Continue,
-    };
-    options.map_collation = args.map_collation.iter().cloned().collect();
-    options.map_sql_mode = args.map_sql_mode.iter().cloned().collect();
     options.allow = args.allow.iter().copied().map(class).collect();
     options.skip = args.skip.iter().copied().map(class).collect();
     options.accept_missing_trailer = args.accept_missing_trailer;

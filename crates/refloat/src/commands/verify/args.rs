@@ -1,5 +1,7 @@
 //! The flags of `refloat verify`. Their comments are the manual page.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use refloat_logical::verify::{Compared, Endpoint, VerifyOptions};
 
@@ -43,11 +45,11 @@ Nothing is written to either side.";
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct VerifyArgs {
-    /// The first: URL of a server, or folder of a dump
+    /// The first: URL of a server, or folder or tar archive of a dump
     #[arg(value_name = "A")]
     pub a: String,
 
-    /// The second: URL of a server, or folder of a dump
+    /// The second: URL of a server, or folder or tar archive of a dump
     #[arg(value_name = "B")]
     pub b: String,
 
@@ -65,6 +67,12 @@ pub struct VerifyArgs {
     /// With 0 the rows are not looked for: the summary says only which tables differ.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub show_rows: u32,
+
+    /// The folder that a dump is unpacked into when it is a tar archive
+    ///
+    /// It needs room for what is in the archive; what is unpacked is removed at the end.
+    #[arg(long, value_name = "FOLDER", default_value = refloat_logical::source::SCRATCH_DEFAULT)]
+    pub scratch: PathBuf,
 
     #[command(flatten)]
     pub connect: ConnectArgs,
@@ -136,6 +144,7 @@ impl VerifyArgs {
         };
         options.no_history = self.what.no_history;
         options.rows_shown = usize::try_from(self.show_rows).unwrap_or(usize::MAX);
+        options.scratch.clone_from(&self.scratch);
         Ok(options)
     }
 }

@@ -1,0 +1,182 @@
+//! Copying one server into another: a dump and a load as one stream, with nothing on disk between.
+//!
+//! [`copy`] is the recipe. The source's side is a dump whose rows go into a [`RowStream`] instead of files; the target's side is a load
+//! that takes its definitions from memory and its rows from that stream. `docs/design/copy.md` says why it is done in this way.
+
+mod error;
+mod options;
+mod outcome;
+mod source;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use refloat_run::Cancel;
+use refloat_run::cancel::CancelReason;
+use refloat_wire::Connection;
+
+pub use crate::load::LoadRun as CopyRun;
+pub use error::{CopyError, CopyFailure};
+pub use options::CopyOptions;
+pub use outcome::{CopyOutcome, CopyPlan};
+
+use crate::dump::DumpError;
+use crate::load::opened::Opened;
+use crate::load::{self, LoadError, LoadFailure};
+use crate::source::stream::RowStream;
+use source::{Fed, Source};
+
+/// Copies a server.
+///
+/// # Errors
+/// [`CopyFailure`] with which side stopped, why, and what was done until then. An `Ok` outcome may still have found differences: see
+/// [`LoadOutcome::proven`](crate::load::LoadOutcome::proven).
+pub fn copy(options: &CopyOptions, run: &CopyRun) -> Result<CopyOutcome, CopyFailure> {
+    let options = &options.agreed();
+    let mut outcome = CopyOutcome::default();
+    if let Err(error) = refuse_one_server(options, &run.cancel) {
+        outcome.load.run = run.dir.id().to_string();
+        outcome.load.source = options.read.source.describe();
+        outcome.load.target = options.write.target.describe();
+        return Err(CopyFailure::new(error, outcome));
+    }
+    // The source ends with the run, and also when the target has no use for it any more.
+    let reading = Cancel::new();
+    let both = {
+        let (run, reading) = (run.cancel.clone(), reading.clone());
+        move || reading.cancel(run.reason().unwrap_or_else(stopped))
+    };
+    let _both = run.cancel.on_cancel(both);
+    let said: Mutex<Result<Fed, DumpError>> = Mutex::new(Ok(Fed::default()));
+    let say = |word| *said.lock().unwrap_or_else(PoisonError::into_inner) = word;
+    let result = std::thread::scope(|scope| {
+        let mut opened: Option<Arc<RowStream>> = None;
+        let result = load::load_from(&options.write, run, || {
+            let mut source = match Source::open(options, run, &reading) {
+                Ok(source) => source,
+                Err(error) => {
+                    say(Err(error));
+                    return Err(LoadError::SourceEnded);
+                }
+            };
+            outcome.source_server.clone_from(&source.server);
+            outcome.notes.clone_from(&source.notes);
+            let (layout, stream) = source.layout(options);
+            opened = Some(Arc::clone(&stream));
+            let (say, reading) = (&say, &reading);
+            scope.spawn(move || {
+                let fed = catch_unwind(AssertUnwindSafe(|| source.feed(options, reading, &stream)));
+                let fed = fed.unwrap_or_else(|_panic| Err(DumpError::defect()));
+                let whole = fed.is_ok();
+                say(fed);
+                // What is said must be there when the target comes to the end.
+                stream.end(whole);
+            });
+            Ok(Opened::Layout(Box::new(layout)))
+        });
+        if let Some(stream) = opened {
+            stream.close();
+            reading.cancel(stopped());
+        }
+        result
+    });
+    let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
+    finish(options, run, outcome, result, said)
+}
+
+/// Puts together what both sides have said.
+fn finish(
+    options: &CopyOptions,
+    run: &CopyRun,
+    mut outcome: CopyOutcome,
+    result: Result<load::LoadOutcome, LoadFailure>,
+    said: Result<Fed, DumpError>,
+) -> Result<CopyOutcome, CopyFailure> {
+    let (load, error) = match result {
+        Ok(load) => (load, None),
+        Err(failure) => (*failure.outcome, Some(failure.error)),
+    };
+    outcome.load = load;
+    let source_error = match said {
+        Ok(fed) => {
+            outcome.snapshot = fed.snapshot;
+            outcome.held_seconds = fed.held.as_secs_f64();
+            outcome.notes.extend(fed.notes);
+            None
+        }
+        Err(error) => Some(error),
+    };
+    let error = match (error, source_error) {
+        (None, _) => return Ok(outcome),
+        (Some(_), _) if run.cancel.is_cancelled() => {
+            CopyError::Target(LoadError::interrupted(&run.cancel))
+        }
+        (Some(LoadError::SourceEnded), Some(error)) => CopyError::Source {
+            server: options.read.source.describe(),
+            source: error,
+        },
+        (Some(error), _) => CopyError::Target(error),
+    };
+    Err(CopyFailure::new(error, outcome))
+}
+
+/// What a copy would do; changes nothing.
+///
+/// # Errors
+/// What the copy would be refused for, and whatever keeps one of the servers from being looked at.
+pub fn plan(options: &CopyOptions) -> Result<CopyPlan, CopyError> {
+    let options = &options.agreed();
+    let cancel = Cancel::new();
+    refuse_one_server(options, &cancel)?;
+    let of_source = |source| CopyError::Source {
+        server: options.read.source.describe(),
+        source,
+    };
+    let mut source = Source::look(options, &cancel).map_err(of_source)?;
+    let (server, notes) = (source.server.clone(), source.notes.clone());
+    let (layout, _) = source.layout(options);
+    let load = load::plan_from(&options.write, Opened::Layout(Box::new(layout)), &cancel)?;
+    Ok(CopyPlan {
+        source_server: server,
+        notes,
+        load,
+    })
+}
+
+fn stopped() -> CancelReason {
+    CancelReason::Failed("stopped".to_owned())
+}
+
+/// Looks at both ends before anything else: a server is not copied onto itself, nor onto a node that gets everything from it.
+fn refuse_one_server(options: &CopyOptions, cancel: &Cancel) -> Result<(), CopyError> {
+    let mut source = source::connect(options, cancel).map_err(|source| CopyError::Source {
+        server: options.read.source.describe(),
+        source,
+    })?;
+    let mut target = load::connect(&options.write, cancel)?;
+    let refused = |reason| {
+        let hint = "Name two servers; a copy keeps the names of databases.".to_owned();
+        Err(CopyError::Refused { reason, hint })
+    };
+    if source.identity() == target.identity() {
+        return refused(format!(
+            "source and target are the same server: {}",
+            source.identity()
+        ));
+    }
+    match (cluster_of(&mut source), cluster_of(&mut target)) {
+        (Some(a), Some(b)) if a == b => refused(format!(
+            "source and target are nodes of the same cluster: {a}"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The Galera cluster that a server belongs to.
+fn cluster_of(conn: &mut Connection) -> Option<String> {
+    let status = conn
+        .query("SHOW GLOBAL STATUS LIKE 'wsrep_cluster_state_uuid'")
+        .ok()?;
+    let uuid = status.str(0, 1)?.to_owned();
+    (!uuid.is_empty() && uuid.bytes().any(|byte| !matches!(byte, b'0' | b'-'))).then_some(uuid)
+}

@@ -1,0 +1,50 @@
+//! Why a copy stopped.
+
+use super::outcome::CopyOutcome;
+use crate::dump::DumpError;
+use crate::load::LoadError;
+
+/// Why a copy stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CopyError {
+    /// Found before anything was touched.
+    #[error("{reason}")]
+    Refused {
+        /// What is wrong.
+        reason: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// The source could not be read to its end.
+    #[error("the source, {server}")]
+    Source {
+        /// The source, without secrets.
+        server: String,
+        /// What happened.
+        source: DumpError,
+    },
+    /// The target could not be written, or the copy was stopped on request.
+    #[error(transparent)]
+    Target(#[from] LoadError),
+}
+
+/// A copy that stopped, and what it had done by then.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct CopyFailure {
+    /// Why.
+    #[source]
+    pub error: CopyError,
+    /// What was done.
+    pub outcome: Box<CopyOutcome>,
+}
+
+impl CopyFailure {
+    pub(super) fn new(error: CopyError, outcome: CopyOutcome) -> Self {
+        Self {
+            error,
+            outcome: Box::new(outcome),
+        }
+    }
+}

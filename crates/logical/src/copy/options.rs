@@ -1,0 +1,38 @@
+//! What can be asked of a copy.
+
+use refloat_wire::ConnectOptions;
+
+use crate::dump::DumpOptions;
+use crate::load::LoadOptions;
+
+/// Everything a copy can be told. [`CopyOptions::new`] gives the defaults.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CopyOptions {
+    /// What is read, and how: what is about files is not looked at.
+    pub read: DumpOptions,
+    /// How it is written: what is about the source is not looked at.
+    pub write: LoadOptions,
+}
+
+impl CopyOptions {
+    /// Options for two servers, all else at its default.
+    pub fn new(source: ConnectOptions, target: ConnectOptions) -> Self {
+        let write = LoadOptions::new(source.describe(), target);
+        Self {
+            read: DumpOptions::new(source, ""),
+            write,
+        }
+    }
+
+    /// The options without those that mean nothing here: what is copied is chosen on the source alone, under its own names.
+    pub(super) fn agreed(&self) -> Self {
+        let mut agreed = self.clone();
+        agreed.read.users = false;
+        agreed.write.source = agreed.read.source.describe().into();
+        agreed.write.source_format = None;
+        agreed.write.database = None;
+        agreed.write.tables = Vec::new();
+        agreed
+    }
+}

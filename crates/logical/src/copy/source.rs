@@ -1,0 +1,175 @@
+//! The source of a copy: definitions in memory, and rows that are pushed into a stream.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use refloat_run::{Cancel, Events, Progress};
+use refloat_wire::Connection;
+
+use super::{CopyOptions, CopyRun};
+use crate::dump::catalog::{DataPolicy, Table};
+use crate::dump::snapshot::Snapshot;
+use crate::dump::work::{Sink, TableWork};
+use crate::dump::{self, DumpError, DumpOptions, Plan, Reading, schema, session};
+use crate::load::context::kill_on_cancel;
+use crate::manifest::SnapshotInfo;
+use crate::source::layout::{Layout, Segment, SourceFormat, SqlFile};
+use crate::source::native;
+use crate::source::stream::{RowStream, StreamedTable};
+
+/// Makes names come as the definitions in memory have them.
+const NAMES: &str = "SET NAMES utf8mb4";
+
+/// A source at its moment, of which no row is read yet.
+pub struct Source {
+    /// Vendor and version.
+    pub server: String,
+    /// What is not copied, and what somebody should know.
+    pub notes: Vec<String>,
+    control: Connection,
+    /// None when it was only looked at.
+    snapshot: Option<Snapshot>,
+    tables: Vec<Table>,
+    /// Definitions before the rows: a name for messages, and the text.
+    schemas: Vec<(String, Vec<u8>)>,
+    /// Definitions behind the rows.
+    programs: Option<Vec<u8>>,
+}
+
+/// What the source has to say at its end.
+#[derive(Debug, Default)]
+pub struct Fed {
+    pub snapshot: SnapshotInfo,
+    /// For how long readers were held back on request, all together.
+    pub held: Duration,
+    pub notes: Vec<String>,
+}
+
+/// A connection to the source.
+pub fn connect(options: &CopyOptions, cancel: &Cancel) -> Result<Connection, DumpError> {
+    session::connect(&options.read, cancel)
+}
+
+impl Source {
+    /// Opens the snapshot, and reads the definitions of it.
+    pub fn open(options: &CopyOptions, run: &CopyRun, cancel: &Cancel) -> Result<Self, DumpError> {
+        let mut control = connect(options, cancel)?;
+        let _kill = kill_on_cancel(cancel, &control);
+        let run = CopyRun {
+            cancel: cancel.clone(),
+            ..run.clone()
+        };
+        let (snapshot, plan) = dump::moment(&options.read, &run, &mut control, true)?;
+        for note in &plan.notes {
+            run.events.warn(note.clone());
+        }
+        Self::of(&options.read, control, Some(snapshot), plan)
+    }
+
+    /// Looks at the source without opening a snapshot.
+    pub fn look(options: &CopyOptions, cancel: &Cancel) -> Result<Self, DumpError> {
+        let mut control = connect(options, cancel)?;
+        let plan = dump::look(&options.read, &mut control, true)?;
+        Self::of(&options.read, control, None, plan)
+    }
+
+    fn of(
+        options: &DumpOptions,
+        mut control: Connection,
+        snapshot: Option<Snapshot>,
+        plan: Plan,
+    ) -> Result<Self, DumpError> {
+        let mut schemas = Vec::with_capacity(plan.databases.len());
+        for (database, tables) in plan.databases.iter().zip(&plan.tables) {
+            let text = schema::of_database(&mut control, database, tables)?;
+            schemas.push((format!("definitions of database {}", database.name), text));
+        }
+        let server = control.server();
+        Ok(Self {
+            server: format!("{} {}", server.vendor, server.version_string),
+            schemas,
+            programs: schema::of_programs(options, &plan.collations, &plan.programs),
+            tables: plan.tables.into_iter().flatten().collect(),
+            notes: plan.notes,
+            control,
+            snapshot,
+        })
+    }
+
+    /// What the target reads, and the stream in it.
+    pub fn layout(&mut self, options: &CopyOptions) -> (Layout, Arc<RowStream>) {
+        let tables = self.tables.iter().map(|table| StreamedTable {
+            database: table.database.clone(),
+            table: table.name.clone(),
+            bytes: table.bytes,
+            rows: table.rows,
+            form: native::form(
+                table
+                    .columns
+                    .iter()
+                    .map(|column| (column.name.as_str(), column.load)),
+                table.history,
+            ),
+            data: !options.read.no_data && table.policy != DataPolicy::Elsewhere,
+        });
+        let stream = Arc::new(RowStream::new(tables.collect()));
+        let name = options.read.source.describe();
+        let mut layout = Layout::new(SourceFormat::Server, Path::new(&name));
+        layout.written_by = Some(self.server.clone());
+        let session = native::SESSION.iter().chain([&NAMES]);
+        layout.session = session.map(|text| (*text).to_owned()).collect();
+        for (name, text) in std::mem::take(&mut self.schemas) {
+            let file = SqlFile::in_memory(&name, text);
+            layout.segments.push(Segment::Sql(file));
+        }
+        layout.segments.push(Segment::Stream(Arc::clone(&stream)));
+        if let Some(text) = self.programs.take() {
+            let file = SqlFile::in_memory("definitions of views and programs", text);
+            layout.segments.push(Segment::Sql(file));
+        }
+        (layout, stream)
+    }
+
+    /// Pushes all rows into the stream. It must be told afterwards that it has ended.
+    pub fn feed(
+        self,
+        options: &CopyOptions,
+        cancel: &Cancel,
+        stream: &RowStream,
+    ) -> Result<Fed, DumpError> {
+        let mut control = self.control;
+        let Some(mut snapshot) = self.snapshot else {
+            return Ok(Fed::default());
+        };
+        let _kill = kill_on_cancel(cancel, &control);
+        let tables: Vec<TableWork> = self
+            .tables
+            .into_iter()
+            .map(|table| TableWork::new(table, String::new()))
+            .collect();
+        // The target's side says how far each table is: what is written counts, not what is read.
+        let (events, progress) = (Events::new(), Progress::new());
+        let reading = Reading {
+            options: &options.read,
+            sink: Sink::Stream(stream),
+            cancel,
+            events: &events,
+            progress: &progress,
+            done: &stream.position,
+        };
+        let held = reading.read(&tables, &mut snapshot, &mut control)?;
+        let mut notes = Vec::new();
+        if !snapshot.info.consistent {
+            notes.push(format!(
+                "not guaranteed to be of one moment: {}",
+                snapshot.info.method
+            ));
+        }
+        Ok(Fed {
+            snapshot: snapshot.info,
+            held,
+            notes,
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! Rows into blocks of a stream.
+
+use refloat_wire::Row;
+
+use super::chunk::TELL_BYTES;
+use super::error::DumpError;
+use super::tsv;
+use crate::source::stream::{BLOCK_BYTES, RowStream};
+
+/// Hands the rows of one range to whoever takes them from the stream.
+pub struct BlockWriter<'a> {
+    stream: &'a RowStream,
+    table: usize,
+    text: Vec<u8>,
+    rows: u64,
+    /// Bytes of text that nobody was told of.
+    untold: u64,
+    /// Rows in the blocks before this one.
+    sent: u64,
+}
+
+impl<'a> BlockWriter<'a> {
+    /// A writer for rows of a table, by its place.
+    pub fn new(stream: &'a RowStream, table: usize) -> Self {
+        Self {
+            stream,
+            table,
+            text: stream.pool.take(),
+            rows: 0,
+            untold: 0,
+            sent: 0,
+        }
+    }
+
+    /// Appends a row; returns, now and then, the bytes of text since the last time, else 0.
+    pub fn row(&mut self, row: Row<'_>) -> Result<u64, DumpError> {
+        let before = self.text.len();
+        tsv::write_row(row.iter(), &mut self.text);
+        self.rows += 1;
+        self.untold += (self.text.len() - before) as u64;
+        if self.text.len() >= BLOCK_BYTES {
+            let next = self.stream.pool.take();
+            self.send(next)?;
+        }
+        Ok(if self.untold >= TELL_BYTES {
+            std::mem::take(&mut self.untold)
+        } else {
+            0
+        })
+    }
+
+    /// Sends what is left; returns the rows of all blocks, and the bytes of text that were not told before.
+    pub fn finish(mut self) -> Result<(u64, u64), DumpError> {
+        if self.rows > 0 {
+            self.send(Vec::new())?;
+        }
+        Ok((self.sent, self.untold))
+    }
+
+    fn send(&mut self, next: Vec<u8>) -> Result<(), DumpError> {
+        let text = std::mem::replace(&mut self.text, next);
+        let rows = std::mem::take(&mut self.rows);
+        self.stream
+            .rows(self.table, text, rows)
+            .map_err(|_closed| DumpError::NotWanted)?;
+        self.sent += rows;
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! `refloat copy`: one server into another, with nothing on disk between.
+
+mod args;
+
+pub use args::CopyArgs;
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use refloat_logical::copy::{self, CopyFailure, CopyOptions, CopyRun};
+use refloat_report::summary;
+use refloat_run::RunDir;
+use refloat_run::events::{JsonLines, RunResult};
+
+use crate::commands::load::{after_load, proof_of};
+use crate::context::Context;
+use crate::exit::{self, Exit};
+use crate::record::record;
+use crate::watch::Watch;
+
+pub fn run(args: &CopyArgs, context: &Context) -> anyhow::Result<Exit> {
+    let options = args.options(context)?;
+    if args.plan {
+        return plan(&options, args.output.json);
+    }
+    let dir = RunDir::create(context.state_dir(), "copy")
+        .context("cannot begin the record of the run")?;
+    let watch = Watch::start(args.output.show(), context)?;
+    watch.events.add(Arc::new(JsonLines::in_dir(&dir)?));
+    let run = CopyRun {
+        dir,
+        cancel: watch.cancel.clone(),
+        events: watch.events.clone(),
+        progress: watch.progress.clone(),
+    };
+    let (outcome, error) = match copy::copy(&options, &run) {
+        Ok(outcome) => (outcome, None),
+        Err(CopyFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),
+    };
+    let result = proof_of(&outcome.load, error.as_ref());
+    watch.quiet();
+    let record_of = serde_json::to_value(&outcome).unwrap_or_default();
+    let seconds = outcome.load.seconds;
+    record(&run, seconds, record_of, result, error.as_ref());
+    watch.stop();
+    if !args.output.json && result != RunResult::Refused && !outcome.load.server.is_empty() {
+        write!(std::io::stdout(), "{}", summary::copy(&outcome))?;
+    }
+    after_load(&outcome.load, error.as_ref(), context);
+    Ok(exit::of_result(result))
+}
+
+fn plan(options: &CopyOptions, json: bool) -> anyhow::Result<Exit> {
+    let plan = copy::plan(options)?;
+    let text = if json {
+        serde_json::to_string_pretty(&plan).context("cannot write the plan")?
+    } else {
+        summary::copy_plan(&plan)
+    };
+    writeln!(std::io::stdout(), "{}", text.trim_end())?;
+    Ok(Exit::Done)
+}

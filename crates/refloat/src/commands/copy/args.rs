@@ -1,0 +1,141 @@
+//! The flags of `refloat copy`. Their comments are the manual page.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use refloat_logical::copy::CopyOptions;
+use refloat_logical::load::ExistingPolicy;
+
+use crate::commands::dump::{ReadArgs, WhatArgs};
+use crate::commands::load::{self, FitArgs, HowArgs, OutputArgs};
+use crate::connect::ConnectArgs;
+use crate::context::Context;
+use crate::exit::ProgramError;
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  See the plan first; nothing is touched:
+      refloat copy --from mysql://root@db1/ --to mysql://root@db2/ --plan
+
+  Everything but the server's own schemas, onto a new server:
+      refloat copy --from mysql://root@db1/ --to mysql://root@db2/
+
+  One database, without the tables whose names begin with log_:
+      refloat copy --from mysql://root@db1/ --to mysql://root@db2/ \\
+          --databases shop --exclude 'log_*'
+
+  Two tables anew, gently for the source:
+      refloat copy --from mysql://root@db1/ --to mysql://root@db2/ \\
+          --tables shop.orders,shop.items --replace --max-rate 20M
+
+  From MySQL to MariaDB:
+      refloat copy --from mysql://root@db1/ --to mariadb://root@db2/ \\
+          --map-collation utf8mb4_0900_ai_ci=utf8mb4_uca1400_nopad_ai_ci
+
+  Two servers with different passwords, each in an option file:
+      refloat copy --from mysql://root@db1/ --from-defaults-file ~/db1.cnf \\
+          --to mysql://root@db2/ --defaults-file ~/db2.cnf
+
+Accounts and grants are not copied: `refloat dump --users` writes them. The exit code is 0 only when every row that was read
+was found on the target afterwards, with no warning and no row skipped. Afterwards `refloat verify` compares both, value by
+value.";
+
+/// Copy a server into another, in parallel, and prove it
+///
+/// A dump and a load as one stream: rows go from connections that read to connections that write, and nothing is stored
+/// between. The rows are of one moment, as those of `refloat dump`; they are written, counted and proven as `refloat load` does it. Source and
+/// target may be of different vendors and versions.
+///
+/// A source that is faster than the target waits for it; memory stays bounded. When either server goes away, or somebody changes
+/// a definition on the source, the copy stops with the reason and says what is there. Settings of the target that are
+/// changed to be faster are put back at the end, on Ctrl-C, or later by `refloat settings revert`.
+#[derive(Debug, Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub struct CopyArgs {
+    /// The server to read
+    ///
+    /// mysql://USER@HOST:PORT/ or mariadb://USER@HOST:PORT/, with options after a question mark:
+    /// ?socket=PATH for a unix socket, ?ssl-mode=MODE. A password in the URL is refused: it would show in the process list.
+    #[arg(long, value_name = "URL")]
+    pub from: String,
+
+    /// The server to write
+    ///
+    /// In the same form. It names no database: a copy keeps the names of the source.
+    #[arg(long, value_name = "URL")]
+    pub to: String,
+
+    /// Read only this option file for the source
+    ///
+    /// For a password that is another one than the target's.
+    #[arg(long, value_name = "FILE")]
+    pub from_defaults_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+
+    #[command(flatten)]
+    pub what: WhatArgs,
+
+    /// Drop tables of the same name that are on the target already
+    ///
+    /// Without --replace or --append a database that something is copied into must hold no table, view, routine or event, of
+    /// whatever name; otherwise the copy is refused.
+    #[arg(long, conflicts_with = "append", help_heading = "What to copy")]
+    pub replace: bool,
+
+    /// Add the rows to tables that are on the target already
+    #[arg(long, help_heading = "What to copy")]
+    pub append: bool,
+
+    /// Print what would be done, and stop
+    #[arg(long, help_heading = "What to copy")]
+    pub plan: bool,
+
+    #[command(flatten)]
+    pub read: ReadArgs,
+
+    #[command(flatten)]
+    pub how: HowArgs,
+
+    #[command(flatten)]
+    pub fit: FitArgs,
+
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+impl CopyArgs {
+    /// The library's options for these flags.
+    ///
+    /// # Errors
+    /// As [`ConnectArgs::resolve_flag`]; a target that names a database.
+    pub fn options(&self, context: &Context) -> anyhow::Result<CopyOptions> {
+        let mut reads = self.connect.clone();
+        if let Some(file) = &self.from_defaults_file {
+            reads.defaults_file = Some(file.clone());
+            (reads.defaults_extra_file, reads.no_defaults) = (None, false);
+        }
+        let source = reads.resolve_flag("--from", &self.from, context)?;
+        let target = self.connect.resolve_flag("--to", &self.to, context)?;
+        if let Some(database) = &target.database {
+            let error = ProgramError::usage(format!(
+                "--to names the database {database}, and a copy keeps the names of databases"
+            ));
+            return Err(error
+                .hint("Choose what is copied with --databases, and leave the name out of --to.")
+                .into());
+        }
+        let mut options = CopyOptions::new(source, target);
+        self.what.apply(&mut options.read);
+        self.read.apply(&mut options.read);
+        load::apply(&mut options.write, &self.how, &self.fit);
+        options.read.threads = options.write.threads;
+        options.write.existing = match (self.replace, self.append) {
+            (true, _) => ExistingPolicy::Replace,
+            (_, true) => ExistingPolicy::Append,
+            _ => ExistingPolicy::Refuse,
+        };
+        Ok(options)
+    }
+}

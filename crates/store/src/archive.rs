@@ -1,0 +1,446 @@
+//! Tar archives: unpacked into a folder of their own, which goes away with the value that stands for it.
+//!
+//! An archive is outside input: names are confined to the folder, only files and folders are made, sizes are compared with the room
+//! that there is before anything is written, and an archive that ends before its end mark is refused.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use tar::{Archive, Entry, EntryType, PaxExtensions};
+use tempfile::TempDir;
+
+use crate::{Input, InputError};
+
+/// What an archive consists of.
+const BLOCK: u64 = 512;
+/// Zero bytes that end an archive.
+const END_MARK: u64 = 2 * BLOCK;
+/// Largest description of an entry: long names, and times and owners that are not looked at.
+const DESCRIPTION_MAX: u64 = 1 << 20;
+/// Bytes handed on at a time.
+const COPY_BYTES: usize = 1 << 20;
+/// Room that is left on the disk of the scratch folder, for others.
+const ROOM_LEFT: u64 = 64 << 20;
+
+/// Why an archive cannot be unpacked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArchiveError {
+    /// The archive cannot be read.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// It ends too early.
+    #[error("{archive}: the archive is cut: it ends at byte {at} without its end mark")]
+    Cut {
+        /// The archive.
+        archive: String,
+        /// Bytes of it, decompressed.
+        at: u64,
+    },
+    /// Something in it is not taken.
+    #[error("{archive}: {entry:?} in the archive: {reason}")]
+    Entry {
+        /// The archive.
+        archive: String,
+        /// What it is called there.
+        entry: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// It is damaged.
+    #[error("{archive}: the archive is damaged at byte {at}: {reason}")]
+    Damaged {
+        /// The archive.
+        archive: String,
+        /// Bytes before that place, decompressed.
+        at: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// There is no room for what is in it.
+    #[error(
+        "{archive}: {} has {} MiB free, and the archive needs {} MiB there",
+        folder.display(), free >> 20, (needed >> 20) + 1
+    )]
+    NoRoom {
+        /// The archive.
+        archive: String,
+        /// The folder for scratch files.
+        folder: PathBuf,
+        /// Bytes that are free, without those that are left to others.
+        free: u64,
+        /// Bytes that are needed, as far as that is known.
+        needed: u64,
+    },
+    /// The scratch folder cannot be written.
+    #[error("{}: {doing} failed", path.display())]
+    Scratch {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// The system's words.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// An archive that was unpacked. What is unpacked is removed with this value.
+#[derive(Debug)]
+pub struct Unpacked {
+    folder: TempDir,
+    root: PathBuf,
+}
+
+impl Unpacked {
+    /// Where the files are: the one folder that the archive was made of, or all of it.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Removes it, and says where that fails.
+    pub fn remove(self) -> Result<(), ArchiveError> {
+        let path = self.folder.path().to_owned();
+        self.folder.close().map_err(scratch(&path, "removing"))
+    }
+}
+
+/// Unpacks an archive into a new folder in `scratch`.
+///
+/// # Errors
+/// The archive is cut or damaged, holds what is neither a file nor a folder, a name that leads out of it, or more than there is room for. Nothing is left then.
+pub fn unpack(input: Input, scratch_folder: &Path) -> Result<Unpacked, ArchiveError> {
+    let folder = tempfile::Builder::new()
+        .prefix("refloat-archive.")
+        .tempdir_in(scratch_folder)
+        .map_err(scratch(scratch_folder, "making a scratch folder"))?;
+    let mut work = Work {
+        archive: input.name().to_owned(),
+        root: folder.path().to_owned(),
+        scratch: scratch_folder.to_owned(),
+        top: Top::default(),
+        buffer: vec![0; COPY_BYTES],
+    };
+    // What is in it is at least about as large, whether it is compressed or not.
+    work.room_for(input.total_bytes().unwrap_or(0))?;
+    let mut source = Source {
+        input,
+        read: 0,
+        zeros_from: 0,
+        ended: false,
+        error: None,
+    };
+    let done = work.entries(&mut source);
+    if let Some(error) = source.error.take() {
+        return Err(error.into());
+    }
+    done?;
+    let root = match work.top {
+        Top::One(name) if folder.path().join(&name).is_dir() => folder.path().join(name),
+        _ => folder.path().to_owned(),
+    };
+    Ok(Unpacked { folder, root })
+}
+
+/// The decompressed archive, and how far it was read.
+struct Source {
+    input: Input,
+    read: u64,
+    /// Since this byte there were only zeros.
+    zeros_from: u64,
+    /// All of it was read.
+    ended: bool,
+    error: Option<InputError>,
+}
+
+impl Read for Source {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let mut block = Vec::with_capacity(out.len());
+        match self.input.read_block(&mut block, out.len()) {
+            Ok(count) => {
+                self.ended |= count == 0 && !out.is_empty();
+                out[..count].copy_from_slice(&block);
+                if let Some(last) = block.iter().rposition(|byte| *byte != 0) {
+                    self.zeros_from = self.read + last as u64 + 1;
+                }
+                self.read += count as u64;
+                Ok(count)
+            }
+            Err(error) => {
+                self.error = Some(error);
+                Err(io::Error::other("the archive cannot be read"))
+            }
+        }
+    }
+}
+
+/// What stands at the top of the archive.
+#[derive(Default)]
+enum Top {
+    #[default]
+    Nothing,
+    /// One name, which every entry begins with.
+    One(String),
+    /// Several, or the folder itself.
+    Many,
+}
+
+struct Work {
+    archive: String,
+    root: PathBuf,
+    scratch: PathBuf,
+    top: Top,
+    buffer: Vec<u8>,
+}
+
+impl Work {
+    fn entries(&mut self, source: &mut Source) -> Result<(), ArchiveError> {
+        let mut end = 0;
+        let mut long_name: Option<Vec<u8>> = None;
+        let result = {
+            let mut archive = Archive::new(&mut *source);
+            let entries = archive.entries().map(|entries| entries.raw(true));
+            let mut result = Ok(());
+            match entries {
+                Err(error) => result = Err((0, error)),
+                Ok(entries) => {
+                    for entry in entries {
+                        let mut entry = match entry {
+                            Ok(entry) => entry,
+                            Err(error) => {
+                                result = Err((end, error));
+                                break;
+                            }
+                        };
+                        let size = entry.size();
+                        end = entry
+                            .raw_file_position()
+                            .saturating_add(size)
+                            .div_ceil(BLOCK)
+                            .saturating_mul(BLOCK);
+                        self.entry(&mut entry, size, &mut long_name)?;
+                    }
+                }
+            }
+            result
+        };
+        if source.error.is_some() {
+            return Ok(());
+        }
+        // The rest, to its proven end.
+        let read_on = result.is_ok();
+        while read_on
+            && source
+                .read(&mut self.buffer)
+                .map_err(|_said| ())
+                .unwrap_or(0)
+                > 0
+        {}
+        let archive = self.archive.clone();
+        match result {
+            Err(_) if source.ended => {
+                let at = source.read;
+                Err(ArchiveError::Cut { archive, at })
+            }
+            Err((at, error)) => Err(ArchiveError::Damaged {
+                archive,
+                at,
+                reason: error.to_string(),
+            }),
+            Ok(()) if source.error.is_some() => Ok(()),
+            Ok(()) if source.zeros_from > end => Err(ArchiveError::Damaged {
+                archive,
+                at: end,
+                reason: "something follows its end mark".to_owned(),
+            }),
+            Ok(()) if source.read < end + END_MARK => {
+                let at = source.read;
+                Err(ArchiveError::Cut { archive, at })
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn entry(
+        &mut self,
+        entry: &mut Entry<'_, &mut Source>,
+        size: u64,
+        long_name: &mut Option<Vec<u8>>,
+    ) -> Result<(), ArchiveError> {
+        let kind = entry.header().entry_type();
+        let own = entry.header().path_bytes().into_owned();
+        match kind {
+            EntryType::GNULongName => {
+                let mut name = self.description(entry, size)?;
+                while name.last() == Some(&0) {
+                    name.pop();
+                }
+                *long_name = Some(name);
+                return Ok(());
+            }
+            EntryType::XHeader => {
+                let text = self.description(entry, size)?;
+                for pair in PaxExtensions::new(&text) {
+                    let pair = pair.map_err(|error| self.refused(&own, &error.to_string()))?;
+                    match pair.key_bytes() {
+                        b"path" => *long_name = Some(pair.value_bytes().to_vec()),
+                        b"size" => {
+                            return Err(self.refused(
+                                &own,
+                                "its size stands in an extended header: make the archive in the GNU format",
+                            ));
+                        }
+                        _ => {}
+                    }
+                }
+                return Ok(());
+            }
+            EntryType::XGlobalHeader => return self.description(entry, size).map(drop),
+            EntryType::Regular | EntryType::Directory => {}
+            _ => {
+                return Err(self.refused(
+                    &long_name.take().unwrap_or(own),
+                    "it is neither a file nor a folder",
+                ));
+            }
+        }
+        let name = long_name.take().unwrap_or(own);
+        let parts = parts(&name).map_err(|reason| self.refused(&name, reason))?;
+        // `tar -cf x.tar folder` has one folder at its top, `tar -C folder -cf x.tar .` has everything in it.
+        let whole = name.starts_with(b"./");
+        match (&self.top, parts.first()) {
+            (Top::Nothing, Some(first)) if !whole => self.top = Top::One((*first).to_owned()),
+            (Top::One(one), Some(first)) if one == first && !whole => {}
+            _ => self.top = Top::Many,
+        }
+        let path = parts
+            .iter()
+            .fold(self.root.clone(), |path, part| path.join(part));
+        if kind == EntryType::Directory {
+            return make(&path);
+        }
+        if parts.is_empty() {
+            return Err(self.refused(&name, "a file without a name"));
+        }
+        if let Some(above) = path.parent() {
+            make(above)?;
+        }
+        self.room_for(size)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => self.refused(&name, "it is there twice"),
+                _ => scratch(&path, "making the file")(error),
+            })?;
+        let mut written = 0;
+        loop {
+            let count = match entry.read(&mut self.buffer) {
+                Ok(0) => break,
+                Ok(count) => count,
+                // Why is known to the source.
+                Err(_) => return Ok(()),
+            };
+            file.write_all(&self.buffer[..count])
+                .map_err(scratch(&path, "writing the file"))?;
+            written += count as u64;
+        }
+        if written < size {
+            return Err(ArchiveError::Cut {
+                archive: self.archive.clone(),
+                at: entry.raw_file_position() + written,
+            });
+        }
+        Ok(())
+    }
+
+    /// The text of an entry that only describes another.
+    fn description(
+        &self,
+        entry: &mut Entry<'_, &mut Source>,
+        size: u64,
+    ) -> Result<Vec<u8>, ArchiveError> {
+        let name = entry.header().path_bytes().into_owned();
+        if size > DESCRIPTION_MAX {
+            return Err(self.refused(&name, "a description of more than a MiB"));
+        }
+        let mut text = Vec::new();
+        let read = entry.take(DESCRIPTION_MAX).read_to_end(&mut text);
+        match read {
+            Ok(count) if (count as u64) < size => Err(ArchiveError::Cut {
+                archive: self.archive.clone(),
+                at: entry.raw_file_position() + count as u64,
+            }),
+            // Why is known to the source.
+            _ => Ok(text),
+        }
+    }
+
+    fn refused(&self, name: &[u8], reason: &str) -> ArchiveError {
+        ArchiveError::Entry {
+            archive: self.archive.clone(),
+            entry: String::from_utf8_lossy(name).into_owned(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    fn room_for(&self, needed: u64) -> Result<(), ArchiveError> {
+        let Ok(stat) = rustix::fs::statvfs(&self.root) else {
+            return Ok(());
+        };
+        let free = (stat.f_bavail * stat.f_frsize).saturating_sub(ROOM_LEFT);
+        if needed <= free {
+            return Ok(());
+        }
+        Err(ArchiveError::NoRoom {
+            archive: self.archive.clone(),
+            folder: self.scratch.clone(),
+            free,
+            needed,
+        })
+    }
+}
+
+/// The parts of a name, none for the folder itself.
+fn parts(name: &[u8]) -> Result<Vec<&str>, &'static str> {
+    let name = std::str::from_utf8(name).map_err(|_no_text| "its name is no UTF-8")?;
+    if name.starts_with('/') {
+        return Err("its name is absolute");
+    }
+    if name.contains('\0') {
+        return Err("its name holds a zero byte");
+    }
+    let mut parts = Vec::new();
+    for part in name.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => return Err("its name leads out of the archive"),
+            part => parts.push(part),
+        }
+    }
+    Ok(parts)
+}
+
+fn make(path: &Path) -> Result<(), ArchiveError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(scratch(path, "making the folder"))
+}
+
+fn scratch(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> ArchiveError {
+    let path = path.to_owned();
+    move |source| ArchiveError::Scratch {
+        path,
+        doing,
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+use std::sync::Arc;
+
+use super::*;
+
+/// A file of an archive: name, kind, content.
+type File<'a> = (&'a str, EntryType, &'a [u8]);
+
+/// An archive with these names as they are, also those that nobody should write.
+fn archive(files: &[File<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, kind, content) in files {
+        let mut header = tar::Header::new_gnu();
+        header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_entry_type(*kind);
+        header.set_size(content.len() as u64);
+        header.set_mode(0o777);
+        header.set_cksum();
+        out.extend_from_slice(header.as_bytes());
+        out.extend_from_slice(content);
+        out.resize(out.len().next_multiple_of(512), 0);
+    }
+    out.resize(out.len() + 1024, 0);
+    out
+}
+
+fn taken(bytes: &[u8]) -> Result<Unpacked, ArchiveError> {
+    let scratch = tempfile::tempdir().unwrap();
+    let input = Input::from_text("a.tar", Arc::from(bytes));
+    let result = unpack(input, scratch.path());
+    if result.is_err() {
+        let left = std::fs::read_dir(scratch.path()).unwrap().count();
+        assert_eq!(left, 0, "something is left of a refused archive");
+    } else {
+        // It goes with what is unpacked.
+        let _ = scratch.keep();
+    }
+    result
+}
+
+#[track_caller]
+fn refused(bytes: &[u8], words: &str) {
+    let error = taken(bytes).unwrap_err().to_string();
+    assert!(error.contains(words), "{error}");
+}
+
+const FILE: EntryType = EntryType::Regular;
+
+#[test]
+fn files_are_where_they_were_and_go_away() {
+    let bytes = archive(&[
+        ("dump/", EntryType::Directory, b""),
+        ("dump/a.sql", FILE, b"SELECT 1"),
+        ("dump/db/t.tsv", FILE, &[0; 5000]),
+    ]);
+    let unpacked = taken(&bytes).unwrap();
+    let root = unpacked.root().to_owned();
+    assert!(root.ends_with("dump"));
+    assert_eq!(std::fs::read(root.join("a.sql")).unwrap(), b"SELECT 1");
+    assert_eq!(std::fs::read(root.join("db/t.tsv")).unwrap(), [0; 5000]);
+    let above = root.parent().unwrap().parent().unwrap().to_owned();
+    unpacked.remove().unwrap();
+    assert!(!root.exists());
+    std::fs::remove_dir(above).unwrap();
+}
+
+#[test]
+fn the_source_is_the_one_folder_or_all_of_it() {
+    for (names, one) in [
+        (["d/a", "d/b"], true),
+        (["./d/a", "./d/b"], false),
+        (["d/a", "e/b"], false),
+        (["d/a", "b"], false),
+    ] {
+        let files = names.map(|name| (name, FILE, b"x".as_slice()));
+        let unpacked = taken(&archive(&files)).unwrap();
+        assert_eq!(unpacked.root().ends_with("d"), one, "{names:?}");
+    }
+}
+
+#[test]
+fn names_do_not_lead_out() {
+    for name in ["../x", "/x", "a/../../x", "a/.."] {
+        refused(&archive(&[(name, FILE, b"x")]), "its name");
+    }
+    for kind in [
+        EntryType::Symlink,
+        EntryType::Link,
+        EntryType::Fifo,
+        EntryType::Char,
+        EntryType::GNUSparse,
+    ] {
+        refused(&archive(&[("a", kind, b"")]), "neither a file nor a folder");
+    }
+    refused(&archive(&[("a", FILE, b"1"), ("./a", FILE, b"2")]), "twice");
+    refused(
+        &archive(&[
+            ("././@LongLink", EntryType::GNULongName, b"b/../../x\0"),
+            ("a", FILE, b"1"),
+        ]),
+        "its name leads out",
+    );
+    refused(
+        &archive(&[
+            ("pax", EntryType::XHeader, b"13 path=../x\n"),
+            ("a", FILE, b"1"),
+        ]),
+        "its name leads out",
+    );
+}
+
+#[test]
+fn an_archive_that_is_cut_anywhere_is_refused() {
+    // Zeros, which look like an end mark.
+    let bytes = archive(&[("a", FILE, &[0; 3000]), ("b", FILE, b"text")]);
+    taken(&bytes).unwrap();
+    for end in 0..bytes.len() {
+        if end % 97 != 0 && end % 512 != 0 {
+            continue;
+        }
+        let error = taken(&bytes[..end]).unwrap_err();
+        assert!(
+            matches!(error, ArchiveError::Cut { .. }),
+            "cut at {end} of {}: {error}",
+            bytes.len()
+        );
+    }
+}
+
+#[test]
+fn damage_and_what_follows_are_noticed() {
+    let good = archive(&[("a", FILE, b"text")]);
+    let mut bytes = good.clone();
+    bytes[3] ^= 1;
+    refused(&bytes, "damaged");
+    let mut bytes = good.clone();
+    bytes.extend_from_slice(&good);
+    refused(&bytes, "something follows its end mark");
+}
+
+#[test]
+fn more_than_the_disk_has_is_not_begun() {
+    let mut header = tar::Header::new_gnu();
+    header.set_path("a").unwrap();
+    header.set_entry_type(FILE);
+    header.set_size(1 << 60);
+    header.set_cksum();
+    refused(header.as_bytes(), "MiB free");
+    let mut header = tar::Header::new_gnu();
+    header.set_path("a").unwrap();
+    header.set_entry_type(EntryType::GNULongName);
+    header.set_size(1 << 40);
+    header.set_cksum();
+    refused(header.as_bytes(), "more than a MiB");
+}

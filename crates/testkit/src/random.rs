@@ -129,7 +129,11 @@ impl Server {
         let charset = if rng.chance(40) {
             "utf8mb4"
         } else {
-            &rng.pick(&self.collations).0
+            match rng.pick(&self.collations).0.as_str() {
+                // Loads with `--write-path insert` refuse some of its texts on MariaDB.
+                "swe7" => "latin1",
+                other => other,
+            }
         };
         let own: Vec<_> = self
             .collations

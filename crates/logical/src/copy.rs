@@ -1,6 +1,6 @@
 //! Copying one server into another: a dump and a load as one stream, with nothing on disk between.
 //!
-//! [`copy`] is the recipe. The source's side is a dump whose rows go into a [`RowStream`] instead of files; the target's side is a load
+//! [`copy`] is the recipe. The source's side is a dump whose rows go into a `RowStream` instead of files; the target's side is a load
 //! that takes its definitions from memory and its rows from that stream. `docs/design/copy.md` says why it is done in this way.
 
 mod error;

@@ -5,6 +5,7 @@ use refloat_wire::{ServerInfo, Vendor};
 use twox_hash::XxHash3_128;
 
 use self::conditional::as_seen_by;
+pub use self::conditional::passed_over;
 use self::words::Side;
 use super::outcome::ProofDifference;
 

@@ -143,8 +143,8 @@ impl Layout {
             );
             columns.push(Column {
                 class: ColumnClass::of(&type_text, collation.as_deref()),
-                // A member `''` is stored without a word; with such a member (or a quote in one) nothing can be told.
-                is_enum: type_text.starts_with("enum(") && !type_text.contains("''"),
+                // A member `''` is stored without a word: with such a member nothing can be told.
+                is_enum: type_text.starts_with("enum(") && !has_empty_member(&type_text),
                 charset: collation
                     .as_deref()
                     .map(|name| name.split('_').next().unwrap_or(name).to_owned()),
@@ -225,6 +225,13 @@ impl Layout {
                 .collect(),
         }
     }
+}
+
+/// Whether one of the members of an `ENUM` is the empty text; sometimes also when one only looks so.
+fn has_empty_member(type_text: &str) -> bool {
+    ["('',", "('')", ",'',", ",'')"]
+        .iter()
+        .any(|empty| type_text.contains(empty))
 }
 
 /// A table of the target that the dump brings rows for.
@@ -317,6 +324,11 @@ impl Table {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Whether its engine takes rows back that are not committed.
+    pub fn is_transactional(&self) -> bool {
+        self.layout().is_none_or(|layout| layout.transactional)
     }
 
     /// Keeps what was read, or forgets it: the dump may have changed the table since.
@@ -489,6 +501,15 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn members_that_are_empty() {
+        assert!(has_empty_member("enum('','b')"));
+        assert!(has_empty_member("enum('a','')"));
+        assert!(has_empty_member("enum('')"));
+        assert!(!has_empty_member("enum('it''s','b')"));
+        assert!(!has_empty_member("enum('a''','b')"));
+    }
 
     #[test]
     fn classes_follow_type_and_collation() {

@@ -82,10 +82,7 @@ impl Worker {
         let mut patience = Patience::default();
         let started = Instant::now();
         let path = self.link.ctx.path_for(chunk);
-        let transactional = chunk
-            .table
-            .layout()
-            .is_none_or(|layout| layout.transactional);
+        let transactional = chunk.table.is_transactional();
         // An error here says nothing about the rows, so it must not start a search for a refused one.
         if let Err(error) = self.link.enter(&chunk.session) {
             if self.link.ctx.cancel.is_cancelled() {
@@ -152,7 +149,15 @@ impl Worker {
 
     fn attempt(&mut self, chunk: &Chunk, path: WritePath) -> Result<Written, Attempt> {
         let stretches = self.begin(chunk)?;
-        let written = self.writers.by(path).write(&mut self.link, chunk)?;
+        let early = if chunk.table.is_transactional() {
+            None
+        } else {
+            self.link.write_untransacted(chunk)?
+        };
+        let written = match early {
+            Some(written) => written,
+            None => self.writers.by(path).write(&mut self.link, chunk)?,
+        };
         if chunk.header.verb == InsertVerb::Insert && written.rows != chunk.rows {
             return Err(Attempt::NotExact(format!(
                 "{} rows were sent and {} stored",
@@ -175,8 +180,7 @@ impl Worker {
         let detail = table.detail();
         let names = (table.db.as_str(), table.name.as_str());
         let mark = marks.insert(&stretches, names, detail.as_deref());
-        let taken_back = table.layout().is_none_or(|layout| layout.transactional);
-        let statements = if taken_back {
+        let statements = if table.is_transactional() {
             ["START TRANSACTION", mark.as_str()]
         } else {
             // Rows that stay whatever becomes of the transaction must not be without a mark.

@@ -272,6 +272,24 @@ const HOSTILE: &[(&str, &str)] = &[
 ];
 
 #[test]
+fn what_a_server_passes_over_in_a_definition_is_listed() {
+    let desk = Desk::new();
+    let text = dump(
+        "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `n` int DEFAULT NULL /*!80023 INVISIBLE */,\n  PRIMARY KEY (`id`),\n  \
+         CONSTRAINT `c` CHECK ((`n` > 0)) /*!80016 NOT ENFORCED */\n) ENGINE=InnoDB /*!80016 ENCRYPTION='N' */;\nINSERT INTO `t` (`id`,`n`) VALUES (1,1);\n",
+    );
+    desk.load_text(&text, shared(ServerKind::MariaDb1011), &[])
+        .exits(0)
+        .says("/*!80016 NOT ENFORCED */")
+        .says("/*!80023 INVISIBLE */")
+        .says("this server passes over")
+        .never_says("ENCRYPTION");
+    desk.load_text(&text, shared(ServerKind::MySql97), &[])
+        .exits(0)
+        .never_says("passes over");
+}
+
+#[test]
 fn what_reaches_beyond_the_dump_is_never_run() {
     for kind in BOTH {
         let mut desk = Desk::new();

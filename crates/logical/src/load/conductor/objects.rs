@@ -7,7 +7,7 @@ use refloat_wire::Connection;
 
 use super::registry::{TableKey, Touch};
 use super::{Conductor, Postponed};
-use crate::load::definition::differences;
+use crate::load::definition::{differences, passed_over};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::ExistingPolicy;
 use crate::load::outcome::head;
@@ -177,6 +177,13 @@ impl Conductor<'_> {
         entry.engine = super::registry::engine_of(&create);
         entry.versioned = super::registry::is_versioned(&create);
         let server = self.catalog.server().into();
+        for comment in passed_over(&text, mode, server) {
+            self.skipped.push(format!(
+                "line {}: table {}: {comment}: this server passes over what is meant for others",
+                item.line,
+                shown.label()
+            ));
+        }
         for difference in differences(server, &shown.label(), &text, mode, &create) {
             self.ctx.differ(difference);
         }

@@ -383,8 +383,7 @@ impl Conductor<'_> {
         let stretches = vec![marks.stretch(piece)];
         let detail = table.detail();
         let mark = marks.insert(&stretches, (&table.db, &table.name), detail.as_deref());
-        let taken_back = table.layout().is_none_or(|layout| layout.transactional);
-        let statements = if taken_back {
+        let statements = if table.is_transactional() {
             ["START TRANSACTION", mark.as_str()]
         } else {
             [mark.as_str(), "START TRANSACTION"]

@@ -39,6 +39,42 @@ pub fn as_seen_by(text: &[u8], mode: LexMode, server: Option<ServerVersion>) -> 
     seen
 }
 
+/// What of a text `server` passes over, and would change what is defined: the outermost conditional comments, as they stand.
+pub fn passed_over(text: &[u8], mode: LexMode, server: ServerVersion) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut hidden: Option<(usize, usize)> = None;
+    let mut depth = 0_usize;
+    for token in tokens(text, mode) {
+        match token.kind {
+            TokenKind::OpenConditional => {
+                depth += 1;
+                if hidden.is_none() && !applies(&text[token.range.clone()], server) {
+                    hidden = Some((token.range.start, depth));
+                }
+            }
+            TokenKind::CloseConditional => {
+                if let Some((start, _)) = hidden.filter(|(_, at)| *at == depth) {
+                    let comment = String::from_utf8_lossy(&text[start..token.range.end]);
+                    if !says_nothing(&comment) {
+                        found.push(comment.into_owned());
+                    }
+                    hidden = None;
+                }
+                depth = depth.saturating_sub(1);
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Whether a comment only says what is so without it.
+fn says_nothing(comment: &str) -> bool {
+    ["ENCRYPTION='N'", "TABLESPACE `innodb_file_per_table`"]
+        .iter()
+        .any(|default| comment.contains(default))
+}
+
 fn blank(bytes: &mut [u8]) {
     bytes.fill(b' ');
 }

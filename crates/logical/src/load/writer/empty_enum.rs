@@ -7,7 +7,7 @@
 use refloat_sqltext::{InsertVerb, RowVisitor, StrLit};
 use refloat_wire::{Error, RetryStatus};
 
-use super::{Link, WARNINGS_MAX, Written, tuples};
+use super::{Attempt, Link, WARNINGS_MAX, Written, tuples};
 use crate::load::chunk::{Chunk, Piece};
 use crate::load::table::Layout;
 
@@ -110,40 +110,137 @@ impl Link {
             return Ok(None);
         }
         self.conn.exec("SAVEPOINT refloat_piece")?;
+        let kept = self.insert_as_dump(chunk, &layout, (text, piece.rows), empties)?;
+        if kept.is_err() {
+            self.conn.exec("ROLLBACK TO SAVEPOINT refloat_piece")?;
+        }
+        // The strictness of a writer again.
+        self.enter(&chunk.session)?;
+        Ok(kept.ok())
+    }
+
+    /// Rows in the dump's own mode, with index 0 of an `ENUM` in `empties` places; the inner error is what else the server said. The
+    /// session is not a writer's afterwards.
+    fn insert_as_dump(
+        &mut self,
+        chunk: &Chunk,
+        layout: &Layout,
+        (text, rows): (&[u8], u64),
+        empties: u64,
+    ) -> Result<Result<Written, String>, Error> {
         // Whatever happens below: the session is not a writer's until it is entered again.
         self.leave_session();
         self.conn.exec(chunk.session.altering_set())?;
         self.text.clear();
         self.text.extend_from_slice(&chunk.header.text);
         self.text.extend_from_slice(text);
-        let kept = match self.conn.exec(&self.text) {
-            Ok(ok) => {
-                let warnings = self.conn.warnings()?;
-                let of_enum = |message: &str| {
-                    let mut enums = layout.columns.iter().filter(|column| column.is_enum);
-                    enums.any(|column| message.contains(&format!("'{}'", column.name)))
-                };
-                let expected = warnings.len() as u64 == empties
-                    && warnings
-                        .iter()
-                        .all(|one| one.code == DATA_TRUNCATED && of_enum(&one.message));
-                (expected && ok.affected_rows == piece.rows).then_some(Written {
-                    rows: piece.rows,
-                    ignored: 0,
-                })
-            }
+        let ok = match self.conn.exec(&self.text) {
+            Ok(ok) => ok,
             // A deadlock has taken the savepoint back too.
             Err(error) if matches!(error.retry(), RetryStatus::SameConnection) => {
                 return Err(error);
             }
-            Err(error) if error.server_code().is_some() && !error.is_lost_connection() => None,
+            Err(error) if error.server_code().is_some() && !error.is_lost_connection() => {
+                return Ok(Err(error.to_string()));
+            }
             Err(error) => return Err(error),
         };
-        if kept.is_none() {
-            self.conn.exec("ROLLBACK TO SAVEPOINT refloat_piece")?;
+        let warnings = self.conn.warnings()?;
+        let of_enum = |message: &str| {
+            let mut enums = layout.columns.iter().filter(|column| column.is_enum);
+            enums.any(|column| message.contains(&format!("'{}'", column.name)))
+        };
+        let other = warnings
+            .iter()
+            .find(|one| one.code != DATA_TRUNCATED || !of_enum(&one.message));
+        Ok(match other {
+            Some(other) => Err(other.message.clone()),
+            None if warnings.len() as u64 != empties => Err(format!(
+                "{empties} rows with index 0 of an ENUM gave {} warnings",
+                warnings.len()
+            )),
+            None if ok.affected_rows != rows => Err(format!(
+                "{rows} rows were sent and {} stored",
+                ok.affected_rows
+            )),
+            None => Ok(Written { rows, ignored: 0 }),
+        })
+    }
+
+    /// Writes a chunk for an engine without transactions in which index 0 of an `ENUM` comes: what is refused in the middle of a
+    /// statement would stay half written, so such rows are looked for beforehand. `None` when there are none.
+    pub fn write_untransacted(&mut self, chunk: &Chunk) -> Result<Option<Written>, Attempt> {
+        let layout = chunk.table.layout();
+        let Some(layout) = layout.filter(|layout| {
+            chunk.header.verb == InsertVerb::Insert
+                && layout.columns.iter().any(|column| column.is_enum)
+        }) else {
+            return Ok(None);
+        };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let written = self.write_pieces(chunk, &layout, &mut buffer);
+        self.buffer = buffer;
+        written
+    }
+
+    fn write_pieces(
+        &mut self,
+        chunk: &Chunk,
+        layout: &Layout,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<Written>, Attempt> {
+        let mut found = false;
+        for piece in &chunk.pieces {
+            let text = Self::read_piece(piece, buffer)?;
+            found |= empty_enums(chunk, layout, text) > 0;
         }
-        // The strictness of a writer again.
-        self.enter(&chunk.session)?;
-        Ok(kept)
+        if !found {
+            return Ok(None);
+        }
+        let mut written = Written::default();
+        for piece in &chunk.pieces {
+            let text = Self::read_piece(piece, buffer)?;
+            written.add(self.write_part(chunk, layout, text, piece.rows)?);
+        }
+        Ok(Some(written))
+    }
+
+    fn write_part(
+        &mut self,
+        chunk: &Chunk,
+        layout: &Layout,
+        text: &[u8],
+        rows: u64,
+    ) -> Result<Written, Attempt> {
+        let empties = empty_enums(chunk, layout, text);
+        if empties == 0 {
+            return self.insert_text(chunk, text, rows);
+        }
+        let mut converted = Vec::new();
+        let tuples = if let Some(delimited) = chunk.form.delimited() {
+            let targets = layout
+                .targets(chunk.header.columns.as_deref())
+                .unwrap_or_default();
+            tuples::append(delimited, text, layout, &targets, &mut converted)
+                .map_err(Attempt::NotExact)?;
+            converted.as_slice()
+        } else {
+            text
+        };
+        let size = chunk.header.text.len() + tuples.len() + 1;
+        if empties < WARNINGS_MAX && size < self.conn.max_allowed_packet() {
+            let written = self.insert_as_dump(chunk, layout, (tuples, rows), empties)?;
+            self.enter(&chunk.session)?;
+            return written.map_err(Attempt::NotExact);
+        }
+        let halves = chunk.form.halves(text, chunk.session.lex_mode());
+        if halves.len() < 2 {
+            return Err(Attempt::RowTooLarge { size });
+        }
+        let mut written = Written::default();
+        for (range, count) in halves {
+            written.add(self.write_part(chunk, layout, &text[range], count)?);
+        }
+        Ok(written)
     }
 }

@@ -46,7 +46,7 @@ impl Link {
     }
 
     /// Sends `rows`, in as many statements as the server's limits need.
-    fn insert_text(
+    pub fn insert_text(
         &mut self,
         chunk: &Chunk,
         rows: &[u8],

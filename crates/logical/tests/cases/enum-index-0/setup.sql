@@ -1,2 +1,5 @@
 SET NAMES utf8mb4; SET sql_mode='';
 CREATE TABLE l08 (id INT PRIMARY KEY, n ENUM('2','1','0')); INSERT IGNORE INTO l08 VALUES (1, ''), (2, '1');
+CREATE TABLE l08m (id INT PRIMARY KEY, e ENUM('a','it''s') NOT NULL) ENGINE=MyISAM; INSERT IGNORE INTO l08m VALUES (1, 0), (2, 'it''s'), (3, ''), (4, 'a');
+CREATE TABLE l08h (e ENUM('a','b'), v VARCHAR(10)) ENGINE=MEMORY; INSERT IGNORE INTO l08h VALUES (0, 'x'), ('b', 'y');
+CREATE TABLE l08q (id INT PRIMARY KEY, e ENUM('a','it''s')); INSERT IGNORE INTO l08q VALUES (1, 0), (2, 'it''s');

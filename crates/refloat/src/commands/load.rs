@@ -2,6 +2,7 @@
 
 mod args;
 mod options;
+mod verified;
 
 pub use args::{DataArgs, FitArgs, HowArgs, LoadArgs, OutputArgs};
 pub use options::{apply, source_of};
@@ -37,6 +38,10 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     let target = args.target.resolve(context)?;
     let options = options::from_args(args, target);
+    let by_digest = args.verify == args::Verify::Digest;
+    if by_digest {
+        verified::refuse(args)?;
+    }
     if args.what.plan {
         return plan(&options, args.output.json);
     }
@@ -51,18 +56,37 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
         events: watch.events.clone(),
         progress: watch.progress.clone(),
     };
-    let (outcome, error) = match load::load(&options, &run) {
+    let (outcome, mut error) = match load::load(&options, &run) {
         Ok(outcome) => (outcome, None),
         Err(LoadFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),
     };
-    let result = proof_of(&outcome, error.as_ref());
+    let mut compared = None;
+    if by_digest && error.is_none() {
+        compared = Some(match verified::compare(&options, &run) {
+            Ok(found) => found,
+            Err((stopped, found)) => {
+                error = Some(stopped);
+                *found
+            }
+        });
+    }
+    let result = match &compared {
+        Some(found) if error.is_none() && !found.same => RunResult::ProofFailed,
+        _ => proof_of(&outcome, error.as_ref()),
+    };
     watch.quiet();
-    let summary = serde_json::to_value(&outcome).unwrap_or_default();
+    let mut summary = serde_json::to_value(&outcome).unwrap_or_default();
+    if let Some(found) = &compared {
+        summary["verified"] = serde_json::to_value(found).unwrap_or_default();
+    }
     record(&run, outcome.seconds, summary, result, error.as_ref());
     watch.stop();
     // Nothing was begun without a server: the error says it all.
     if !args.output.json && result != RunResult::Refused && !outcome.server.is_empty() {
         write!(std::io::stdout(), "{}", summary::load(&outcome))?;
+        if let Some(found) = &compared {
+            write!(std::io::stdout(), "{}", summary::verify(found))?;
+        }
     }
     after_load(&outcome, error.as_ref(), context);
     Ok(exit::of_result(result))

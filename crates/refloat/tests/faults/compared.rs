@@ -4,7 +4,7 @@ use std::fs;
 
 use refloat_testkit::servers;
 
-use crate::support::{BOTH, Desk, ask, finish, shared};
+use crate::support::{BOTH, Desk, Running, ask, dump, finish, shared, table, wait_until};
 
 #[test]
 fn a_dump_and_its_server_and_what_was_changed_since() {
@@ -68,5 +68,71 @@ fn a_dump_and_its_server_and_what_was_changed_since() {
             .exits(3)
             .says("the same server")
             .never_says("not taken yet");
+    }
+}
+
+#[test]
+fn a_row_that_is_changed_while_it_is_loaded_is_found_by_digest() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        let db = &desk.db;
+        desk.load_text(
+            dump(&format!(
+                "{}{}",
+                table("first", 10),
+                table("second", 150_000)
+            )),
+            server,
+            &[],
+        )
+        .exits(0);
+        let url = server.url();
+        let out = desk.path("dump");
+        let folder = out.to_str().unwrap();
+        finish(desk.refloat(["dump", "--from", &url, "--out", folder, "--databases", db])).exits(0);
+        let load = |more: &[&str]| {
+            desk.refloat([&["load", folder, "--to", &url, "--verify", "digest"], more].concat())
+        };
+        ask(server, &format!("DROP DATABASE {db}"));
+        finish(load(&["--append"]))
+            .exits(3)
+            .says("--append adds rows");
+        finish(load(&[]))
+            .exits(0)
+            .says("done and proven")
+            .says("the SAME");
+        ask(server, &format!("DROP DATABASE {db}"));
+        let running = Running::start(load(&["--threads", "2", "--chunk-bytes", "64K"]));
+        wait_until("the first rows are in", || {
+            desk.rows(server, "first") == Some(10)
+        });
+        ask(
+            server,
+            &format!("UPDATE {db}.first SET name = 'changed' WHERE id = 7"),
+        );
+        let run = running
+            .ends_within(std::time::Duration::from_secs(60))
+            .exits(4)
+            .says("DIFFERENT")
+            .says("'changed'");
+        assert!(
+            run.stdout.contains("no difference"),
+            "counts see nothing: {run:?}"
+        );
+        let file = desk.file("plain.sql", dump(&table("items", 1)));
+        let args = [
+            "load",
+            file.to_str().unwrap(),
+            "--to",
+            &url,
+            "-D",
+            db,
+            "--verify",
+            "digest",
+        ];
+        finish(desk.refloat(args))
+            .exits(3)
+            .says("a folder of refloat dump");
     }
 }

@@ -90,6 +90,12 @@ pub struct LoadArgs {
     #[command(flatten)]
     pub resume: ResumeArgs,
 
+    /// What proves the load
+    ///
+    /// `digest` is for folders of refloat dump.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Verify::Counts, help_heading = "Speed and safety")]
+    pub verify: Verify,
+
     #[command(flatten)]
     pub output: OutputArgs,
 }
@@ -326,6 +332,15 @@ pub struct ResumeArgs {
     /// Needed only when a load is refused with that reason. Rows are never in doubt: they come with their mark.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub uncertain_statement: Option<Uncertain>,
+}
+
+/// `--verify`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Verify {
+    /// Rows are counted, definitions compared, programs looked for
+    Counts,
+    /// Besides, every row is read back and compared with the dump, by code that shares nothing with the one that wrote it
+    Digest,
 }
 
 /// `--uncertain-statement`.

@@ -1,0 +1,39 @@
+//! `--verify digest`: what was loaded is read back, and compared with the dump.
+
+use anyhow::Error;
+use refloat_logical::load::{LoadOptions, LoadRun};
+use refloat_logical::manifest::MANIFEST;
+use refloat_logical::verify::VerifyOutcome;
+use refloat_logical::verify::{self, Compared, Endpoint, VerifyFailure, VerifyOptions};
+
+use super::args::LoadArgs;
+use crate::exit::{Exit, ProgramError};
+
+/// Refuses what cannot be compared, before anything is loaded.
+pub fn refuse(args: &LoadArgs) -> anyhow::Result<()> {
+    let reason = if !args.source.join(MANIFEST).is_file() {
+        "--verify digest compares with the digests of a folder of refloat dump, and the source is none"
+    } else if args.what.append {
+        "--verify digest compares whole tables, and --append adds rows to others"
+    } else {
+        return Ok(());
+    };
+    Err(ProgramError::new(Exit::Refused, reason)
+        .hint("Without it rows are counted and definitions compared; `refloat verify` compares with the server that the dump came from.")
+        .into())
+}
+
+/// Compares the rows of the target with those of the dump, by code that shares nothing with the load's.
+pub fn compare(
+    options: &LoadOptions,
+    run: &LoadRun,
+) -> Result<VerifyOutcome, (Error, Box<VerifyOutcome>)> {
+    let dump = Endpoint::Dump(options.source.clone());
+    let target = Endpoint::Server(Box::new(options.target.clone()));
+    let mut asked = VerifyOptions::new(dump, target);
+    asked.threads = options.threads;
+    asked.tables.clone_from(&options.tables);
+    asked.compared = Compared::Rows;
+    verify::verify(&asked, run)
+        .map_err(|VerifyFailure { error, outcome }| (Error::new(error), outcome))
+}

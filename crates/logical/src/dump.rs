@@ -17,6 +17,7 @@ mod record;
 pub(crate) mod schema;
 pub(crate) mod session;
 pub(crate) mod snapshot;
+mod sql;
 mod throttle;
 pub(crate) mod tsv;
 pub(crate) mod work;
@@ -33,7 +34,7 @@ use refloat_wire::Connection;
 
 pub use crate::load::LoadRun as DumpRun;
 pub use error::{DumpError, DumpFailure};
-pub use options::{Consistency, DumpOptions, Kind, RowCompression};
+pub use options::{Consistency, DumpFormat, DumpOptions, Kind, RowCompression};
 pub use outcome::DumpOutcome;
 
 use crate::load::context::kill_on_cancel;
@@ -100,6 +101,10 @@ fn run_dump(
         control.server().version_string
     );
     let (mut snapshot, plan) = moment(options, run, &mut control, true)?;
+    if options.format == DumpFormat::Sql {
+        announce(options, run, outcome, &plan);
+        return sql::write(options, run, outcome, clock, (&mut control, snapshot, plan));
+    }
     let folder = make_folder(options, &plan)?;
     announce(options, run, outcome, &plan);
     let mut written = write_definitions(options, &mut control, &folder, &plan)?;

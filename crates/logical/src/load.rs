@@ -47,6 +47,7 @@ use refloat_run::{Cancel, Event, Events, Progress, RunDir};
 use refloat_wire::{Connection, Vendor};
 
 pub use error::{LoadError, LoadFailure, Refusal};
+pub(crate) use form::DelimitedRows;
 pub use options::{
     BinlogMode, ExistingPolicy, ForeignKeyMode, IndexMode, LoadOptions, MEMORY_DEFAULT, OnError,
     ResumeMode, StatementClass, SystemSchemaMode, WritePath,
@@ -59,6 +60,8 @@ pub(crate) use outline::Modes;
 pub(crate) use plan::plan_from;
 pub use plan::{LoadPlan, PlannedTable, plan};
 pub(crate) use programs::literal;
+pub(crate) use table::Layout;
+pub(crate) use writer::tuples;
 
 use crate::source::stream::{BLOCK_BYTES as STREAM_BLOCK, STREAM_BYTES};
 pub(crate) use chunk::BlockPool;

@@ -24,7 +24,7 @@ pub use ident::{quote_ident, quote_ident_bytes};
 pub use mode::{CharsetFamily, LexMode};
 pub use scanner::{
     ClientCommand, CommentKind, InsertHeader, InsertVerb, Item, ItemKind, RowsPiece, ScanError,
-    ScanOptions, Scanner, Step,
+    ScanOptions, Scanner, Step, is_dump_header,
 };
 pub use set::{SetAssignment, SetScope, parse_set};
 pub use token::{Token, TokenKind, Tokens, tokens};

@@ -25,6 +25,7 @@ use places::count_lines;
 pub use error::ScanError;
 pub use item::{
     ClientCommand, CommentKind, InsertHeader, InsertVerb, Item, ItemKind, RowsPiece, Step,
+    is_dump_header,
 };
 
 /// Limits of a [`Scanner`].

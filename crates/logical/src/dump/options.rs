@@ -28,6 +28,17 @@ pub enum RowCompression {
     },
 }
 
+/// What a dump is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DumpFormat {
+    /// A folder, or an archive of it: `docs/format.md`.
+    #[default]
+    Refloat,
+    /// One text of SQL, which the stock client restores.
+    Sql,
+}
+
 /// What happens where it cannot be promised that all rows are of one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -62,8 +73,11 @@ pub enum Kind {
 pub struct DumpOptions {
     /// The server.
     pub source: ConnectOptions,
-    /// The folder that the dump becomes; it must not exist, or be empty. `-` writes one archive to standard output.
+    /// The folder that the dump becomes; it must not exist, or be empty. `-` writes one archive to standard output. As SQL it is the
+    /// file, which must not exist, compressed when its name ends with `.zst`; or standard output.
     pub out: PathBuf,
+    /// What it is written as.
+    pub format: DumpFormat,
     /// Connections that read at the same time.
     pub threads: usize,
     /// Databases, `*` and `?` match; empty means all but those of the server itself.
@@ -102,6 +116,7 @@ impl DumpOptions {
         Self {
             source,
             out: out.into(),
+            format: DumpFormat::Refloat,
             threads: std::thread::available_parallelism()
                 .map_or(2, usize::from)
                 .clamp(2, 32),

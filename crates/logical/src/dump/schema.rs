@@ -14,7 +14,7 @@ use super::error::DumpError;
 use super::options::DumpOptions;
 
 /// What every file begins with: values are read as they were written, and what is odd is taken as it is.
-const HEAD: &str = "SET NAMES utf8mb4;\nSET time_zone = '+00:00';\nSET foreign_key_checks = 0;\n\
+pub const HEAD: &str = "SET NAMES utf8mb4;\nSET time_zone = '+00:00';\nSET foreign_key_checks = 0;\n\
                     SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n";
 /// Delimiters for programs, the first that does not stand in any of them.
 const DELIMITERS: &[&str] = &[";;", "$$", "//", "@@@@", "$refloat$"];

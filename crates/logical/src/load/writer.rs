@@ -8,7 +8,7 @@ mod bulk;
 mod empty_enum;
 mod load_data;
 mod text;
-mod tuples;
+pub mod tuples;
 
 pub use bulk::{BulkWriter, PACKET_TARGET};
 pub use load_data::LoadDataWriter;

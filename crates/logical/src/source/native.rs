@@ -19,7 +19,7 @@ pub const SESSION: &[&str] = &[
     "SET SESSION foreign_key_checks = 0",
 ];
 /// Lets rows of the past keep the times of their life.
-const HISTORY: &str = "SET SESSION system_versioning_insert_history = 1";
+pub const HISTORY: &str = "SET SESSION system_versioning_insert_history = 1";
 
 /// Whether a folder is a dump of this program, finished or not.
 pub fn is_here(entries: &[Entry]) -> bool {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use refloat_logical::dump::{DumpOptions, DumpOutcome, DumpRun, RowCompression, dump};
+use refloat_logical::dump::{DumpFormat, DumpOptions, DumpOutcome, DumpRun, RowCompression, dump};
 use refloat_logical::load::{LoadOptions, LoadRun, WritePath, load};
 use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, RunDir};
@@ -53,6 +53,16 @@ const RESTORES: &[(&str, Restore)] = &[
     }),
 ];
 
+/// The ways of restoring a dump that is SQL.
+const SQL_RESTORES: &[(&str, Restore)] = &[
+    ("by the stock client", |server, out, _| {
+        servers::client(server, &[], &fs::read(out).unwrap())
+    }),
+    ("loaded", |server, out, state| {
+        load_it(server, out, state, |_| {})
+    }),
+];
+
 /// Loads a dump with this program.
 fn load_it(
     server: &Ephemeral,
@@ -98,6 +108,10 @@ pub fn all_sources(kind: ServerKind) {
             history: kind.is_mariadb(),
         };
         let wanted = Snapshot::take(&mut servers::connect(server), history).unwrap();
+        let sql = folder.path().join(format!("{}.sql", case.name));
+        if let Err(error) = as_sql(server, &sql, folder.path(), &wanted) {
+            failures.push(format!("{} [sql]: {error}", case.name));
+        }
         let mut dumps = Vec::new();
         for (number, (label, adjust)) in WAYS.iter().enumerate() {
             let out = folder.path().join(format!("{}-{number}", case.name));
@@ -129,6 +143,15 @@ pub fn all_sources(kind: ServerKind) {
             }
             fs::remove_dir_all(&out).unwrap();
         }
+        for (how, restore) in SQL_RESTORES.iter().filter(|_| sql.exists()) {
+            servers::empty(server);
+            let name = format!("{} [sql], {how}", case.name);
+            match restore(server, &sql, folder.path()) {
+                Ok(()) => compare([kind; 2], server, history, &wanted, &name, &mut failures),
+                Err(error) => failures.push(format!("{name}: {error}")),
+            }
+        }
+        let _ = fs::remove_file(&sql);
     }
     eprintln!("{kind}: {run} sources dumped and restored by hand");
     for failure in &failures {
@@ -139,6 +162,19 @@ pub fn all_sources(kind: ServerKind) {
         "{} failures on {kind}, listed above",
         failures.len()
     );
+}
+
+/// Dumps the source as one text of SQL.
+fn as_sql(server: &Ephemeral, out: &Path, state: &Path, wanted: &Snapshot) -> Result<(), String> {
+    let mut options = DumpOptions::new(servers::target(server), out);
+    options.format = DumpFormat::Sql;
+    options.threads = 4;
+    let rows: u64 = wanted.rows.values().map(|rows| rows.count).sum();
+    let outcome = take(&options, state)?;
+    if outcome.rows == rows {
+        return Ok(());
+    }
+    Err(format!("{} rows dumped, {rows} there", outcome.rows))
 }
 
 fn take(options: &DumpOptions, state: &Path) -> Result<DumpOutcome, String> {

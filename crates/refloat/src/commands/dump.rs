@@ -8,7 +8,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use refloat_logical::dump::{self, DumpFailure, DumpRun};
+use refloat_logical::dump::{self, DumpFailure, DumpFormat, DumpRun};
 use refloat_report::summary;
 use refloat_run::RunDir;
 use refloat_run::events::{JsonLines, RunResult};
@@ -29,7 +29,8 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
                 .into(),
         );
     }
-    if to_stdout && std::io::stdout().is_terminal() {
+    let archive = to_stdout && options.format == DumpFormat::Refloat;
+    if archive && std::io::stdout().is_terminal() {
         return Err(
             ProgramError::usage("an archive is not written to a terminal")
                 .hint("Send it into a file or another program: `refloat dump --out - … > FILE`.")

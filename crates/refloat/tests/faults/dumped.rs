@@ -804,3 +804,54 @@ fn a_dump_goes_to_the_other_vendor_where_it_can() {
     );
     assert_eq!(ask(from, &sum), ask(to, &sum));
 }
+
+#[test]
+fn a_dump_as_sql_is_whole_or_is_none() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        let db = &desk.db;
+        desk.load_text(dump(&table("items", 60_000)), server, &[])
+            .exits(0);
+        let url = server.url();
+        let command = |out: &str| {
+            let args = ["dump", "--from", &url, "--databases", db, "--format", "sql"];
+            let mut command = desk.refloat(args);
+            command.args(["--out", out]);
+            command
+        };
+        let (plain, small) = (desk.path("all.sql"), desk.path("all.sql.zst"));
+        let (plain, small) = (plain.to_str().unwrap(), small.to_str().unwrap());
+        finish(command(plain)).exits(0).says("60,000");
+        finish(command(plain)).exits(3).says("is there already");
+        finish(command(small)).exits(0);
+        let piped = finish(command("-")).exits(0).stdout;
+        assert!(piped.ends_with("-- Dump completed\n"), "{}", piped.len());
+        let text = std::fs::read_to_string(plain).unwrap();
+        assert!(text.starts_with("-- refloat dump "));
+        for source in [plain, small] {
+            ask(server, &format!("DROP DATABASE {db}"));
+            finish(desk.refloat(["load", source, "--to", &url]))
+                .exits(0)
+                .says("60,000 in 1 table");
+        }
+        // Cut between two statements.
+        let cut = text.rfind("\nINSERT INTO ").unwrap();
+        let cut = desk.file("cut.sql", &text[..=cut]);
+        finish(desk.load_command(&cut, &url, &["--replace"]))
+            .exits(1)
+            .says("Dump completed");
+        let late = desk.path("late.sql");
+        let mut slow = command(late.to_str().unwrap());
+        slow.args(["--max-rate", "300K"]);
+        let running = Running::start(slow);
+        wait_until("rows are written", || {
+            std::fs::read_dir(desk.path(""))
+                .unwrap()
+                .any(|entry| entry.unwrap().file_name() == "late.sql.partial")
+        });
+        running.signal("INT");
+        running.ends_within(Duration::from_secs(10)).exits(5);
+        assert!(!late.exists() && !desk.path("late.sql.partial").exists());
+    }
+}

@@ -179,7 +179,7 @@ fn what_is_no_dump_is_refused_before_the_server_is_touched() {
             b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec(),
             "a program",
         ),
-        ("a.tar", tar, "a tar archive"),
+        ("a.tar", tar, "the archive is damaged"),
         (
             "a.sqlite",
             b"SQLite format 3\0\x10\0\x01\x01".to_vec(),

@@ -56,7 +56,7 @@ pub enum CommentKind {
     Plain,
     /// `-- Dump completed …`: the dump program reached its end.
     DumpCompleted,
-    /// `-- MySQL dump …` or `-- MariaDB dump …`: the head line of a dump.
+    /// `-- MySQL dump …`, `-- MariaDB dump …` or `-- refloat dump …`: the head line of a dump.
     DumpHeader,
     /// MariaDB's `/*!999999\- enable the sandbox mode */` (or `/*M!…`).
     SandboxMode,
@@ -124,4 +124,10 @@ pub struct RowsPiece {
     pub first: bool,
     /// Last piece of its statement.
     pub last: bool,
+}
+
+/// Whether a text begins with the head line of a dump: of mysqldump, mariadb-dump, or `refloat dump --format sql`.
+pub fn is_dump_header(text: &[u8]) -> bool {
+    let heads: [&[u8]; 3] = [b"-- MySQL dump ", b"-- MariaDB dump ", b"-- refloat dump "];
+    heads.iter().any(|head| text.starts_with(head))
 }

@@ -362,7 +362,7 @@ pub(super) fn comment_kind(text: &[u8]) -> CommentKind {
     if text.starts_with(b"-- Dump completed") {
         return CommentKind::DumpCompleted;
     }
-    if text.starts_with(b"-- MySQL dump ") || text.starts_with(b"-- MariaDB dump ") {
+    if super::item::is_dump_header(text) {
         return CommentKind::DumpHeader;
     }
     CommentKind::Plain

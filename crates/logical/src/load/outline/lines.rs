@@ -6,7 +6,9 @@
 use std::io::{self, Read};
 
 use refloat_run::Cancel;
-use refloat_sqltext::{InsertHeader, ItemKind, Scanner, StatementKind, Step, classify};
+use refloat_sqltext::{
+    InsertHeader, ItemKind, Scanner, StatementKind, Step, classify, is_dump_header,
+};
 
 use super::mode::Modes;
 use super::{Gather, Outline};
@@ -139,7 +141,7 @@ impl<'a> Walk<'a> {
             }
             Inside::Nothing => {
                 let line = self.head.trim_ascii_start();
-                if line.starts_with(b"-- MySQL dump") || line.starts_with(b"-- MariaDB dump") {
+                if is_dump_header(line) {
                     self.gather.outline().header = true;
                 }
                 let plain_comment = line.starts_with(b"--")

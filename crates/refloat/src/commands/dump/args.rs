@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use refloat_logical::dump::{Consistency, DumpOptions, Kind, RowCompression};
+use refloat_logical::dump::{Consistency, DumpFormat, DumpOptions, Kind, RowCompression};
 use refloat_wire::ConnectOptions;
 
 use crate::commands::load::OutputArgs;
@@ -29,6 +29,9 @@ EXAMPLES:
 
   As one archive, over a network:
       refloat dump --from mysql://root@db1/ --out - | ssh backup 'cat > db1.tar'
+
+  As SQL, for a server that has nothing but the stock client:
+      refloat dump --from mysql://root@db1/ --databases shop --format sql --out shop.sql.zst
 
   Only definitions, with accounts and grants:
       refloat dump --from mysql://root@db1/ --out /backup/schema --no-data --users
@@ -125,6 +128,13 @@ pub struct HowArgs {
     #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub threads: Option<u16>,
 
+    /// What the dump is written as
+    ///
+    /// `sql` is one text that the stock client restores, with the rows of one moment, read by all connections: --out is a file, compressed
+    /// when its name ends with .zst, or - for standard output.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Format::Refloat)]
+    pub format: Format,
+
     /// How files with rows are compressed
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Compress::Zstd)]
     pub compress: Compress,
@@ -174,6 +184,15 @@ pub enum SkipArg {
     Events,
 }
 
+/// `--format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A folder of files, the fastest to write and to load
+    Refloat,
+    /// One text of SQL, for the stock client
+    Sql,
+}
+
 /// `--compress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Compress {
@@ -204,6 +223,10 @@ impl DumpArgs {
         self.what.apply(&mut options);
         self.read.apply(&mut options);
         options.users = self.users;
+        options.format = match self.how.format {
+            Format::Refloat => DumpFormat::Refloat,
+            Format::Sql => DumpFormat::Sql,
+        };
         options.compression = match self.how.compress {
             Compress::Zstd => RowCompression::Zstd {
                 level: self.how.level,

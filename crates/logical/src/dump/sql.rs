@@ -1,0 +1,263 @@
+//! A dump as one text of SQL, which the stock client restores.
+//!
+//! Readers read as for a folder, and give blocks of whole rows; what takes them writes each block as one `INSERT`. Statements of
+//! different tables follow each other in any order: nothing in them depends on it, and definitions stand before all of them.
+
+mod output;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use refloat_run::progress::Phase;
+use refloat_sqltext::quote_ident;
+use refloat_wire::Connection;
+
+use super::catalog::{DataPolicy, Table};
+use super::error::DumpError;
+use super::options::DumpOptions;
+use super::snapshot::Snapshot;
+use super::work::{Sink, TableWork};
+use super::{DumpOutcome, DumpRun, Plan, Reading, accounts, schema};
+use crate::load::context::kill_on_cancel;
+use crate::load::phases::Phases;
+use crate::load::{DelimitedRows, Layout, tuples};
+use crate::source::delimited::Delimited;
+use crate::source::native;
+use crate::source::stream::{Arrival, RowStream, StreamedTable};
+use output::Output;
+
+/// How long nothing may come until it is looked whether the run was cancelled.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// A table, and what turns its rows into statements.
+struct SqlTable {
+    label: String,
+    /// `INSERT INTO … VALUES`, and a line end.
+    head: Vec<u8>,
+    rows: DelimitedRows,
+    layout: Layout,
+    targets: Vec<usize>,
+    /// Rows written.
+    written: u64,
+}
+
+/// Writes a snapshot, rows and definitions, as SQL.
+pub fn write(
+    options: &DumpOptions,
+    run: &DumpRun,
+    outcome: &mut DumpOutcome,
+    clock: &Phases,
+    (control, mut snapshot, plan): (&mut Connection, Snapshot, Plan),
+) -> Result<(), DumpError> {
+    let mut out = Output::open(options)?;
+    head(&mut out, outcome, &snapshot)?;
+    for (database, tables) in plan.databases.iter().zip(&plan.tables) {
+        out.write(&schema::of_database(control, database, tables)?)?;
+    }
+    let tables: Vec<Table> = plan.tables.into_iter().flatten().collect();
+    out.write(schema::HEAD.as_bytes())?;
+    if tables.iter().any(|table| table.history) {
+        out.line(&format!("{};", native::HISTORY))?;
+    }
+    let mut sql = Vec::with_capacity(tables.len());
+    for table in &tables {
+        sql.push(SqlTable::of(control, table)?);
+    }
+    outcome.databases = plan.databases.len() as u64;
+    outcome.tables = tables.len() as u64;
+    outcome.programs = plan.programs.len() as u64;
+    let stream = Arc::new(stream_of(options, &tables));
+    let bytes = stream.tables.iter().map(|table| table.bytes).sum();
+    run.progress
+        .set_source(Some(bytes), Arc::clone(&stream.position));
+    run.progress.set_tables_total(tables.len() as u64);
+    clock.enter(Phase::Data);
+    let tables: Vec<TableWork> = tables
+        .into_iter()
+        .map(|table| TableWork::new(table, String::new()))
+        .collect();
+    let reading = Reading {
+        options,
+        sink: Sink::Stream(&stream),
+        cancel: &run.cancel,
+        events: &run.events,
+        progress: &run.progress,
+        done: &stream.position,
+    };
+    let (read, written) = std::thread::scope(|scope| {
+        let (stream, snapshot, control) = (&stream, &mut snapshot, &mut *control);
+        let reader = scope.spawn(move || {
+            let _kill = kill_on_cancel(reading.cancel, control);
+            let read = catch_unwind(AssertUnwindSafe(|| {
+                reading.read(&tables, snapshot, control)
+            }));
+            let read = read.unwrap_or_else(|_panic| Err(DumpError::defect()));
+            stream.end(read.is_ok());
+            read
+        });
+        let written = take(stream, &mut sql, &mut out, run, outcome);
+        // Nobody pushes into a stream that nobody takes from.
+        stream.close();
+        let read = reader
+            .join()
+            .unwrap_or_else(|_panic| Err(DumpError::defect()));
+        (read, written)
+    });
+    // Why the reading stopped says more than that no more came; but who writes ends the readers by its own error.
+    let held = match read {
+        Err(DumpError::NotWanted) | Ok(_) if written.is_err() => return written,
+        read => read?,
+    };
+    outcome.held_seconds = held.as_secs_f64();
+    clock.enter(Phase::Proof);
+    outcome.notes.extend(plan.notes);
+    if !snapshot.info.consistent {
+        outcome.notes.push(format!(
+            "not guaranteed to be of one moment: {}",
+            snapshot.info.method
+        ));
+    }
+    if let Some(text) = schema::of_programs(options, &plan.collations, &plan.programs) {
+        out.write(&text)?;
+    }
+    if options.users {
+        let (text, notes) = accounts::read(control)?;
+        out.write(&text)?;
+        outcome.notes.extend(notes);
+    }
+    for note in &outcome.notes {
+        run.events.warn(note.clone());
+    }
+    out.line("-- Dump completed")?;
+    outcome.file_bytes = out.finish()?;
+    outcome.files = 1;
+    outcome.snapshot = snapshot.info;
+    outcome.complete = true;
+    run.progress.set_phase(Phase::Done);
+    Ok(())
+}
+
+/// What it is, and of which moment, in comments.
+fn head(out: &mut Output, outcome: &DumpOutcome, snapshot: &Snapshot) -> Result<(), DumpError> {
+    out.line(&format!(
+        "-- refloat dump {} of {}",
+        env!("CARGO_PKG_VERSION"),
+        outcome.server
+    ))?;
+    let moment = serde_json::to_string(&snapshot.info).unwrap_or_default();
+    out.line(&format!("-- Snapshot: {moment}"))
+}
+
+fn stream_of(options: &DumpOptions, tables: &[Table]) -> RowStream {
+    let tables = tables.iter().map(|table| StreamedTable {
+        database: table.database.clone(),
+        table: table.name.clone(),
+        bytes: table.bytes,
+        rows: table.rows,
+        form: native::form(std::iter::empty(), false),
+        data: !options.no_data && table.policy != DataPolicy::Elsewhere,
+    });
+    RowStream::new(tables.collect())
+}
+
+/// Writes blocks as they come, until the stream says that it has ended.
+fn take(
+    stream: &RowStream,
+    tables: &mut [SqlTable],
+    out: &mut Output,
+    run: &DumpRun,
+    outcome: &mut DumpOutcome,
+) -> Result<(), DumpError> {
+    let mut statement = Vec::new();
+    loop {
+        if run.cancel.is_cancelled() {
+            return Err(DumpError::interrupted(&run.cancel));
+        }
+        match stream.next(PATIENCE) {
+            None => {}
+            Some(Arrival::Rows { table, text, rows }) => {
+                let of = tables.get_mut(table).ok_or_else(DumpError::defect)?;
+                statement.clear();
+                statement.extend_from_slice(&of.head);
+                tuples::append(&of.rows, &text, &of.layout, &of.targets, &mut statement).map_err(
+                    |reason| DumpError::Refused {
+                        reason: format!("table {}: {reason}", of.label),
+                        hint: "This is a defect of refloat: please report it.".to_owned(),
+                    },
+                )?;
+                statement.extend_from_slice(b";\n");
+                out.write(&statement)?;
+                of.written += rows;
+                outcome.rows += rows;
+                outcome.text_bytes += text.len() as u64;
+            }
+            Some(Arrival::TableEnd { table, rows }) => {
+                let of = tables.get(table).ok_or_else(DumpError::defect)?;
+                if of.written != rows {
+                    return Err(DumpError::defect());
+                }
+            }
+            Some(Arrival::End) => return Ok(()),
+            // Who reads has said why.
+            Some(Arrival::Broken) => return Err(DumpError::NotWanted),
+        }
+    }
+}
+
+impl SqlTable {
+    fn of(control: &mut Connection, table: &Table) -> Result<Self, DumpError> {
+        let failed = |error| {
+            DumpError::server(
+                format!("reading the columns of table {}", table.label()),
+                error,
+            )
+        };
+        let (db, name) = (&table.database, &table.name);
+        let mut layout = Layout::read(control, db, name, true, false).map_err(failed)?;
+        if table.history {
+            layout.with_period(control, db, name).map_err(failed)?;
+        }
+        let names: Vec<&str> = table
+            .columns
+            .iter()
+            .map(|column| column.name.as_str())
+            .collect();
+        let bytes: Vec<Vec<u8>> = names.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let targets = layout
+            .targets(Some(&bytes))
+            .ok_or_else(|| DumpError::Changed {
+                what: format!("table {}", table.label()),
+            })?;
+        let form = native::form(
+            table
+                .columns
+                .iter()
+                .map(|column| (column.name.as_str(), column.load)),
+            table.history,
+        );
+        let quoted: Vec<String> = names.iter().map(|name| quote_ident(name)).collect();
+        Ok(Self {
+            label: table.label(),
+            head: format!(
+                "INSERT INTO {} ({}) VALUES\n",
+                table.quoted(),
+                quoted.join(",")
+            )
+            .into_bytes(),
+            rows: DelimitedRows {
+                format: Delimited::default(),
+                decode: form
+                    .fields
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(|(_, decode)| decode)
+                    .collect(),
+                charset: form.charset,
+            },
+            layout,
+            targets,
+            written: 0,
+        })
+    }
+}

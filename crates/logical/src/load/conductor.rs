@@ -225,6 +225,8 @@ impl<'a> Conductor<'a> {
         outcome.retries = tally.retries;
         outcome.warnings = tally.warnings;
         outcome.failures = tally.failures;
+        // Those of an earlier process are known by their number only: it has listed them.
+        outcome.failures.total += self.resume.counted.refused;
         // Writers find them in any order.
         outcome.failures.first.sort_by_key(|failure| failure.offset);
         outcome.tables = self

@@ -320,6 +320,39 @@ fn a_commit_whose_answer_is_lost_is_not_done_twice() {
 }
 
 #[test]
+fn rows_that_were_refused_before_are_not_forgotten() {
+    for kind in BOTH {
+        let server = server(kind);
+        let desk = Desk::new();
+        // The third row has the key of the second.
+        let text = dump(&table("items", ROWS)).replacen("\n(3,", "\n(2,", 1);
+        let load = || {
+            let more = ["--chunk-rows", "500", "--on-error", "continue"];
+            let mut command = desk.load_command(Path::new("-"), &server.url(), &more);
+            command.stdin(std::process::Stdio::piped());
+            command
+        };
+        let (running, mut pipe) = Running::start_with_stdin(load());
+        let half = text.len() / 2;
+        std::io::Write::write_all(&mut pipe, &text.as_bytes()[..half]).unwrap();
+        wait_until("the first rows are in", || {
+            desk.tables(&server) == 1
+                && desk.ask(&server, "SELECT COUNT(*) FROM @db.items WHERE id = 2") == "1"
+        });
+        running.signal("KILL");
+        let _ = running.ends_within(Duration::from_secs(10));
+        drop(pipe);
+        finish_with_input(load(), |pipe| {
+            let _ = pipe.write_all(text.as_bytes());
+        })
+        .exits(1)
+        .says("of them were in already")
+        .says("1 ");
+        assert_eq!(desk.rows(&server, "items"), Some(ROWS - 1));
+    }
+}
+
+#[test]
 fn an_account_that_may_keep_no_marks_loads_and_is_told() {
     for kind in BOTH {
         let server = shared(kind);

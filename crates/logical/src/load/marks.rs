@@ -20,6 +20,7 @@ use twox_hash::XxHash3_64;
 use super::chunk::{Chunk, Piece};
 use super::deferral::Deferral;
 use super::options::LoadOptions;
+use super::table::Table;
 use super::writer::Written;
 use refloat_run::Owner;
 use refloat_run::settings::Grants;
@@ -282,8 +283,29 @@ impl Marks {
         stretches
     }
 
+    /// Begins the transaction of these stretches, with their marks in it.
+    pub fn open(
+        &self,
+        conn: &mut Connection,
+        table: &Table,
+        stretches: &[Stretch],
+    ) -> Result<(), Error> {
+        let detail = table.detail();
+        let mark = self.insert(stretches, (&table.db, &table.name), detail.as_deref());
+        let statements = if table.is_transactional() {
+            ["START TRANSACTION", mark.as_str()]
+        } else {
+            // Rows that stay whatever becomes of the transaction must not be without a mark.
+            [mark.as_str(), "START TRANSACTION"]
+        };
+        for statement in statements {
+            conn.exec(statement)?;
+        }
+        Ok(())
+    }
+
     /// The statement that marks these stretches of a table as done; to be run in the transaction of their rows.
-    pub fn insert(
+    fn insert(
         &self,
         stretches: &[Stretch],
         (db, table): (&str, &str),
@@ -313,29 +335,31 @@ impl Marks {
         sql
     }
 
-    /// The statement that corrects the counts of a chunk whose rows were not all stored. All of it is said of its first
-    /// stretch.
-    pub fn correct(&self, stretches: &[Stretch], written: Written, refused: u64) -> Option<String> {
-        let first = stretches.first()?;
-        let rest: u64 = stretches[1..].iter().map(|one| one.rows).sum();
-        let sent = first.rows + rest;
+    /// Corrects the counts of rows that were not all stored. All of it is said of their first stretch.
+    pub fn correct(
+        &self,
+        conn: &mut Connection,
+        stretches: &[Stretch],
+        written: Written,
+        refused: u64,
+    ) -> Result<(), Error> {
+        let sent: u64 = stretches.iter().map(|one| one.rows).sum();
+        let Some(first) = stretches.first() else {
+            return Ok(());
+        };
         if written.rows == sent && written.ignored == 0 && refused == 0 {
-            return None;
+            return Ok(());
         }
-        Some(format!(
-            "UPDATE {ROWS} SET stored_rows = IF(begins = {} AND file = {}, {}, 0), ignored_rows = IF(begins = {} AND file = {}, {}, 0), \
-             refused_rows = IF(begins = {} AND file = {}, {refused}, 0) WHERE run = {} AND ({})",
-            first.begin,
-            first.file,
+        let of_first = format!("begins = {} AND file = {}", first.begin, first.file);
+        conn.exec(format!(
+            "UPDATE {ROWS} SET stored_rows = IF({of_first}, {}, 0), ignored_rows = IF({of_first}, {}, 0), \
+             refused_rows = IF({of_first}, {refused}, 0) WHERE run = {} AND ({})",
             written.rows,
-            first.begin,
-            first.file,
             written.ignored,
-            first.begin,
-            first.file,
             hex(self.run.as_bytes()),
             places(stretches),
         ))
+        .map(drop)
     }
 
     /// Whether the rows of these stretches are in: what a commit whose answer was lost has done. `None` when they are not.

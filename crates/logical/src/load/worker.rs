@@ -175,20 +175,8 @@ impl Worker {
         let Some(marks) = &self.link.ctx.marks else {
             return self.link.conn.exec("START TRANSACTION").map(|_| Vec::new());
         };
-        let table = &chunk.table;
         let stretches = marks.stretches(chunk);
-        let detail = table.detail();
-        let names = (table.db.as_str(), table.name.as_str());
-        let mark = marks.insert(&stretches, names, detail.as_deref());
-        let statements = if table.is_transactional() {
-            ["START TRANSACTION", mark.as_str()]
-        } else {
-            // Rows that stay whatever becomes of the transaction must not be without a mark.
-            [mark.as_str(), "START TRANSACTION"]
-        };
-        for statement in statements {
-            self.link.conn.exec(statement)?;
-        }
+        marks.open(&mut self.link.conn, &chunk.table, &stretches)?;
         Ok(stretches)
     }
 
@@ -199,9 +187,8 @@ impl Worker {
         written: Written,
         refused: u64,
     ) -> Result<(), refloat_wire::Error> {
-        let marks = self.link.ctx.marks.as_ref();
-        match marks.and_then(|marks| marks.correct(stretches, written, refused)) {
-            Some(statement) => self.link.conn.exec(statement).map(drop),
+        match &self.link.ctx.marks {
+            Some(marks) => marks.correct(&mut self.link.conn, stretches, written, refused),
             None => Ok(()),
         }
     }

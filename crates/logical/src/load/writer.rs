@@ -17,6 +17,7 @@ pub use text::TextWriter;
 use super::chunk::Chunk;
 use super::link::Link;
 use super::options::WritePath;
+use refloat_sqltext::InsertVerb;
 
 /// Warnings that a session can keep and a statement can count.
 const WARNINGS_MAX: u64 = 65_535;
@@ -59,6 +60,22 @@ pub struct Written {
 }
 
 impl Written {
+    /// What a statement with `rows` rows has written that says `affected`.
+    pub fn by(verb: InsertVerb, rows: u64, affected: u64) -> Self {
+        match verb {
+            InsertVerb::Insert => Self {
+                rows: affected,
+                ignored: 0,
+            },
+            InsertVerb::InsertIgnore => Self {
+                rows: affected,
+                ignored: rows.saturating_sub(affected),
+            },
+            // A replaced row counts twice in affected_rows; how many are left is counted at the end.
+            InsertVerb::Replace => Self { rows, ignored: 0 },
+        }
+    }
+
     /// Adds what another statement has written.
     pub fn add(&mut self, other: Self) {
         self.rows += other.rows;

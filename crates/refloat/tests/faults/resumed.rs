@@ -268,6 +268,38 @@ fn statements_that_are_done_are_not_run_again() {
     }
 }
 
+/// Rows of which the server stores fewer, or counts more, than the text has.
+#[test]
+fn rows_that_were_left_out_before_are_not_missed() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        // An expression makes the server judge a row by itself, on the one connection that keeps the order.
+        let text = dump(&format!(
+            "{}INSERT IGNORE INTO items VALUES (1,'there',0),(1000 + 2,'there',0),(3000 + 1,'new',0);\n\
+             REPLACE INTO items VALUES (4000 + 1,'new',0),(1000 + 3,'other',0);\n\
+             INSERT INTO items VALUES (1,'there',0),(1000 + 4,'there',0) ON DUPLICATE KEY UPDATE n = n + 1000000;\n\
+             INSERT INTO items VALUES (2,'there',0) ON DUPLICATE KEY UPDATE n = n;\n\
+             INSERT IGNORE INTO items VALUES (5,'there',0),(5001,'new',0);\n\
+             {}SELECT 1;\nINSERT INTO absent VALUES (1);\n",
+            table("items", 2000),
+            table("more", 2000)
+        ));
+        let file = desk.file("dump.sql", &text);
+        finish(desk.load_command(&file, &server.url(), &[]))
+            .exits(1)
+            .says("absent");
+        desk.ask(server, "CREATE TABLE @db.absent (id INT PRIMARY KEY)");
+        finish(desk.load_command(&file, &server.url(), &[]))
+            .exits(0)
+            .says("of them were in already");
+        assert_eq!(desk.rows(server, "items"), Some(2003));
+        let added = desk.ask(server, "SELECT COUNT(*) FROM @db.items WHERE n >= 1000000");
+        assert_eq!(added, "2");
+        assert_eq!(desk.rows(server, "more"), Some(2000));
+    }
+}
+
 #[test]
 fn a_lost_writer_connects_again_and_the_load_goes_on() {
     for kind in ServerKind::ALL {

@@ -14,14 +14,13 @@ use crate::load::chunk::{Block, Head, Piece};
 use crate::load::error::LoadError;
 use crate::load::form::Form;
 use crate::load::marks::Stretch;
-use crate::load::options::IndexMode;
+use crate::load::options::{IndexMode, WritePath};
 use crate::load::outcome::StatementFailure;
 use crate::load::outcome::head;
 use crate::load::rows::{leaves_to_server, may_leave_to_server};
 use crate::load::session::Session;
 use crate::load::table::Column;
 use crate::load::writer::Written;
-use refloat_wire::OkInfo;
 
 impl Conductor<'_> {
     pub(super) fn rows(
@@ -348,28 +347,18 @@ impl Conductor<'_> {
             None => Vec::new(),
         };
         let ok = self.execute_rows(&statement, item, header.verb)?;
-        self.end_on_control(&stretches, ok.as_ref())?;
-        let Some(ok) = ok else {
+        let Some((index, piece)) = table else {
             return Ok(());
         };
-        if let Some((index, piece)) = table {
-            let count = piece.rows;
-            // A replaced row counts twice in affected_rows: no more than these are left, and maybe fewer.
-            let rows = if header.verb == InsertVerb::Replace {
-                count
-            } else {
-                ok.affected_rows
-            };
-            self.entries[index].table.note_sent(rows);
-            self.entries[index]
-                .table
-                .committed(rows, text.len() as u64, 0);
-            self.ctx.note_chunk(
-                crate::load::options::WritePath::Insert,
-                rows,
-                text.len() as u64,
-            );
-            self.entries[index].table.note_described();
+        let written = ok.map(|ok| Written::by(header.verb, piece.rows, ok.affected_rows));
+        self.end_on_control(&stretches, written)?;
+        if let Some(written) = written {
+            let bytes = text.len() as u64;
+            let table = &self.entries[index].table;
+            table.note_sent(written.rows + written.ignored);
+            table.committed(written.rows, bytes, written.ignored);
+            table.note_described();
+            self.ctx.note_chunk(WritePath::Insert, written.rows, bytes);
         }
         Ok(())
     }
@@ -381,37 +370,26 @@ impl Conductor<'_> {
             return Ok(Vec::new());
         };
         let stretches = vec![marks.stretch(piece)];
-        let detail = table.detail();
-        let mark = marks.insert(&stretches, (&table.db, &table.name), detail.as_deref());
-        let statements = if table.is_transactional() {
-            ["START TRANSACTION", mark.as_str()]
-        } else {
-            [mark.as_str(), "START TRANSACTION"]
-        };
-        for statement in statements {
-            self.control.exec(statement).map_err(not_marked)?;
-        }
+        marks
+            .open(&mut self.control, &table, &stretches)
+            .map_err(not_marked)?;
         Ok(stretches)
     }
 
-    /// Ends it; `ok` is missing when the server refused the rows and the load goes on.
+    /// Ends it; `written` is missing when the server refused the rows and the load goes on.
     fn end_on_control(
         &mut self,
         stretches: &[Stretch],
-        ok: Option<&OkInfo>,
+        written: Option<Written>,
     ) -> Result<(), LoadError> {
         let (Some(marks), Some(first)) = (&self.ctx.marks, stretches.first()) else {
             return Ok(());
         };
-        let (stored, refused) = ok.map_or((0, first.rows), |ok| (ok.affected_rows, 0));
-        let written = Written {
-            // A replaced row counts twice.
-            rows: stored.min(first.rows),
-            ignored: 0,
-        };
-        if let Some(correction) = marks.correct(stretches, written, refused) {
-            self.control.exec(correction).map_err(not_marked)?;
-        }
+        let refused = if written.is_some() { 0 } else { first.rows };
+        let written = written.unwrap_or_default();
+        marks
+            .correct(&mut self.control, stretches, written, refused)
+            .map_err(not_marked)?;
         self.control.exec("COMMIT").map(drop).map_err(not_marked)
     }
 }

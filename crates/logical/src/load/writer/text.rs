@@ -140,21 +140,7 @@ impl Link {
             self.ctx
                 .judge(&mut self.conn, &chunk.table, chunk.header.verb, &ok)?;
         }
-        Ok(match chunk.header.verb {
-            InsertVerb::Insert => Written {
-                rows: ok.affected_rows,
-                ignored: 0,
-            },
-            InsertVerb::InsertIgnore => Written {
-                rows: ok.affected_rows,
-                ignored: row_count.saturating_sub(ok.affected_rows),
-            },
-            // A replaced row counts twice in affected_rows; how many are left is counted at the end.
-            InsertVerb::Replace => Written {
-                rows: row_count,
-                ignored: 0,
-            },
-        })
+        Ok(Written::by(chunk.header.verb, row_count, ok.affected_rows))
     }
 
     /// Columns that the rows have values for and the server computes itself. MariaDB's dump tool writes them, and the

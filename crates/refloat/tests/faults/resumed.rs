@@ -274,11 +274,11 @@ fn rows_that_were_left_out_before_are_not_missed() {
     for kind in BOTH {
         let server = shared(kind);
         let desk = Desk::new();
-        // An expression makes the server judge a row by itself, on the one connection that keeps the order.
+        // A function makes the server judge a row by itself, on the one connection that keeps the order.
         let text = dump(&format!(
-            "{}INSERT IGNORE INTO items VALUES (1,'there',0),(1000 + 2,'there',0),(3000 + 1,'new',0);\n\
-             REPLACE INTO items VALUES (4000 + 1,'new',0),(1000 + 3,'other',0);\n\
-             INSERT INTO items VALUES (1,'there',0),(1000 + 4,'there',0) ON DUPLICATE KEY UPDATE n = n + 1000000;\n\
+            "{}INSERT IGNORE INTO items VALUES (1,'there',0),(1002,UPPER('there'),0),(3001,'new',0);\n\
+             REPLACE INTO items VALUES (4001,'new',0),(1003,UPPER('other'),0);\n\
+             INSERT INTO items VALUES (1,'there',0),(1004,UPPER('there'),0) ON DUPLICATE KEY UPDATE n = n + 1000000;\n\
              INSERT INTO items VALUES (2,'there',0) ON DUPLICATE KEY UPDATE n = n;\n\
              INSERT IGNORE INTO items VALUES (5,'there',0),(5001,'new',0);\n\
              {}SELECT 1;\nINSERT INTO absent VALUES (1);\n",

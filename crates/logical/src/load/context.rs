@@ -27,8 +27,8 @@ const CANCEL_POLL: Duration = Duration::from_millis(50);
 const KILL_WAIT: Duration = Duration::from_millis(1200);
 /// Warnings fetched from the server for one statement.
 const WARNINGS_FETCHED: usize = 20;
-/// `ER_WARN_DEPRECATED_SYNTAX`.
-const DEPRECATED: u16 = 1287;
+/// `ER_WARN_DEPRECATED_SYNTAX`: it says nothing about a value.
+pub const DEPRECATED: u16 = 1287;
 /// `ER_DUP_ENTRY`: expected as a warning of `INSERT IGNORE`.
 pub const DUPLICATE_ENTRY: u16 = 1062;
 /// What every connection of a load sets first, so that nothing is inherited from the server's defaults.

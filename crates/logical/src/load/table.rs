@@ -205,6 +205,11 @@ impl Layout {
         Ok(())
     }
 
+    /// Whether the server computes some column itself.
+    pub fn computes(&self) -> bool {
+        self.columns.iter().any(|column| column.generated)
+    }
+
     /// The columns that a row of an `INSERT` fills, in order: those of its list, or all visible ones.
     ///
     /// `None` when the list names a column that the table does not have; the server's own error tells it best.

@@ -5,6 +5,7 @@
 //! dump's own text, so every writer can write every chunk.
 
 mod bulk;
+mod computed;
 mod empty_enum;
 mod load_data;
 mod text;

@@ -9,7 +9,6 @@ mod steps;
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::Conductor;
 use crate::load::chunk::{Head, Piece};
@@ -94,10 +93,13 @@ impl Conductor<'_> {
         }
         self.prepare_marks()?;
         piece = piece.hashed(text);
-        let table = Arc::clone(&self.entries[index].table);
+        if self.resume.found.tables.is_empty() {
+            return Ok(vec![(piece, 0..text.len())]);
+        }
+        let table = &self.entries[index].table;
+        let key = (table.db.clone(), table.name.clone());
         let file = self.file();
         let place = piece.offset..piece.offset + text.len() as u64;
-        let key = (table.db.clone(), table.name.clone());
         let cover = match self.resume.found.tables.get_mut(&key) {
             Some(found) => found.cover(file, place.clone(), piece.digest),
             None => Cover::None,
@@ -114,7 +116,7 @@ impl Conductor<'_> {
                     file: self.place.name.to_string(),
                     line: piece.line,
                     offset: piece.offset,
-                    table: table.label(),
+                    table: self.entries[index].table.label(),
                 });
             }
         };

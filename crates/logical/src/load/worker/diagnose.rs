@@ -184,6 +184,23 @@ impl Worker {
             }
             Err(failed) => failed,
         };
+        match self.link.keep_computed(chunk, text, rows) {
+            Ok(Some(written)) => {
+                findings.written.add(written);
+                return Ok(());
+            }
+            Ok(None) => {}
+            Err(error) if matches!(error.retry(), RetryStatus::SameConnection) => {
+                return Err(Halt::Again(error));
+            }
+            Err(error) => {
+                return Err(LoadError::server(
+                    format!("writing rows of table {}", chunk.table.label()),
+                    error,
+                )
+                .into());
+            }
+        }
         let parts = chunk.form.halves(text, chunk.session.lex_mode());
         if parts.len() == 2 {
             for (part, count) in parts {

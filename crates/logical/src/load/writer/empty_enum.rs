@@ -88,22 +88,15 @@ impl Link {
             return Ok(None);
         };
         let empties = empty_enums(chunk, &layout, text);
-        let mut converted = Vec::new();
-        let mut text = text;
-        if empties > 0
-            && let Some(rows) = chunk.form.delimited()
-        {
-            let targets = layout
-                .targets(chunk.header.columns.as_deref())
-                .unwrap_or_default();
-            if tuples::append(rows, text, &layout, &targets, &mut converted).is_err() {
-                return Ok(None);
-            }
-            text = &converted;
+        if empties == 0 {
+            return Ok(None);
         }
+        let mut converted = Vec::new();
+        let Ok(text) = tuples::of(chunk, &layout, text, &mut converted) else {
+            return Ok(None);
+        };
         let size = chunk.header.text.len() + text.len() + 1;
-        if empties == 0
-            || empties >= WARNINGS_MAX
+        if empties >= WARNINGS_MAX
             || chunk.header.verb != InsertVerb::Insert
             || size >= self.conn.max_allowed_packet()
         {
@@ -167,13 +160,13 @@ impl Link {
         })
     }
 
-    /// Writes a chunk for an engine without transactions in which index 0 of an `ENUM` comes: what is refused in the middle of a
-    /// statement would stay half written, so such rows are looked for beforehand. `None` when there are none.
+    /// Writes a chunk for an engine without transactions whose rows a strict writer might refuse in the middle of a statement, with
+    /// the first ones written: index 0 of an `ENUM` and expressions that warn are looked for beforehand. `None` when there are none.
     pub fn write_untransacted(&mut self, chunk: &Chunk) -> Result<Option<Written>, Attempt> {
         let layout = chunk.table.layout();
         let Some(layout) = layout.filter(|layout| {
             chunk.header.verb == InsertVerb::Insert
-                && layout.columns.iter().any(|column| column.is_enum)
+                && (layout.computes() || layout.columns.iter().any(|column| column.is_enum))
         }) else {
             return Ok(None);
         };
@@ -189,7 +182,7 @@ impl Link {
         layout: &Layout,
         buffer: &mut Vec<u8>,
     ) -> Result<Option<Written>, Attempt> {
-        let mut found = false;
+        let mut found = layout.computes();
         for piece in &chunk.pieces {
             let text = Self::read_piece(piece, buffer)?;
             found |= empty_enums(chunk, layout, text) > 0;
@@ -214,19 +207,10 @@ impl Link {
     ) -> Result<Written, Attempt> {
         let empties = empty_enums(chunk, layout, text);
         if empties == 0 {
-            return self.insert_text(chunk, text, rows);
+            return self.write_computing(chunk, layout, text, rows);
         }
         let mut converted = Vec::new();
-        let tuples = if let Some(delimited) = chunk.form.delimited() {
-            let targets = layout
-                .targets(chunk.header.columns.as_deref())
-                .unwrap_or_default();
-            tuples::append(delimited, text, layout, &targets, &mut converted)
-                .map_err(Attempt::NotExact)?;
-            converted.as_slice()
-        } else {
-            text
-        };
+        let tuples = tuples::of(chunk, layout, text, &mut converted).map_err(Attempt::NotExact)?;
         let size = chunk.header.text.len() + tuples.len() + 1;
         if empties < WARNINGS_MAX && size < self.conn.max_allowed_packet() {
             let written = self.insert_as_dump(chunk, layout, (tuples, rows), empties)?;

@@ -5,6 +5,7 @@ use std::io::Write as _;
 
 use refloat_sqltext::{CharsetFamily, RowVisitor, VisitError};
 
+use crate::load::chunk::Chunk;
 use crate::load::form::DelimitedRows;
 use crate::load::table::{Column, ColumnClass, Layout};
 
@@ -145,6 +146,26 @@ impl RowVisitor for Tuples<'_> {
         self.out.push(b')');
         Ok(())
     }
+}
+
+/// The rows of `text`, in the form of their chunk, as `(…),(…)`; what has to be made for it is made in `converted`.
+///
+/// # Errors
+/// As [`append`].
+pub fn of<'a>(
+    chunk: &Chunk,
+    layout: &Layout,
+    text: &'a [u8],
+    converted: &'a mut Vec<u8>,
+) -> Result<&'a [u8], String> {
+    let Some(rows) = chunk.form.delimited() else {
+        return Ok(text);
+    };
+    let targets = layout
+        .targets(chunk.header.columns.as_deref())
+        .unwrap_or_default();
+    append(rows, text, layout, &targets, converted)?;
+    Ok(converted)
 }
 
 /// Appends the rows of `text` as `(…),(…)`.

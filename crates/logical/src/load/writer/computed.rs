@@ -1,0 +1,153 @@
+//! Computed columns whose expression warns.
+//!
+//! A source whose `sql_mode` was not strict may hold rows for which the expression of a generated column warns: a text that is
+//! cut, a division by zero. A strict writer refuses such a row, the dump's own session computes the value as the source did. So
+//! refused rows of a table with generated columns are given to a *judge* first: a temporary table of the same columns that
+//! computes nothing. What it takes without a warning, strictly, is written under the dump's own mode, where only the
+//! expressions are left to warn.
+
+use std::fmt::Write as _;
+
+use refloat_sqltext::{InsertVerb, quote_ident};
+use refloat_wire::{Error, RetryStatus};
+
+use super::{Attempt, Link, Written, tuples};
+use crate::load::chunk::Chunk;
+use crate::load::context::DEPRECATED;
+use crate::load::table::Layout;
+
+/// The temporary table; it hides no table that a dump can have.
+const JUDGE: &str = "refloat_judge_of_rows";
+
+impl Link {
+    /// Writes refused rows under the dump's own mode when the expressions of computed columns are all that speaks against
+    /// them; `None` when they are not, and nothing is written then.
+    pub fn keep_computed(
+        &mut self,
+        chunk: &Chunk,
+        text: &[u8],
+        rows: u64,
+    ) -> Result<Option<Written>, Error> {
+        let layout = chunk.table.layout();
+        let Some(layout) =
+            layout.filter(|layout| chunk.header.verb == InsertVerb::Insert && layout.computes())
+        else {
+            return Ok(None);
+        };
+        let mut converted = Vec::new();
+        let Ok(tuples) = tuples::of(chunk, &layout, text, &mut converted) else {
+            return Ok(None);
+        };
+        let room = self.conn.max_allowed_packet();
+        if chunk.header.text.len().max(1 << 10) + tuples.len() >= room
+            || !self.judged_exact(chunk, &layout, (tuples, rows))?
+        {
+            return Ok(None);
+        }
+        if layout.transactional {
+            self.conn.exec("SAVEPOINT refloat_piece")?;
+        }
+        let written = self.insert_computed(chunk, tuples, rows)?;
+        if written.is_none() && layout.transactional {
+            self.conn.exec("ROLLBACK TO SAVEPOINT refloat_piece")?;
+        }
+        // The strictness of a writer again.
+        self.enter(&chunk.session)?;
+        Ok(written)
+    }
+
+    /// Writes rows of an engine without transactions.
+    pub(super) fn write_computing(
+        &mut self,
+        chunk: &Chunk,
+        layout: &Layout,
+        text: &[u8],
+        rows: u64,
+    ) -> Result<Written, Attempt> {
+        if layout.computes()
+            && let Some(written) = self.keep_computed(chunk, text, rows)?
+        {
+            return Ok(written);
+        }
+        self.insert_text(chunk, text, rows)
+    }
+
+    /// Whether a table that computes nothing takes the rows as they are.
+    fn judged_exact(
+        &mut self,
+        chunk: &Chunk,
+        layout: &Layout,
+        (tuples, rows): (&[u8], u64),
+    ) -> Result<bool, Error> {
+        let targets = layout.targets(chunk.header.columns.as_deref());
+        let Some(targets) = targets.filter(|targets| !targets.is_empty()) else {
+            return Ok(false);
+        };
+        let judge = format!("{}.{JUDGE}", quote_ident(&chunk.table.db));
+        let mut definition = format!("CREATE TEMPORARY TABLE {judge} AS SELECT ");
+        for (at, &index) in targets.iter().enumerate() {
+            let comma = if at > 0 { ", " } else { "" };
+            let name = quote_ident(&layout.columns[index].name);
+            // A name of its own: what the expression of a column is called is no matter here.
+            let _ = write!(definition, "{comma}{name} AS c{at}");
+        }
+        let _ = write!(definition, " FROM {} LIMIT 0", chunk.table.quoted());
+        // Without the right to make one, rows stay refused.
+        if refusable(self.conn.exec(definition))?.is_none() {
+            return Ok(false);
+        }
+        self.text.clear();
+        self.text
+            .extend_from_slice(format!("INSERT INTO {judge} VALUES ").as_bytes());
+        self.text.extend_from_slice(tuples);
+        let verdict = match refusable(self.conn.exec(&self.text)) {
+            Ok(Some(ok)) if ok.warnings == 0 => Ok(ok.affected_rows == rows),
+            Ok(Some(ok)) => self.conn.warnings().map(|warnings| {
+                ok.affected_rows == rows
+                    && warnings.len() == usize::from(ok.warnings)
+                    && warnings.iter().all(|warning| warning.code == DEPRECATED)
+            }),
+            Ok(None) => Ok(false),
+            Err(error) => Err(error),
+        };
+        self.conn.exec(format!("DROP TEMPORARY TABLE {judge}"))?;
+        verdict
+    }
+
+    /// The rows in the dump's own mode. The session is not a writer's afterwards.
+    fn insert_computed(
+        &mut self,
+        chunk: &Chunk,
+        tuples: &[u8],
+        rows: u64,
+    ) -> Result<Option<Written>, Error> {
+        self.leave_session();
+        self.conn.exec(chunk.session.altering_set())?;
+        self.text.clear();
+        self.text.extend_from_slice(&chunk.header.text);
+        self.text.extend_from_slice(tuples);
+        let Some(ok) = refusable(self.conn.exec(&self.text))? else {
+            return Ok(None);
+        };
+        if ok.affected_rows != rows {
+            return Ok(None);
+        }
+        Ok(Some(Written { rows, ignored: 0 }))
+    }
+}
+
+/// A refusal by the server is `None`; a deadlock, which takes more back than the statement, and a lost connection stay errors.
+fn refusable<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Ok(ok) => Ok(Some(ok)),
+        Err(error)
+            if error.server_code().is_some()
+                && !error.is_lost_connection()
+                && !error.is_disk_full()
+                && !matches!(error.retry(), RetryStatus::SameConnection) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -11,11 +11,10 @@ mod source;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use refloat_run::Cancel;
 use refloat_run::cancel::CancelReason;
+use refloat_run::{Cancel, Run};
 use refloat_wire::Connection;
 
-pub use crate::load::LoadRun as CopyRun;
 pub use error::{CopyError, CopyFailure};
 pub use options::CopyOptions;
 pub use outcome::{CopyOutcome, CopyPlan};
@@ -31,7 +30,7 @@ use source::{Fed, Source};
 /// # Errors
 /// [`CopyFailure`] with which side stopped, why, and what was done until then. An `Ok` outcome may still have found differences: see
 /// [`LoadOutcome::proven`](crate::load::LoadOutcome::proven).
-pub fn copy(options: &CopyOptions, run: &CopyRun) -> Result<CopyOutcome, CopyFailure> {
+pub fn copy(options: &CopyOptions, run: &Run) -> Result<CopyOutcome, CopyFailure> {
     let options = &options.agreed();
     let mut outcome = CopyOutcome::default();
     if let Err(error) = refuse_one_server(options, &run.cancel) {
@@ -87,7 +86,7 @@ pub fn copy(options: &CopyOptions, run: &CopyRun) -> Result<CopyOutcome, CopyFai
 /// Puts together what both sides have said.
 fn finish(
     options: &CopyOptions,
-    run: &CopyRun,
+    run: &Run,
     mut outcome: CopyOutcome,
     result: Result<load::LoadOutcome, LoadFailure>,
     said: Result<Fed, DumpError>,

@@ -28,11 +28,10 @@ use std::time::{Duration, Instant};
 
 use refloat_run::progress::Phase;
 use refloat_run::settings::{Facts, SettingsError};
-use refloat_run::{Cancel, Event, Events, Progress};
+use refloat_run::{Cancel, Event, Events, Progress, Run};
 use refloat_store::{Folder, FolderError};
 use refloat_wire::Connection;
 
-pub use crate::load::LoadRun as DumpRun;
 pub use error::{DumpError, DumpFailure};
 pub use options::{Consistency, DumpFormat, DumpOptions, Kind, RowCompression};
 pub use outcome::DumpOutcome;
@@ -55,7 +54,7 @@ const COMPRESSION_GUESS: u64 = 2;
 ///
 /// # Errors
 /// [`DumpFailure`] with why it stopped. A folder without a manifest is no dump.
-pub fn dump(options: &DumpOptions, run: &DumpRun) -> Result<DumpOutcome, DumpFailure> {
+pub fn dump(options: &DumpOptions, run: &Run) -> Result<DumpOutcome, DumpFailure> {
     let started = Instant::now();
     let mut outcome = DumpOutcome {
         run: run.dir.id().to_string(),
@@ -88,7 +87,7 @@ pub fn dump(options: &DumpOptions, run: &DumpRun) -> Result<DumpOutcome, DumpFai
 
 fn run_dump(
     options: &DumpOptions,
-    run: &DumpRun,
+    run: &Run,
     outcome: &mut DumpOutcome,
     clock: &Phases,
 ) -> Result<(), DumpError> {
@@ -127,12 +126,7 @@ fn run_dump(
         .as_secs_f64();
     clock.enter(Phase::Proof);
     written.notes.extend(plan.notes);
-    if !snapshot.info.consistent {
-        written.notes.push(format!(
-            "not guaranteed to be of one moment: {}",
-            snapshot.info.method
-        ));
-    }
+    written.notes.extend(snapshot.info.caveat());
     for note in &written.notes {
         run.events.warn(note.clone());
     }
@@ -166,7 +160,7 @@ pub(crate) struct Plan {
 /// `complete`: everything that is asked for must be there, and something at all.
 pub(crate) fn moment(
     options: &DumpOptions,
-    run: &DumpRun,
+    run: &Run,
     control: &mut Connection,
     complete: bool,
 ) -> Result<(Snapshot, Plan), DumpError> {
@@ -333,7 +327,7 @@ fn make_folder(options: &DumpOptions, plan: &Plan) -> Result<Folder, DumpError> 
     }
 }
 
-fn announce(options: &DumpOptions, run: &DumpRun, outcome: &DumpOutcome, plan: &Plan) {
+fn announce(options: &DumpOptions, run: &Run, outcome: &DumpOutcome, plan: &Plan) {
     run.events.emit(Event::RunStarted {
         run: run.dir.id().clone(),
         command: "dump".to_owned(),

@@ -5,6 +5,7 @@
 //! kept, and `docs/design/load.md` for why.
 
 mod bound;
+mod budget;
 mod chunk;
 mod chunk_size;
 mod conductor;
@@ -31,6 +32,7 @@ mod resume;
 mod rows;
 mod session;
 mod table;
+mod tuning;
 mod worker;
 mod writer;
 
@@ -38,13 +40,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use refloat_run::machine::Machine;
-use refloat_run::probe::ServerProbe;
+use refloat_run::probe::{self, ServerProbe};
 use refloat_run::progress::Phase;
-use refloat_run::settings::{
-    AppliedSettings, Durability, Facts, Hints, RevertReport, RevertResult, SettingsPlan,
-};
-use refloat_run::{Cancel, Event, Events, Progress, RunDir};
-use refloat_wire::{Connection, Vendor};
+use refloat_run::settings::{AppliedSettings, Facts, SettingsPlan};
+use refloat_run::{Cancel, Event, Run};
+use refloat_wire::Connection;
 
 pub use error::{LoadError, LoadFailure, Refusal};
 pub(crate) use form::DelimitedRows;
@@ -63,7 +63,7 @@ pub(crate) use programs::literal;
 pub(crate) use table::Layout;
 pub(crate) use writer::tuples;
 
-use crate::source::stream::{BLOCK_BYTES as STREAM_BLOCK, STREAM_BYTES};
+use budget::Budget;
 pub(crate) use chunk::BlockPool;
 use chunk::PlainFile;
 use chunk_size::ChunkSize;
@@ -73,41 +73,18 @@ use error::guarded;
 use opened::Opened;
 use phases::Phases;
 use preflight::Preflight;
-use queue::{Limits, Queue};
+use queue::Queue;
 use resume::Earlier;
 
-/// Memory that is neither rows in flight nor packets: connections, decompressor, the program itself.
-const MEMORY_FIXED: usize = 56 << 20;
-/// Least memory for rows in flight, whatever the ceiling says.
-const MEMORY_ROWS_MIN: usize = 8 << 20;
-/// Largest chunk that the search for a good size may reach.
-const CHUNK_BYTES_MAX: usize = 64 << 20;
-/// Memory of a table that is open for reading: its block, the rest of the one before it, and its decompressor.
-const MEMORY_PER_TABLE: usize = 24 << 20;
-/// Processors that a further writer into the same table of MariaDB is worth.
-const CORES_PER_LANE_WORKER: usize = 4;
 /// Memory for sorting index entries, on servers that can be told, when nothing is known about the machine.
 const INDEX_MEMORY: u64 = 256 << 20;
-
-/// What a load needs besides its options.
-#[derive(Debug, Clone)]
-pub struct LoadRun {
-    /// The run's folder: events and the settings journal go there.
-    pub dir: RunDir,
-    /// Ends the load early.
-    pub cancel: Cancel,
-    /// What the run says.
-    pub events: Events,
-    /// Where the run stands.
-    pub progress: Progress,
-}
 
 /// Loads a dump.
 ///
 /// # Errors
 /// [`LoadFailure`] carries why it stopped and what was done until then. An `Ok` outcome may still have found differences:
 /// see [`LoadOutcome::proven`].
-pub fn load(options: &LoadOptions, run: &LoadRun) -> Result<LoadOutcome, LoadFailure> {
+pub fn load(options: &LoadOptions, run: &Run) -> Result<LoadOutcome, LoadFailure> {
     load_from(options, run, || {
         Opened::open(options, &run.cancel, |words| run.events.note(words))
     })
@@ -116,7 +93,7 @@ pub fn load(options: &LoadOptions, run: &LoadRun) -> Result<LoadOutcome, LoadFai
 /// [`load`] of what `open` gives, whatever the options call the source.
 pub(crate) fn load_from(
     options: &LoadOptions,
-    run: &LoadRun,
+    run: &Run,
     open: impl FnOnce() -> Result<Opened, LoadError>,
 ) -> Result<LoadOutcome, LoadFailure> {
     let started = Instant::now();
@@ -147,7 +124,7 @@ pub(crate) fn load_from(
 
 fn run_load(
     options: &LoadOptions,
-    run: &LoadRun,
+    run: &Run,
     outcome: &mut LoadOutcome,
     clock: &Arc<Phases>,
     open: impl FnOnce() -> Result<Opened, LoadError>,
@@ -175,13 +152,13 @@ fn run_load(
     let preflight = preflight::look_at_server(options, &mut control, &facts, outline, &earlier)?;
     outcome.advice.clone_from(&preflight.advice);
     clock.enter(Phase::Settings);
-    let settings = plan_settings(options, &facts, &preflight, source.text_bytes());
+    let settings = tuning::plan(options, &facts, &preflight, source.text_bytes());
     if let Some(refusal) = preflight::path_refused(options, &facts, &settings) {
         return Err(LoadError::Refused(vec![refusal]));
     }
     outcome
         .advice
-        .extend(settings.advice.iter().map(advice_line));
+        .extend(settings.advice.iter().map(tuning::advice_line));
     announce(options, run, outcome, &source, &settings);
     for line in preflight::left_out(options, &settings, &[]) {
         run.events.warn(line);
@@ -209,7 +186,7 @@ fn run_load(
         Err(error) => Err(error.into()),
     };
     clock.enter(Phase::Revert);
-    let reverted = put_back(options, run, outcome, &mut applied);
+    let reverted = tuning::put_back(options, run, outcome, &mut applied);
     run.progress.set_phase(Phase::Done);
     result?;
     reverted?;
@@ -223,7 +200,7 @@ fn run_load(
 )]
 fn with_settings(
     options: &LoadOptions,
-    run: &LoadRun,
+    run: &Run,
     outcome: &mut LoadOutcome,
     clock: &Arc<Phases>,
     source: Opened,
@@ -250,11 +227,7 @@ fn with_settings(
             .advice
             .retain(|line| !preflight.advice.contains(line));
     }
-    let rows_memory = options
-        .max_memory
-        .saturating_sub(MEMORY_FIXED + options.threads * 2 * writer::PACKET_TARGET)
-        .max(MEMORY_ROWS_MIN);
-    let chunk_max = (rows_memory / (options.threads + 1)).min(CHUNK_BYTES_MAX);
+    let budget = Budget::of(options, &source, control.server().vendor);
     let probe = ServerProbe::find(&control.identity().hostname, control.identity().port);
     let binlog_off = settings
         .session
@@ -285,14 +258,14 @@ fn with_settings(
         identity: control.identity().clone(),
         server_is_local: probe.is_some(),
         write_path,
-        chunk_size: Arc::new(ChunkSize::new(options.chunk_bytes, chunk_max)),
+        chunk_size: Arc::new(ChunkSize::new(options.chunk_bytes, budget.chunk_max)),
         done_bytes: Arc::default(),
         binlog_off,
         index_memory: Machine::here()
             .filter(|_| probe.is_some())
             .map_or(INDEX_MEMORY, |machine| machine.memory_available / 8),
         marks,
-        server_started: context::server_started(&mut control)
+        server_started: probe::server_started(&mut control)
             .map_err(|error| LoadError::server("asking how long the server has been up", error))?,
     };
     let ctx = Arc::new(Context::new(setup));
@@ -307,32 +280,11 @@ fn with_settings(
     }
     let watch = bound::Watch::start(&ctx, probe, &mut control);
     clock.enter(Phase::Data);
-    let open_max = options
-        .threads
-        .min(options.max_memory / MEMORY_PER_TABLE)
-        .max(1);
-    let rows_memory = match &source {
-        Opened::Stream(_) => rows_memory,
-        // What is read from the server waits in the stream, and a block with each reader.
-        Opened::Layout(layout) if layout.stream().is_some() => rows_memory
-            .saturating_sub(STREAM_BYTES + options.threads * 2 * STREAM_BLOCK)
-            .max(MEMORY_ROWS_MIN),
-        // Every open table holds a part of it.
-        Opened::Layout(_) => rows_memory
-            .saturating_sub(open_max * MEMORY_PER_TABLE / 2)
-            .max(MEMORY_ROWS_MIN),
-    };
-    let limits = Limits {
-        memory: rows_memory,
-        lane_workers: options
-            .table_threads
-            .unwrap_or_else(|| lane_workers(control.server().vendor, options.threads))
-            .max(1),
-        narrow_lane_workers: options.table_threads.unwrap_or(options.threads).max(1),
-        workers: options.threads,
-        chunk_rows: options.chunk_rows,
-    };
-    let queue = Queue::new(limits, Arc::clone(&ctx.chunk_size), run.cancel.clone());
+    let queue = Queue::new(
+        budget.limits,
+        Arc::clone(&ctx.chunk_size),
+        run.cancel.clone(),
+    );
     let begun = earlier.begun.take();
     let resumption = begun.as_ref().filter(|begun| !begun.found.is_empty());
     let resumption = resumption.map(|begun| (begun.run.clone(), begun.about.begun.clone()));
@@ -349,7 +301,7 @@ fn with_settings(
             match source {
                 Opened::Stream(input) => conductor.run(*input)?,
                 Opened::Layout(layout) => {
-                    conductor.run_layout(&layout, &read, open_max)?;
+                    conductor.run_layout(&layout, &read, budget.open_max)?;
                 }
             }
             file.map_or(Ok(()), |file| unchanged(&file, &ctx.source))?;
@@ -392,7 +344,7 @@ fn with_settings(
 
 /// The marks of this load, and a word when it can keep none.
 fn begin_marks(
-    (options, run): (&LoadOptions, &LoadRun),
+    (options, run): (&LoadOptions, &Run),
     earlier: &Earlier,
     source: &Opened,
     control: &mut Connection,
@@ -434,21 +386,6 @@ fn unchanged(file: &PlainFile, name: &str) -> Result<(), LoadError> {
     }
 }
 
-/// How many workers write into one table at the same time.
-///
-/// On MySQL a second writer into the same table is worth as much as one into another. On MariaDB two of them that write wide rows
-/// spend as much again on waiting for each other (10.11.19: 1.5 million rows of 200 bytes in 5.0 s by one writer with 5.0 s of
-/// server CPU, in 5.6 s by two with 9.5 s), so a second one is only let in where there are processors to spare for that. With
-/// narrow rows it is worth its while: 4.5 million of 40 bytes took 15.1 s by one (11.2 s of CPU) and 8.1 s by two (14.2 s).
-fn lane_workers(vendor: Vendor, threads: usize) -> usize {
-    match vendor {
-        Vendor::MySql => threads,
-        Vendor::MariaDb => {
-            (Machine::here().map_or(1, |machine| machine.cores) / CORES_PER_LANE_WORKER).max(1)
-        }
-    }
-}
-
 /// Connects; Ctrl-C need not wait for a server that does not answer.
 pub(crate) fn connect(options: &LoadOptions, cancel: &Cancel) -> Result<Connection, LoadError> {
     let target = options.target.clone();
@@ -463,62 +400,9 @@ pub(crate) fn connect(options: &LoadOptions, cancel: &Cancel) -> Result<Connecti
     }
 }
 
-/// How far settings may be changed: as asked, or relaxed where nobody else's data is at stake.
-pub(crate) fn durability(options: &LoadOptions, preflight: &Preflight) -> Durability {
-    options.durability.unwrap_or(if preflight.empty_server {
-        Durability::Relaxed
-    } else {
-        Durability::Keep
-    })
-}
-
-fn plan_settings(
-    options: &LoadOptions,
-    facts: &Facts,
-    preflight: &Preflight,
-    dump_bytes: Option<u64>,
-) -> SettingsPlan {
-    let level = durability(options, preflight);
-    let near = preflight.server_is_local;
-    let datadir = facts.get("datadir").map(std::path::PathBuf::from);
-    let hints = Hints {
-        dump_bytes,
-        server_memory_available: Machine::here()
-            .filter(|_| near)
-            .map(|machine| machine.memory_available),
-        server_disk_available: datadir
-            .filter(|_| near)
-            .and_then(|path| refloat_run::machine::disk_available(&path)),
-        allow_local_infile: match options.write_path {
-            // The array-bound insert needs no permission.
-            WritePath::Auto => preflight.write_path != WritePath::Bulk,
-            WritePath::LoadData => true,
-            WritePath::Bulk | WritePath::Insert => false,
-        },
-        skip_binlog: options.binlog == BinlogMode::Off,
-    };
-    let mut plan = refloat_run::settings::plan_for(facts, level, &hints);
-    if options.binlog == BinlogMode::Keep {
-        plan.session.retain(|change| change.name != "sql_log_bin");
-    }
-    plan
-}
-
-fn advice_line(advice: &refloat_run::settings::Advice) -> String {
-    let restart = if advice.restart {
-        ", needs a restart of the server"
-    } else {
-        ""
-    };
-    format!(
-        "{} = {} would be better than {}: {} ({}{restart})",
-        advice.name, advice.better, advice.now, advice.reason, advice.gain
-    )
-}
-
 fn announce(
     options: &LoadOptions,
-    run: &LoadRun,
+    run: &Run,
     outcome: &LoadOutcome,
     source: &Opened,
     settings: &SettingsPlan,
@@ -538,40 +422,6 @@ fn announce(
             "settings": settings.changes,
         }),
     });
-}
-
-/// Puts settings back, on a connection of its own: the load's may be gone or in the middle of something.
-fn put_back(
-    options: &LoadOptions,
-    run: &LoadRun,
-    outcome: &mut LoadOutcome,
-    applied: &mut AppliedSettings,
-) -> Result<(), LoadError> {
-    if !applied.is_open() {
-        return Ok(());
-    }
-    // Ctrl-C is no reason to leave settings behind.
-    let result = connect(options, &Cancel::new()).and_then(|mut conn| {
-        // Asked a second time, a person does not want to wait for that either; what is left is said.
-        let shutdown = conn.shutdown_handle();
-        let _hard = run.cancel.on_hard(move || shutdown.shutdown());
-        Ok(applied.revert(&mut conn, &run.events)?)
-    });
-    let all_back = |report: &RevertReport| {
-        report
-            .settings
-            .iter()
-            .all(|setting| !matches!(setting.result, RevertResult::Failed { .. }))
-    };
-    // A journal stays open also when only its row on the server could not be removed (the disk is full, say).
-    if applied.is_open() && !matches!(&result, Ok(Some(report)) if all_back(report)) {
-        outcome.settings_left = applied
-            .changes()
-            .iter()
-            .map(|change| format!("{} (was {})", change.name, change.old))
-            .collect();
-    }
-    result.map(drop)
 }
 
 /// The verdict over what the load and its proof found.

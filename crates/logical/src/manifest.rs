@@ -65,6 +65,13 @@ pub struct SnapshotInfo {
     pub replica_of: Vec<ReplicaPosition>,
 }
 
+impl SnapshotInfo {
+    /// What is not guaranteed of it, where that is so.
+    pub fn caveat(&self) -> Option<String> {
+        (!self.consistent).then(|| format!("not guaranteed to be of one moment: {}", self.method))
+    }
+}
+
 /// How far a replica had executed its source's binary log.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicaPosition {

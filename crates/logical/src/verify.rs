@@ -22,10 +22,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use refloat_run::Event;
 use refloat_run::progress::Phase;
+use refloat_run::{Event, Run};
 
-pub use crate::load::LoadRun as VerifyRun;
 pub use error::{VerifyError, VerifyFailure};
 pub use options::{Compared, Endpoint, VerifyOptions};
 pub use outcome::{
@@ -46,7 +45,7 @@ use work::{Read, Work};
 ///
 /// # Errors
 /// [`VerifyFailure`] with why it stopped. A difference is no error: [`VerifyOutcome::same`] tells.
-pub fn verify(options: &VerifyOptions, run: &VerifyRun) -> Result<VerifyOutcome, VerifyFailure> {
+pub fn verify(options: &VerifyOptions, run: &Run) -> Result<VerifyOutcome, VerifyFailure> {
     let started = Instant::now();
     let mut outcome = VerifyOutcome {
         run: run.dir.id().to_string(),
@@ -75,7 +74,7 @@ pub fn verify(options: &VerifyOptions, run: &VerifyRun) -> Result<VerifyOutcome,
 
 fn run_verify(
     options: &VerifyOptions,
-    run: &VerifyRun,
+    run: &Run,
     outcome: &mut VerifyOutcome,
     clock: &Phases,
 ) -> Result<(), VerifyError> {
@@ -121,7 +120,7 @@ fn refuse(options: &VerifyOptions, sides: &[Side; 2]) -> Result<(), VerifyError>
 
 /// Before the snapshots are taken: what keeps the definitions of the first as they are would stand in the way of the second one's
 /// lock, for as long as a third session waits to change one.
-fn refuse_one_server(options: &VerifyOptions, run: &VerifyRun) -> Result<(), VerifyError> {
+fn refuse_one_server(options: &VerifyOptions, run: &Run) -> Result<(), VerifyError> {
     let (Endpoint::Server(a), Endpoint::Server(b)) = (&options.a, &options.b) else {
         return Ok(());
     };
@@ -139,7 +138,7 @@ fn refuse_one_server(options: &VerifyOptions, run: &VerifyRun) -> Result<(), Ver
     Ok(())
 }
 
-fn announce(options: &VerifyOptions, run: &VerifyRun, outcome: &VerifyOutcome) {
+fn announce(options: &VerifyOptions, run: &Run, outcome: &VerifyOutcome) {
     run.events.emit(Event::RunStarted {
         run: run.dir.id().clone(),
         command: "verify".to_owned(),
@@ -156,12 +155,10 @@ fn announce(options: &VerifyOptions, run: &VerifyRun, outcome: &VerifyOutcome) {
 /// Says of which moments the two are, where they are not known to be the same one.
 fn moments(outcome: &mut VerifyOutcome) {
     for side in [&outcome.a, &outcome.b] {
-        if !side.snapshot.consistent {
-            outcome.notes.push(format!(
-                "{}: not guaranteed to be of one moment: {}",
-                side.name, side.snapshot.method
-            ));
-        }
+        let caveat = side.snapshot.caveat();
+        outcome
+            .notes
+            .extend(caveat.map(|caveat| format!("{}: {caveat}", side.name)));
     }
     outcome.notes.push(format!(
         "the first is read as of {}, the second as of {} (each by its own clock): what was written between the two moments differs",
@@ -171,7 +168,7 @@ fn moments(outcome: &mut VerifyOutcome) {
 
 /// Opens both; a dump first, because a server is not looked at beyond the databases that the dump has, unless somebody names
 /// others.
-fn open(options: &VerifyOptions, run: &VerifyRun) -> Result<[Side; 2], VerifyError> {
+fn open(options: &VerifyOptions, run: &Run) -> Result<[Side; 2], VerifyError> {
     let all = &options.databases;
     let chosen = !options.databases.is_empty() || !options.tables.is_empty();
     let known = |dump: &Side| -> Vec<String> {
@@ -256,7 +253,7 @@ fn pairs(options: &VerifyOptions, sides: &[Side; 2], outcome: &mut VerifyOutcome
 /// Tables without old versions of rows first, while writers wait; then all others.
 fn compare_rows(
     options: &VerifyOptions,
-    run: &VerifyRun,
+    run: &Run,
     sides: &mut [Side; 2],
     outcome: &mut VerifyOutcome,
     clock: &Phases,
@@ -307,7 +304,7 @@ fn sources(sides: &mut [Side; 2], threads: usize) -> [Vec<Source<'_>>; 2] {
 /// Counts what was read, and looks for the rows of tables that differ.
 fn judge(
     options: &VerifyOptions,
-    run: &VerifyRun,
+    run: &Run,
     pairs: &[Pair],
     read: BTreeMap<usize, Read>,
     sides: &mut [Side; 2],

@@ -1,15 +1,14 @@
 //! The end of a run, for everyone who follows it and for its folder.
 
-use refloat_logical::load::LoadRun;
 use refloat_run::events::{Outcome, RunResult};
-use refloat_run::{Event, RunDir};
+use refloat_run::{Event, Run, RunDir};
 
 use crate::exit;
 
 /// Says the end to everyone who follows, and writes it into the run's folder. The run is over: a record that cannot be
 /// written is said, and changes nothing.
 pub fn record(
-    run: &LoadRun,
+    run: &Run,
     seconds: f64,
     summary: serde_json::Value,
     result: RunResult,

@@ -10,7 +10,7 @@ use refloat_report::progress::Style;
 use refloat_run::cancel::HookGuard;
 use refloat_run::events::JsonLines;
 use refloat_run::signals::{SignalGuard, install_signal_handlers};
-use refloat_run::{Cancel, Events, Progress};
+use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 
 use crate::context::Context;
 
@@ -46,6 +46,21 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Begins a run of `command` with its record, and starts the faces.
+    pub fn begin(command: &str, show: Show, context: &Context) -> anyhow::Result<(Self, Run)> {
+        let dir = RunDir::create(context.state_dir(), command)
+            .context("cannot begin the record of the run")?;
+        let watch = Self::start(show, context)?;
+        watch.events.add(Arc::new(JsonLines::in_dir(&dir)?));
+        let run = Run {
+            dir,
+            cancel: watch.cancel.clone(),
+            events: watch.events.clone(),
+            progress: watch.progress.clone(),
+        };
+        Ok((watch, run))
+    }
+
     /// Installs the signal handlers and starts the faces.
     pub fn start(show: Show, context: &Context) -> anyhow::Result<Self> {
         let (cancel, progress, events) = (Cancel::new(), Progress::new(), Events::new());

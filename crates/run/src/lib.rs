@@ -16,6 +16,7 @@ pub mod machine;
 pub mod probe;
 mod process;
 pub mod progress;
+mod run;
 pub mod settings;
 pub mod signals;
 
@@ -25,3 +26,4 @@ pub use events::{Event, EventSink, Events};
 pub use id::RunId;
 pub use process::Owner;
 pub use progress::{Progress, Snapshot};
+pub use run::Run;

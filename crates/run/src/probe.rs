@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
+use refloat_wire::{Connection, Error};
+
 use crate::process::{after_name, start_of};
 
 /// What a process has used since it began.
@@ -138,6 +140,15 @@ fn holds(process: &Path, sockets: &HashSet<String>) -> bool {
         fs::read_link(fd.path())
             .is_ok_and(|target| target.to_str().is_some_and(|t| sockets.contains(t)))
     })
+}
+
+/// When the server was started, in its own seconds since 1970; `None` where it does not say.
+pub fn server_started(conn: &mut Connection) -> Result<Option<i64>, Error> {
+    let up = conn.query("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
+    let up: Option<i64> = up.str(0, 1).and_then(|seconds| seconds.parse().ok());
+    let now = conn.query_value("SELECT UNIX_TIMESTAMP()")?;
+    let now: Option<i64> = now.and_then(|now| now.split('.').next()?.parse().ok());
+    Ok(now.zip(up).map(|(now, up)| now - up))
 }
 
 #[cfg(test)]

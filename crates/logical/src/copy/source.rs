@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use refloat_run::{Cancel, Events, Progress};
+use refloat_run::{Cancel, Events, Progress, Run};
 use refloat_wire::Connection;
 
-use super::{CopyOptions, CopyRun};
-use crate::dump::catalog::{DataPolicy, Table};
+use super::CopyOptions;
+use crate::dump::catalog::Table;
 use crate::dump::snapshot::Snapshot;
 use crate::dump::work::{Sink, TableWork};
 use crate::dump::{self, DumpError, DumpOptions, Plan, Reading, schema, session};
@@ -16,7 +16,7 @@ use crate::load::context::kill_on_cancel;
 use crate::manifest::SnapshotInfo;
 use crate::source::layout::{Layout, Segment, SourceFormat, SqlFile};
 use crate::source::native;
-use crate::source::stream::{RowStream, StreamedTable};
+use crate::source::stream::RowStream;
 
 /// Makes names come as the definitions in memory have them.
 const NAMES: &str = "SET NAMES utf8mb4";
@@ -53,10 +53,10 @@ pub fn connect(options: &CopyOptions, cancel: &Cancel) -> Result<Connection, Dum
 
 impl Source {
     /// Opens the snapshot, and reads the definitions of it.
-    pub fn open(options: &CopyOptions, run: &CopyRun, cancel: &Cancel) -> Result<Self, DumpError> {
+    pub fn open(options: &CopyOptions, run: &Run, cancel: &Cancel) -> Result<Self, DumpError> {
         let mut control = connect(options, cancel)?;
         let _kill = kill_on_cancel(cancel, &control);
-        let run = CopyRun {
+        let run = Run {
             cancel: cancel.clone(),
             ..run.clone()
         };
@@ -99,20 +99,10 @@ impl Source {
 
     /// What the target reads, and the stream in it.
     pub fn layout(&mut self, options: &CopyOptions) -> (Layout, Arc<RowStream>) {
-        let tables = self.tables.iter().map(|table| StreamedTable {
-            database: table.database.clone(),
-            table: table.name.clone(),
-            bytes: table.bytes,
-            rows: table.rows,
-            form: native::form(
-                table
-                    .columns
-                    .iter()
-                    .map(|column| (column.name.as_str(), column.load)),
-                table.history,
-            ),
-            data: !options.read.no_data && table.policy != DataPolicy::Elsewhere,
-        });
+        let tables = self
+            .tables
+            .iter()
+            .map(|table| table.streamed(!options.read.no_data));
         let stream = Arc::new(RowStream::new(tables.collect()));
         let name = options.read.source.describe();
         let mut layout = Layout::new(SourceFormat::Server, Path::new(&name));
@@ -159,17 +149,10 @@ impl Source {
             done: &stream.position,
         };
         let held = reading.read(&tables, &mut snapshot, &mut control)?;
-        let mut notes = Vec::new();
-        if !snapshot.info.consistent {
-            notes.push(format!(
-                "not guaranteed to be of one moment: {}",
-                snapshot.info.method
-            ));
-        }
         Ok(Fed {
-            snapshot: snapshot.info,
             held,
-            notes,
+            notes: snapshot.info.caveat().into_iter().collect(),
+            snapshot: snapshot.info,
         })
     }
 }

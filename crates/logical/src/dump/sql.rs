@@ -9,22 +9,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use refloat_run::Run;
 use refloat_run::progress::Phase;
 use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
 
-use super::catalog::{DataPolicy, Table};
+use super::catalog::Table;
 use super::error::DumpError;
 use super::options::DumpOptions;
 use super::snapshot::Snapshot;
 use super::work::{Sink, TableWork};
-use super::{DumpOutcome, DumpRun, Plan, Reading, accounts, schema};
+use super::{DumpOutcome, Plan, Reading, accounts, schema};
 use crate::load::context::kill_on_cancel;
 use crate::load::phases::Phases;
 use crate::load::{DelimitedRows, Layout, tuples};
 use crate::source::delimited::Delimited;
 use crate::source::native;
-use crate::source::stream::{Arrival, RowStream, StreamedTable};
+use crate::source::stream::{Arrival, RowStream};
 use output::Output;
 
 /// How long nothing may come until it is looked whether the run was cancelled.
@@ -45,7 +46,7 @@ struct SqlTable {
 /// Writes a snapshot, rows and definitions, as SQL.
 pub fn write(
     options: &DumpOptions,
-    run: &DumpRun,
+    run: &Run,
     outcome: &mut DumpOutcome,
     clock: &Phases,
     (control, mut snapshot, plan): (&mut Connection, Snapshot, Plan),
@@ -67,7 +68,8 @@ pub fn write(
     outcome.databases = plan.databases.len() as u64;
     outcome.tables = tables.len() as u64;
     outcome.programs = plan.programs.len() as u64;
-    let stream = Arc::new(stream_of(options, &tables));
+    let streamed = tables.iter().map(|table| table.streamed(!options.no_data));
+    let stream = Arc::new(RowStream::new(streamed.collect()));
     let bytes = stream.tables.iter().map(|table| table.bytes).sum();
     run.progress
         .set_source(Some(bytes), Arc::clone(&stream.position));
@@ -112,12 +114,7 @@ pub fn write(
     outcome.held_seconds = held.as_secs_f64();
     clock.enter(Phase::Proof);
     outcome.notes.extend(plan.notes);
-    if !snapshot.info.consistent {
-        outcome.notes.push(format!(
-            "not guaranteed to be of one moment: {}",
-            snapshot.info.method
-        ));
-    }
+    outcome.notes.extend(snapshot.info.caveat());
     if let Some(text) = schema::of_programs(options, &plan.collations, &plan.programs) {
         out.write(&text)?;
     }
@@ -149,24 +146,12 @@ fn head(out: &mut Output, outcome: &DumpOutcome, snapshot: &Snapshot) -> Result<
     out.line(&format!("-- Snapshot: {moment}"))
 }
 
-fn stream_of(options: &DumpOptions, tables: &[Table]) -> RowStream {
-    let tables = tables.iter().map(|table| StreamedTable {
-        database: table.database.clone(),
-        table: table.name.clone(),
-        bytes: table.bytes,
-        rows: table.rows,
-        form: native::form(std::iter::empty(), false),
-        data: !options.no_data && table.policy != DataPolicy::Elsewhere,
-    });
-    RowStream::new(tables.collect())
-}
-
 /// Writes blocks as they come, until the stream says that it has ended.
 fn take(
     stream: &RowStream,
     tables: &mut [SqlTable],
     out: &mut Output,
-    run: &DumpRun,
+    run: &Run,
     outcome: &mut DumpOutcome,
 ) -> Result<(), DumpError> {
     let mut statement = Vec::new();
@@ -229,13 +214,7 @@ impl SqlTable {
             .ok_or_else(|| DumpError::Changed {
                 what: format!("table {}", table.label()),
             })?;
-        let form = native::form(
-            table
-                .columns
-                .iter()
-                .map(|column| (column.name.as_str(), column.load)),
-            table.history,
-        );
+        let form = table.form();
         let quoted: Vec<String> = names.iter().map(|name| quote_ident(name)).collect();
         Ok(Self {
             label: table.label(),

@@ -5,6 +5,7 @@
 //! is not known to be independent of rows in flight is a barrier: everything before it is finished first.
 
 mod barrier;
+mod databases;
 mod delimited;
 mod foreign_keys;
 mod indexes;
@@ -17,6 +18,7 @@ mod rows;
 mod segments;
 mod statements;
 mod streamed;
+mod tables;
 mod variables;
 
 use std::collections::{HashMap, HashSet};

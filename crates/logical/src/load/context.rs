@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use refloat_run::cancel::HookGuard;
+use refloat_run::probe;
 use refloat_run::{Cancel, Progress};
 use refloat_run::{Event, Events};
 use refloat_sqltext::InsertVerb;
@@ -37,15 +38,6 @@ const SESSION_INIT: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION s
 
 /// Seconds that two answers about the server's start may lie apart.
 const RESTART_TOLERANCE: i64 = 3;
-
-/// When the server was started, in its own seconds since 1970; `None` where it does not say.
-pub fn server_started(conn: &mut Connection) -> Result<Option<i64>, refloat_wire::Error> {
-    let up = conn.query("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
-    let up: Option<i64> = up.str(0, 1).and_then(|seconds| seconds.parse().ok());
-    let now = conn.query_value("SELECT UNIX_TIMESTAMP()")?;
-    let now: Option<i64> = now.and_then(|now| now.split('.').next()?.parse().ok());
-    Ok(now.zip(up).map(|(now, up)| now - up))
-}
 
 /// What is the same for all threads of one load, from its beginning to its end.
 pub struct Setup {
@@ -308,7 +300,7 @@ impl Context {
     /// Makes sure that the server is the one that the load began with, and was not started again since: its settings would not be
     /// those that the load made.
     pub fn expect_no_restart(&self, conn: &mut Connection) -> Result<(), LoadError> {
-        let now = server_started(conn)
+        let now = probe::server_started(conn)
             .map_err(|error| LoadError::server("asking how long the server has been up", error))?;
         match (self.server_started, now) {
             (Some(before), Some(now)) if now > before + RESTART_TOLERANCE => {

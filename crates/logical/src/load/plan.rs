@@ -107,7 +107,7 @@ pub(crate) fn plan_from(
             refusals.push(refusal);
         }
     }
-    let settings = super::plan_settings(options, &facts, &preflight, Some(found.bytes));
+    let settings = super::tuning::plan(options, &facts, &preflight, Some(found.bytes));
     refusals.extend(preflight::path_refused(options, &facts, &settings));
     if !refusals.is_empty() {
         return Err(LoadError::Refused(refusals));
@@ -140,7 +140,7 @@ pub(crate) fn plan_from(
         alone: found.alone,
         refused: found.refused,
         left_out: found.left_out,
-        durability: super::durability(options, &preflight),
+        durability: super::tuning::durability(options, &preflight),
         advice: if write_path == preflight.write_path {
             preflight.advice
         } else {

@@ -10,12 +10,11 @@ use std::io::{self, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
 
-use refloat_run::Cancel;
+use refloat_run::{Cancel, Run};
 use refloat_store::Unpacked;
 use twox_hash::XxHash3_128;
 
 use super::error::VerifyError;
-use crate::dump::DumpRun;
 use crate::manifest::{ChunkEntry, FORMAT, FileEntry, MANIFEST, Manifest, TableEntry};
 use crate::source::archive;
 pub use fields::Fields;
@@ -40,7 +39,7 @@ pub struct DumpFolder {
 impl DumpFolder {
     /// Reads the manifest, and looks whether all files are there with their sizes.
     /// An archive is unpacked into `scratch` before.
-    pub fn open(root: &Path, scratch: &Path, run: &DumpRun) -> Result<Self, VerifyError> {
+    pub fn open(root: &Path, scratch: &Path, run: &Run) -> Result<Self, VerifyError> {
         let say = |words| run.events.note(words);
         let unpacked = archive::unpack_file(root, scratch, &run.cancel, say)?;
         let root = unpacked.as_ref().map_or(root, Unpacked::root).to_owned();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use refloat_run::Run;
 use refloat_run::cancel::HookGuard;
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -11,7 +12,7 @@ use super::options::{Compared, Endpoint, VerifyOptions};
 use super::outcome::SideInfo;
 use crate::dump::catalog::{Database, Table, wanted_database, wanted_table};
 use crate::dump::snapshot::Snapshot;
-use crate::dump::{self, DumpOptions, DumpRun, session};
+use crate::dump::{self, DumpOptions, session};
 use crate::load::context::kill_on_cancel;
 use crate::manifest::TableEntry;
 
@@ -51,7 +52,7 @@ impl Side {
         endpoint: &Endpoint,
         options: &VerifyOptions,
         databases: &[String],
-        run: &DumpRun,
+        run: &Run,
     ) -> Result<Self, VerifyError> {
         match endpoint {
             Endpoint::Dump(path) => {

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use refloat_logical::copy::{CopyOptions, CopyRun, copy};
+use refloat_logical::copy::{CopyOptions, copy};
 use refloat_logical::load::WritePath;
 use refloat_run::settings::Durability;
-use refloat_run::{Cancel, Events, Progress, RunDir};
+use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::ServerKind;
 use refloat_testkit::oracle::{Scope, Snapshot};
 use refloat_testkit::{chain, servers};
@@ -81,7 +81,7 @@ pub fn all_sources(from: ServerKind, to: ServerKind) {
 
 /// Copies, and returns how many rows.
 fn copy_it(options: &CopyOptions, state: &Path) -> Result<u64, String> {
-    let run = CopyRun {
+    let run = Run {
         dir: RunDir::create(state, "copy").unwrap(),
         cancel: Cancel::new(),
         events: Events::new(),

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use refloat_logical::dump::{DumpFormat, DumpOptions, DumpOutcome, DumpRun, RowCompression, dump};
-use refloat_logical::load::{LoadOptions, LoadRun, WritePath, load};
+use refloat_logical::dump::{DumpFormat, DumpOptions, DumpOutcome, RowCompression, dump};
+use refloat_logical::load::{LoadOptions, WritePath, load};
 use refloat_run::settings::Durability;
-use refloat_run::{Cancel, Events, Progress, RunDir};
+use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::oracle::{Scope, Snapshot};
 use refloat_testkit::{chain, servers};
@@ -73,7 +73,7 @@ fn load_it(
     let mut options = LoadOptions::new(out, servers::target(server));
     options.durability = Some(Durability::Keep);
     adjust(&mut options);
-    let run = LoadRun {
+    let run = Run {
         dir: RunDir::create(state, "load").unwrap(),
         cancel: Cancel::new(),
         events: Events::new(),
@@ -178,7 +178,7 @@ fn as_sql(server: &Ephemeral, out: &Path, state: &Path, wanted: &Snapshot) -> Re
 }
 
 fn take(options: &DumpOptions, state: &Path) -> Result<DumpOutcome, String> {
-    let run = DumpRun {
+    let run = Run {
         dir: RunDir::create(state, "dump").unwrap(),
         cancel: Cancel::new(),
         events: Events::new(),

@@ -8,12 +8,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use refloat_logical::load::{
-    ExistingPolicy, IndexMode, LoadOptions, LoadOutcome, LoadRun, StatementClass, SystemSchemaMode,
+    ExistingPolicy, IndexMode, LoadOptions, LoadOutcome, StatementClass, SystemSchemaMode,
     WritePath, load,
 };
 use refloat_run::cancel::CancelReason;
 use refloat_run::settings::Durability;
-use refloat_run::{Cancel, Events, Progress, RunDir};
+use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
 use refloat_testkit::{chain, servers};
@@ -253,7 +253,7 @@ impl Bench {
     }
 
     fn load(&self, options: &LoadOptions) -> Result<LoadOutcome, String> {
-        let run = LoadRun {
+        let run = Run {
             dir: RunDir::create(self.folder.path(), "load").unwrap(),
             cancel: Cancel::new(),
             events: Events::new(),

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use refloat_logical::dump::{DumpOptions, DumpRun, RowCompression, dump};
-use refloat_logical::load::{IndexMode, LoadOptions, LoadRun, WritePath, load};
-use refloat_logical::verify::{Endpoint, VerifyOptions, VerifyRun, verify};
+use refloat_logical::dump::{DumpOptions, RowCompression, dump};
+use refloat_logical::load::{IndexMode, LoadOptions, WritePath, load};
+use refloat_logical::verify::{Endpoint, VerifyOptions, verify};
 use refloat_run::settings::Durability;
-use refloat_run::{Cancel, Events, Progress, RunDir};
+use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::oracle::{self, Scope, Snapshot, differences};
 use refloat_testkit::random::{self, Built, Rng};
@@ -211,7 +211,7 @@ impl Round<'_> {
             Endpoint::Dump(out.to_owned()),
             Endpoint::Server(Box::new(servers::target(self.server))),
         );
-        let run: VerifyRun = self.new_run("verify");
+        let run: Run = self.new_run("verify");
         match verify(&options, &run) {
             Err(failure) => self
                 .failures
@@ -266,7 +266,7 @@ impl Round<'_> {
             options.chunk_rows,
             options.chunk_bytes
         );
-        let run: LoadRun = self.new_run("load");
+        let run: Run = self.new_run("load");
         match load(&options, &run) {
             Err(failure) => {
                 self.failures
@@ -296,8 +296,8 @@ impl Round<'_> {
         }
     }
 
-    fn new_run(&self, command: &str) -> DumpRun {
-        DumpRun {
+    fn new_run(&self, command: &str) -> Run {
+        Run {
             dir: RunDir::create(self.folder, command).unwrap(),
             cancel: Cancel::new(),
             events: Events::new(),

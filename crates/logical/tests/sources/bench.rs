@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use refloat_logical::load::{LoadOptions, LoadOutcome, LoadRun, WritePath, load};
+use refloat_logical::load::{LoadOptions, LoadOutcome, WritePath, load};
 use refloat_run::settings::Durability;
-use refloat_run::{Cancel, Events, Progress, RunDir};
+use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
 use refloat_testkit::{chain, servers};
@@ -120,7 +120,7 @@ impl Bench {
         for adjust in adjust {
             adjust(&mut options);
         }
-        let run = LoadRun {
+        let run = Run {
             dir: RunDir::create(self.folder.path(), "load").unwrap(),
             cancel: Cancel::new(),
             events: Events::new(),

@@ -5,10 +5,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use refloat_logical::dump::{DumpOptions, dump};
-use refloat_logical::verify::{
-    Endpoint, VerifyError, VerifyOptions, VerifyOutcome, VerifyRun, verify,
-};
-use refloat_run::{Cancel, Events, Progress, RunDir};
+use refloat_logical::verify::{Endpoint, VerifyError, VerifyOptions, VerifyOutcome, verify};
+use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::{chain, servers};
 
@@ -61,8 +59,8 @@ pub fn take(server: &Ephemeral, out: &Path, adjust: impl Fn(&mut DumpOptions)) {
     }
 }
 
-fn run(state: &Path, command: &str) -> VerifyRun {
-    VerifyRun {
+fn run(state: &Path, command: &str) -> Run {
+    Run {
         dir: RunDir::create(state, command).unwrap(),
         cancel: Cancel::new(),
         events: Events::new(),

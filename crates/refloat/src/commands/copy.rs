@@ -5,13 +5,11 @@ mod args;
 pub use args::CopyArgs;
 
 use std::io::Write as _;
-use std::sync::Arc;
 
 use anyhow::Context as _;
-use refloat_logical::copy::{self, CopyFailure, CopyOptions, CopyRun};
+use refloat_logical::copy::{self, CopyFailure, CopyOptions};
 use refloat_report::summary;
-use refloat_run::RunDir;
-use refloat_run::events::{JsonLines, RunResult};
+use refloat_run::events::RunResult;
 
 use crate::commands::load::{after_load, proof_of};
 use crate::context::Context;
@@ -24,16 +22,7 @@ pub fn run(args: &CopyArgs, context: &Context) -> anyhow::Result<Exit> {
     if args.plan {
         return plan(&options, args.output.json);
     }
-    let dir = RunDir::create(context.state_dir(), "copy")
-        .context("cannot begin the record of the run")?;
-    let watch = Watch::start(args.output.show(), context)?;
-    watch.events.add(Arc::new(JsonLines::in_dir(&dir)?));
-    let run = CopyRun {
-        dir,
-        cancel: watch.cancel.clone(),
-        events: watch.events.clone(),
-        progress: watch.progress.clone(),
-    };
+    let (watch, run) = Watch::begin("copy", args.output.show(), context)?;
     let (outcome, error) = match copy::copy(&options, &run) {
         Ok(outcome) => (outcome, None),
         Err(CopyFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),

@@ -5,13 +5,10 @@ mod args;
 pub use args::{DumpArgs, ReadArgs, WhatArgs};
 
 use std::io::{IsTerminal as _, Write as _};
-use std::sync::Arc;
 
-use anyhow::Context as _;
-use refloat_logical::dump::{self, DumpFailure, DumpFormat, DumpRun};
+use refloat_logical::dump::{self, DumpFailure, DumpFormat};
 use refloat_report::summary;
-use refloat_run::RunDir;
-use refloat_run::events::{JsonLines, RunResult};
+use refloat_run::events::RunResult;
 
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
@@ -37,16 +34,7 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
                 .into(),
         );
     }
-    let dir = RunDir::create(context.state_dir(), "dump")
-        .context("cannot begin the record of the run")?;
-    let watch = Watch::start(args.output.show(), context)?;
-    watch.events.add(Arc::new(JsonLines::in_dir(&dir)?));
-    let run = DumpRun {
-        dir,
-        cancel: watch.cancel.clone(),
-        events: watch.events.clone(),
-        progress: watch.progress.clone(),
-    };
+    let (watch, run) = Watch::begin("dump", args.output.show(), context)?;
     let (outcome, error) = match dump::dump(&options, &run) {
         Ok(outcome) => (outcome, None),
         Err(DumpFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),

@@ -8,14 +8,13 @@ pub use args::{DataArgs, FitArgs, HowArgs, LoadArgs, OutputArgs};
 pub use options::{apply, source_of};
 
 use std::io::Write as _;
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use refloat_logical::copy::CopyError;
-use refloat_logical::load::{self, LoadError, LoadFailure, LoadOptions, LoadOutcome, LoadRun};
+use refloat_logical::load::{self, LoadError, LoadFailure, LoadOptions, LoadOutcome};
 use refloat_report::summary;
-use refloat_run::events::{JsonLines, RunResult};
-use refloat_run::{RunDir, settings};
+use refloat_run::events::RunResult;
+use refloat_run::settings;
 
 use crate::connect::refuse_password_in_url;
 use crate::context::Context;
@@ -46,16 +45,7 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
         return plan(&options, args.output.json);
     }
     let show = args.output.show();
-    let dir = RunDir::create(context.state_dir(), "load")
-        .context("cannot begin the record of the run")?;
-    let watch = Watch::start(show, context)?;
-    watch.events.add(Arc::new(JsonLines::in_dir(&dir)?));
-    let run = LoadRun {
-        dir,
-        cancel: watch.cancel.clone(),
-        events: watch.events.clone(),
-        progress: watch.progress.clone(),
-    };
+    let (watch, run) = Watch::begin("load", show, context)?;
     let (outcome, mut error) = match load::load(&options, &run) {
         Ok(outcome) => (outcome, None),
         Err(LoadFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),

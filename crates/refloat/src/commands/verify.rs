@@ -5,13 +5,10 @@ mod args;
 pub use args::VerifyArgs;
 
 use std::io::Write as _;
-use std::sync::Arc;
 
-use anyhow::Context as _;
-use refloat_logical::verify::{self, VerifyFailure, VerifyRun};
+use refloat_logical::verify::{self, VerifyFailure};
 use refloat_report::summary;
-use refloat_run::RunDir;
-use refloat_run::events::{JsonLines, RunResult};
+use refloat_run::events::RunResult;
 
 use crate::context::Context;
 use crate::exit::{self, Exit};
@@ -20,16 +17,7 @@ use crate::watch::Watch;
 
 pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
     let options = args.options(context)?;
-    let dir = RunDir::create(context.state_dir(), "verify")
-        .context("cannot begin the record of the run")?;
-    let watch = Watch::start(args.output.show(), context)?;
-    watch.events.add(Arc::new(JsonLines::in_dir(&dir)?));
-    let run = VerifyRun {
-        dir,
-        cancel: watch.cancel.clone(),
-        events: watch.events.clone(),
-        progress: watch.progress.clone(),
-    };
+    let (watch, run) = Watch::begin("verify", args.output.show(), context)?;
     let (outcome, error) = match verify::verify(&options, &run) {
         Ok(outcome) => (outcome, None),
         Err(VerifyFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::REDO_LOG;
 use super::{Durability, SettingsError};
+use crate::probe;
 use crate::{Owner, RunDir, RunDirError, RunId};
 
 /// Schema of our own on a target server.
@@ -45,12 +46,7 @@ pub struct ServerMark {
 impl ServerMark {
     /// The server at the other side.
     pub(super) fn of(conn: &mut Connection) -> Result<Self, SettingsError> {
-        let now = conn.query_value("SELECT UNIX_TIMESTAMP()")?;
-        let status = conn.query("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
-        let number = |text: Option<&str>| {
-            text.and_then(|t| t.split('.').next()?.parse::<i64>().ok())
-                .unwrap_or(0)
-        };
+        let started = probe::server_started(conn)?.unwrap_or(0);
         let identity = conn.identity();
         Ok(Self {
             peer: conn.server().peer.clone(),
@@ -59,7 +55,7 @@ impl ServerMark {
             port: identity.port,
             datadir: identity.datadir.clone(),
             version: identity.version.clone(),
-            started: number(now.as_deref()) - number(status.str(0, 1)),
+            started,
         })
     }
 

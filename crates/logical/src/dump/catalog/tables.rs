@@ -10,6 +10,9 @@ use crate::dump::error::DumpError;
 use crate::dump::options::DumpOptions;
 use crate::load::literal;
 use crate::manifest::FieldLoad;
+use crate::source::layout::DelimitedFile;
+use crate::source::native;
+use crate::source::stream::StreamedTable;
 
 /// Rows that an estimate of none stands for.
 const ROW_BYTES: u64 = 100;
@@ -112,6 +115,27 @@ impl Table {
             quote_ident(&self.database),
             quote_ident(&self.name)
         )
+    }
+
+    /// How its rows are written.
+    pub fn form(&self) -> DelimitedFile {
+        let columns = self
+            .columns
+            .iter()
+            .map(|column| (column.name.as_str(), column.load));
+        native::form(columns, self.history)
+    }
+
+    /// The table in a stream, with its rows or without.
+    pub fn streamed(&self, data: bool) -> StreamedTable {
+        StreamedTable {
+            database: self.database.clone(),
+            table: self.name.clone(),
+            bytes: self.bytes,
+            rows: self.rows,
+            form: self.form(),
+            data: data && self.policy != DataPolicy::Elsewhere,
+        }
     }
 
     /// `database.table`, for people.

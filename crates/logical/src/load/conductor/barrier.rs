@@ -7,7 +7,7 @@ use refloat_run::progress::Phase;
 use refloat_sqltext::{Item, ItemKind, StatementKind};
 use refloat_wire::Connection;
 
-use super::objects::default_collation;
+use super::databases::default_collation;
 use super::proof::{count_rows, wrong_count};
 use super::registry::TableKey;
 use super::resume::Step;

@@ -3,7 +3,7 @@
 use refloat_sqltext::{Item, SetAssignment, SetScope, parse_set};
 
 use super::Conductor;
-use super::objects::default_collation;
+use super::databases::default_collation;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::session::VariableEffect;
 

@@ -1,5 +1,7 @@
 //! Conditional comments, as one server reads them.
 
+use std::ops::Range;
+
 use refloat_sqltext::{LexMode, TokenKind, tokens};
 use refloat_wire::Vendor;
 
@@ -11,54 +13,47 @@ use super::ServerVersion;
 /// Rules: <https://dev.mysql.com/doc/refman/8.4/en/comments.html>, <https://mariadb.com/kb/en/comment-syntax/>.
 pub fn as_seen_by(text: &[u8], mode: LexMode, server: Option<ServerVersion>) -> Vec<u8> {
     let mut seen = text.to_vec();
-    // Where the outermost part that is not seen begins, and at which depth.
-    let mut hidden: Option<(usize, usize)> = None;
-    let mut depth = 0_usize;
     for token in tokens(text, mode) {
-        match token.kind {
-            TokenKind::OpenConditional => {
-                depth += 1;
-                let applies =
-                    server.is_none_or(|server| applies(&text[token.range.clone()], server));
-                if hidden.is_none() && !applies {
-                    hidden = Some((token.range.start, depth));
-                }
-                blank(&mut seen[token.range]);
-            }
-            TokenKind::CloseConditional => {
-                if let Some((start, _)) = hidden.filter(|(_, at)| *at == depth) {
-                    blank(&mut seen[start..token.range.end]);
-                    hidden = None;
-                }
-                depth = depth.saturating_sub(1);
-                blank(&mut seen[token.range]);
-            }
-            _ => {}
+        if matches!(
+            token.kind,
+            TokenKind::OpenConditional | TokenKind::CloseConditional
+        ) {
+            seen[token.range].fill(b' ');
         }
+    }
+    for unseen in server.map_or_else(Vec::new, |server| hidden(text, mode, server)) {
+        seen[unseen].fill(b' ');
     }
     seen
 }
 
 /// What of a text `server` passes over, and would change what is defined: the outermost conditional comments, as they stand.
 pub fn passed_over(text: &[u8], mode: LexMode, server: ServerVersion) -> Vec<String> {
+    hidden(text, mode, server)
+        .into_iter()
+        .map(|range| String::from_utf8_lossy(&text[range]).into_owned())
+        .filter(|comment| !says_nothing(comment))
+        .collect()
+}
+
+/// The outermost conditional comments that `server` does not run.
+fn hidden(text: &[u8], mode: LexMode, server: ServerVersion) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    let mut hidden: Option<(usize, usize)> = None;
+    // Where the one that is open begins, and at which depth.
+    let mut open: Option<(usize, usize)> = None;
     let mut depth = 0_usize;
     for token in tokens(text, mode) {
         match token.kind {
             TokenKind::OpenConditional => {
                 depth += 1;
-                if hidden.is_none() && !applies(&text[token.range.clone()], server) {
-                    hidden = Some((token.range.start, depth));
+                if open.is_none() && !applies(&text[token.range.clone()], server) {
+                    open = Some((token.range.start, depth));
                 }
             }
             TokenKind::CloseConditional => {
-                if let Some((start, _)) = hidden.filter(|(_, at)| *at == depth) {
-                    let comment = String::from_utf8_lossy(&text[start..token.range.end]);
-                    if !says_nothing(&comment) {
-                        found.push(comment.into_owned());
-                    }
-                    hidden = None;
+                if let Some((start, _)) = open.filter(|(_, at)| *at == depth) {
+                    found.push(start..token.range.end);
+                    open = None;
                 }
                 depth = depth.saturating_sub(1);
             }
@@ -73,10 +68,6 @@ fn says_nothing(comment: &str) -> bool {
     ["ENCRYPTION='N'", "TABLESPACE `innodb_file_per_table`"]
         .iter()
         .any(|default| comment.contains(default))
-}
-
-fn blank(bytes: &mut [u8]) {
-    bytes.fill(b' ');
 }
 
 /// Whether the server runs what stands behind this opening (`/*!50100`, `/*M!100301`).

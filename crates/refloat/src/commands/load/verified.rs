@@ -1,10 +1,11 @@
 //! `--verify digest`: what was loaded is read back, and compared with the dump.
 
 use anyhow::Error;
-use refloat_logical::load::{LoadOptions, LoadRun};
+use refloat_logical::load::LoadOptions;
 use refloat_logical::manifest::MANIFEST;
 use refloat_logical::verify::VerifyOutcome;
 use refloat_logical::verify::{self, Compared, Endpoint, VerifyFailure, VerifyOptions};
+use refloat_run::Run;
 
 use super::args::LoadArgs;
 use crate::exit::{Exit, ProgramError};
@@ -26,7 +27,7 @@ pub fn refuse(args: &LoadArgs) -> anyhow::Result<()> {
 /// Compares the rows of the target with those of the dump, by code that shares nothing with the load's.
 pub fn compare(
     options: &LoadOptions,
-    run: &LoadRun,
+    run: &Run,
 ) -> Result<VerifyOutcome, (Error, Box<VerifyOutcome>)> {
     let dump = Endpoint::Dump(options.source.clone());
     let target = Endpoint::Server(Box::new(options.target.clone()));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use refloat_sqltext::{Item, quote_ident};
 
 use super::super::Conductor;
-use super::super::objects::default_collation;
+use super::super::databases::default_collation;
 use super::super::registry::{TableKey, engine_of, is_versioned};
 use super::DatabaseStep;
 use crate::load::definition::{differences, fingerprint};

@@ -1,0 +1,258 @@
+//! Tables: creating and dropping them, and switching their keys off and on.
+
+use std::sync::Arc;
+
+use refloat_sqltext::{Item, ObjectName};
+
+use super::Conductor;
+use super::registry::{TableKey, Touch};
+use crate::load::definition::{differences, passed_over};
+use crate::load::error::{LoadError, Refusal};
+use crate::load::options::ExistingPolicy;
+use crate::load::programs::Kind;
+
+impl Conductor<'_> {
+    pub(super) fn create_table(
+        &mut self,
+        table: &ObjectName,
+        if_not_exists: bool,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let key = self.resolve(table)?;
+        if !self.wanted(&key) || self.leaves_out(&key.0)? {
+            return Ok(());
+        }
+        self.finish_current()?;
+        self.touch(&key.0, Touch::Define)?;
+        if self.keeps(Kind::View, &key) {
+            // Older dumps hold the place of a view with a table.
+            self.leave_out(text, item);
+            return Ok(());
+        }
+        let appends = self.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append;
+        if self.resumes() && !appends && !Self::is_system(&key.0) && self.stays(&key, item)? {
+            if if_not_exists && self.known(&key).is_some() {
+                return Ok(());
+            }
+            return self.take_up(&key, text);
+        }
+        if self.existed(&key) {
+            match self.ctx.options.existing {
+                ExistingPolicy::Append => return self.check_same_definition(&key, text, item),
+                ExistingPolicy::Replace if !Self::is_system(&key.0) => self.drop_existing(&key)?,
+                _ => {}
+            }
+        }
+        let known = self.known(&key);
+        if if_not_exists && known.is_none() && self.is_there(&key)? {
+            // It came by a statement that is not followed, and stays what it is.
+            return self.execute(text, item, Some(&key)).map(drop);
+        }
+        if let Some(index) = known.filter(|_| !if_not_exists) {
+            // OR REPLACE takes its rows away: none of them may come after that.
+            self.queue.wait_key(index)?;
+        }
+        if self.execute(text, item, Some(&key))?.is_none() || Self::is_system(&key.0) {
+            return Ok(());
+        }
+        if known.is_some() {
+            if if_not_exists {
+                // A table of this name stays what it is.
+                return Ok(());
+            }
+            self.forget(&key);
+        }
+        let index = self.register(key, true, 0);
+        let shown = Arc::clone(&self.entries[index].table);
+        let (create, print) = self.show_create(&shown)?;
+        let text = self.map_collations(text)?;
+        let mode = self.session()?.lex_mode();
+        let entry = &mut self.entries[index];
+        entry.definition = Some(print);
+        entry.engine = super::registry::engine_of(&create);
+        entry.versioned = super::registry::is_versioned(&create);
+        let server = self.catalog.server().into();
+        for comment in passed_over(&text, mode, server) {
+            self.skipped.push(format!(
+                "line {}: table {}: {comment}: this server passes over what is meant for others",
+                item.line,
+                shown.label()
+            ));
+        }
+        for difference in differences(server, &shown.label(), &text, mode, &create) {
+            self.ctx.differ(difference);
+        }
+        Ok(())
+    }
+
+    /// With `--append` the dump's definition is not run, but it must be the one that is there.
+    fn check_same_definition(
+        &mut self,
+        key: &TableKey,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let mode = self.session()?.lex_mode();
+        let probe =
+            crate::load::table::Table::new(usize::MAX, key.0.clone(), key.1.clone(), false, 0);
+        let (create, _) = self.show_create(&probe)?;
+        let text = self.map_collations(text)?;
+        let server = self.catalog.server().into();
+        let found = differences(server, &probe.label(), &text, mode, &create);
+        match found.into_iter().next() {
+            None => {
+                self.skipped.push(format!("line {}: CREATE TABLE {}.{}, which is there with the same definition", item.line, key.0, key.1));
+                Ok(())
+            }
+            Some(difference) => Err(LoadError::Refused(vec![Refusal {
+                reason: format!(
+                    "{} is there with another definition: the dump has {}, the server {}",
+                    difference.about, difference.expected, difference.found
+                ),
+                hint: "Rows can only be added to a table of the same definition; use --replace, or another --database.".to_owned(),
+            }])),
+        }
+    }
+
+    fn drop_existing(&mut self, key: &TableKey) -> Result<(), LoadError> {
+        let quoted = format!(
+            "{}.{}",
+            refloat_sqltext::quote_ident(&key.0),
+            refloat_sqltext::quote_ident(&key.1)
+        );
+        let server =
+            |error| LoadError::server(format!("dropping table {}.{}", key.0, key.1), error);
+        self.control
+            .exec(format!("DROP TABLE IF EXISTS {quoted}"))
+            .map_err(server)?;
+        self.touched = true;
+        self.forget(key);
+        Ok(())
+    }
+
+    pub(super) fn drop_tables(
+        &mut self,
+        tables: &[ObjectName],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        self.finish_current()?;
+        let temporary = memchr::memmem::find(&text.to_ascii_uppercase(), b"TEMPORARY").is_some();
+        let mut temporaries = Vec::new();
+        for table in tables {
+            let key = self.resolve(table)?;
+            if self.temporary.contains(&key) {
+                temporaries.push(key);
+            }
+        }
+        if temporary || !temporaries.is_empty() {
+            // The permanent table of that name, if there is one, stays.
+            self.barrier(text, item)?;
+            for key in temporaries {
+                self.temporary.remove(&key);
+            }
+            return self.look_again(None);
+        }
+        let mut skip = false;
+        let mut keys = Vec::new();
+        for table in tables {
+            let key = self.resolve(table)?;
+            skip |= !self.wanted(&key) || self.leaves_out(&key.0)?;
+            if skip {
+                continue;
+            }
+            self.touch(&key.0, Touch::Define)?;
+            if self.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append {
+                self.leave_out(text, item);
+                return Ok(());
+            }
+            if let Some(index) = self.known(&key) {
+                self.queue.wait_key(index)?;
+            }
+            keys.push(key);
+        }
+        if skip {
+            return Ok(());
+        }
+        if self.drop_unbegun(&keys, text, item)? {
+            for key in &keys {
+                self.forget(key);
+                self.forget_created(Kind::Sequence, key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a `DROP TABLE`, but for the tables whose rows behind it are in: those were dropped by an earlier process, and created again.
+    fn drop_unbegun(
+        &mut self,
+        keys: &[TableKey],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<bool, LoadError> {
+        let begun = |conductor: &Self, key: &TableKey| conductor.begun_behind(key, item);
+        if !keys.iter().any(|key| begun(self, key)) {
+            return Ok(self.execute(text, item, keys.first())?.is_some());
+        }
+        for key in keys {
+            if !begun(self, key) {
+                let quoted = format!(
+                    "{}.{}",
+                    refloat_sqltext::quote_ident(&key.0),
+                    refloat_sqltext::quote_ident(&key.1)
+                );
+                let statement = format!("DROP TABLE IF EXISTS {quoted}");
+                self.execute(statement.as_bytes(), item, Some(key))?;
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn alter_keys(
+        &mut self,
+        table: &ObjectName,
+        enable: bool,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let key = self.resolve(table)?;
+        if !self.wanted(&key) || self.leaves_out(&key.0)? {
+            return Ok(());
+        }
+        self.finish_current()?;
+        let Some(index) = self.known(&key) else {
+            return Ok(());
+        };
+        // InnoDB has nothing to disable; other engines sort their keys at once instead of row by row.
+        if self.entries[index].engine.eq_ignore_ascii_case("innodb") {
+            return Ok(());
+        }
+        self.queue.wait_key(index)?;
+        self.entries[index].keys_disabled = !enable;
+        self.execute(text, item, Some(&key)).map(drop)
+    }
+
+    /// A table that only the control connection sees.
+    pub(super) fn create_temporary(
+        &mut self,
+        table: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let key = self.resolve(table)?;
+        if self.is_passed(item) {
+            return Err(LoadError::Stopped(vec![Refusal {
+                reason: format!(
+                    "{}: line {}: the dump keeps something in a temporary table, which ended with the connection that the load had",
+                    self.place.name, item.line
+                ),
+                hint: "Begin anew with --restart (and --replace for the tables that are there)."
+                    .to_owned(),
+            }]));
+        }
+        self.barrier(text, item)?;
+        self.temporary.insert(key);
+        Ok(())
+    }
+}

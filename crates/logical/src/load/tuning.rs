@@ -1,0 +1,101 @@
+//! The server's settings for a load: which are changed, what is advised, and how they are put back.
+
+use refloat_run::machine::Machine;
+use refloat_run::settings::{
+    Advice, AppliedSettings, Durability, Facts, Hints, RevertReport, RevertResult, SettingsPlan,
+};
+use refloat_run::{Cancel, Run};
+
+use super::options::{BinlogMode, LoadOptions, WritePath};
+use super::outcome::LoadOutcome;
+use super::preflight::Preflight;
+use super::{LoadError, connect};
+
+/// How far settings may be changed: as asked, or relaxed where nobody else's data is at stake.
+pub fn durability(options: &LoadOptions, preflight: &Preflight) -> Durability {
+    options.durability.unwrap_or(if preflight.empty_server {
+        Durability::Relaxed
+    } else {
+        Durability::Keep
+    })
+}
+
+/// What is to be changed for this load.
+pub fn plan(
+    options: &LoadOptions,
+    facts: &Facts,
+    preflight: &Preflight,
+    dump_bytes: Option<u64>,
+) -> SettingsPlan {
+    let level = durability(options, preflight);
+    let near = preflight.server_is_local;
+    let datadir = facts.get("datadir").map(std::path::PathBuf::from);
+    let hints = Hints {
+        dump_bytes,
+        server_memory_available: Machine::here()
+            .filter(|_| near)
+            .map(|machine| machine.memory_available),
+        server_disk_available: datadir
+            .filter(|_| near)
+            .and_then(|path| refloat_run::machine::disk_available(&path)),
+        allow_local_infile: match options.write_path {
+            // The array-bound insert needs no permission.
+            WritePath::Auto => preflight.write_path != WritePath::Bulk,
+            WritePath::LoadData => true,
+            WritePath::Bulk | WritePath::Insert => false,
+        },
+        skip_binlog: options.binlog == BinlogMode::Off,
+    };
+    let mut plan = refloat_run::settings::plan_for(facts, level, &hints);
+    if options.binlog == BinlogMode::Keep {
+        plan.session.retain(|change| change.name != "sql_log_bin");
+    }
+    plan
+}
+
+/// A piece of advice, for people.
+pub fn advice_line(advice: &Advice) -> String {
+    let restart = if advice.restart {
+        ", needs a restart of the server"
+    } else {
+        ""
+    };
+    format!(
+        "{} = {} would be better than {}: {} ({}{restart})",
+        advice.name, advice.better, advice.now, advice.reason, advice.gain
+    )
+}
+
+/// Puts settings back, on a connection of its own: the load's may be gone or in the middle of something.
+pub fn put_back(
+    options: &LoadOptions,
+    run: &Run,
+    outcome: &mut LoadOutcome,
+    applied: &mut AppliedSettings,
+) -> Result<(), LoadError> {
+    if !applied.is_open() {
+        return Ok(());
+    }
+    // Ctrl-C is no reason to leave settings behind.
+    let result = connect(options, &Cancel::new()).and_then(|mut conn| {
+        // Asked a second time, a person does not want to wait for that either; what is left is said.
+        let shutdown = conn.shutdown_handle();
+        let _hard = run.cancel.on_hard(move || shutdown.shutdown());
+        Ok(applied.revert(&mut conn, &run.events)?)
+    });
+    let all_back = |report: &RevertReport| {
+        report
+            .settings
+            .iter()
+            .all(|setting| !matches!(setting.result, RevertResult::Failed { .. }))
+    };
+    // A journal stays open also when only its row on the server could not be removed (the disk is full, say).
+    if applied.is_open() && !matches!(&result, Ok(Some(report)) if all_back(report)) {
+        outcome.settings_left = applied
+            .changes()
+            .iter()
+            .map(|change| format!("{} (was {})", change.name, change.old))
+            .collect();
+    }
+    result.map(drop)
+}

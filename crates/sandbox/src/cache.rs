@@ -140,7 +140,7 @@ fn initialise_mysql(
             "--secure-file-priv=",
         ])
         .arg(init_file);
-    let done = supervise(server, command, folder, |_| Ok(()));
+    let done = supervise(server, command, folder, user, |_| Ok(()));
     let _ = fs::remove_file(&accounts);
     done
 }
@@ -183,7 +183,9 @@ fn initialise_mariadb(
         "--silent-startup",
         "--innodb-flush-log-at-trx-commit=0",
     ]);
-    supervise(server, command, folder, move |input| input.write_all(&sql))
+    supervise(server, command, folder, user, move |input| {
+        input.write_all(&sql)
+    })
 }
 
 fn server_command(
@@ -205,6 +207,27 @@ fn server_command(
 
 /// Runs a server that initialises and ends, with its words kept for the error.
 fn supervise(
+    server: &Installation,
+    mut command: Command,
+    folder: &Path,
+    user: Option<&ServerUser>,
+    feed: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
+    // A MariaDB server that starts removes temporary tables from its tmpdir, whoever they belong to.
+    let temporary = folder.with_extension("tmp");
+    fs::create_dir_all(&temporary).map_err(Error::io("create", &temporary))?;
+    if let Some(user) = user {
+        user.own(&temporary)?;
+    }
+    let mut tmpdir = OsString::from("--tmpdir=");
+    tmpdir.push(&temporary);
+    command.arg(tmpdir);
+    let done = initialise_with(server, command, folder, feed);
+    let _ = fs::remove_dir_all(&temporary);
+    done
+}
+
+fn initialise_with(
     server: &Installation,
     mut command: Command,
     folder: &Path,

@@ -13,16 +13,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use refloat_run::cancel::CancelReason;
 use refloat_run::{Cancel, Run};
-use refloat_wire::Connection;
+use refloat_wire::{ConnectOptions, Connection};
 
 pub use error::{CopyError, CopyFailure};
 pub use options::CopyOptions;
 pub use outcome::{CopyOutcome, CopyPlan};
 
 use crate::dump::DumpError;
+use crate::dump::catalog::DataPolicy;
 use crate::load::opened::Opened;
 use crate::load::{self, LoadError, LoadFailure};
 use crate::source::stream::RowStream;
+use crate::verify::{self, Compared, Endpoint, ServerSide, VerifyFailure, VerifyOptions};
 use source::{Fed, Source};
 
 /// Copies a server.
@@ -59,12 +61,14 @@ pub fn copy(options: &CopyOptions, run: &Run) -> Result<CopyOutcome, CopyFailure
                 }
             };
             outcome.source_server.clone_from(&source.server);
-            outcome.notes.clone_from(&source.notes);
+            outcome.notes.extend_from_slice(source.notes());
             let (layout, stream) = source.layout(options);
             opened = Some(Arc::clone(&stream));
             let (say, reading) = (&say, &reading);
             scope.spawn(move || {
-                let fed = catch_unwind(AssertUnwindSafe(|| source.feed(options, reading, &stream)));
+                let fed = catch_unwind(AssertUnwindSafe(|| {
+                    source.feed(options, run, reading, &stream)
+                }));
                 let fed = fed.unwrap_or_else(|_panic| Err(DumpError::defect()));
                 let whole = fed.is_ok();
                 say(fed);
@@ -96,8 +100,10 @@ fn finish(
         Err(failure) => (*failure.outcome, Some(failure.error)),
     };
     outcome.load = load;
+    let mut kept = None;
     let source_error = match said {
         Ok(fed) => {
+            kept = fed.kept;
             outcome.snapshot = fed.snapshot;
             outcome.held_seconds = fed.held.as_secs_f64();
             outcome.notes.extend(fed.notes);
@@ -106,7 +112,7 @@ fn finish(
         Err(error) => Some(error),
     };
     let error = match (error, source_error) {
-        (None, _) => return Ok(outcome),
+        (None, _) => return compare(options, run, outcome, kept),
         (Some(_), _) if run.cancel.is_cancelled() => {
             CopyError::Target(LoadError::interrupted(&run.cancel))
         }
@@ -117,6 +123,55 @@ fn finish(
         (Some(error), _) => CopyError::Target(error),
     };
     Err(CopyFailure::new(error, outcome))
+}
+
+/// Compares what was copied, row by row, where that was asked for.
+fn compare(
+    options: &CopyOptions,
+    run: &Run,
+    mut outcome: CopyOutcome,
+    kept: Option<Box<ServerSide>>,
+) -> Result<CopyOutcome, CopyFailure> {
+    let Some(kept) = kept else {
+        return Ok(outcome);
+    };
+    if kept
+        .plan
+        .tables
+        .iter()
+        .flatten()
+        .any(|table| table.policy == DataPolicy::Locked)
+    {
+        outcome.notes.push(
+            "tables of engines without transactions are read again for the comparison, as they are by then: what is written to them meanwhile differs"
+                .to_owned(),
+        );
+    }
+    let endpoint = |server: &ConnectOptions| Endpoint::Server(Box::new(server.clone()));
+    let mut asked = VerifyOptions::new(
+        endpoint(&options.read.source),
+        endpoint(&options.write.target),
+    );
+    asked.threads = options.read.threads;
+    asked.databases.clone_from(&options.read.databases);
+    asked.tables.clone_from(&options.read.tables);
+    asked.exclude.clone_from(&options.read.exclude);
+    asked.no_history = options.read.no_history;
+    asked.compared = Compared::Rows;
+    match verify::verify_kept(kept, &asked, run) {
+        Ok(found) => {
+            outcome.load.proven &= found.same;
+            outcome.verified = Some(found);
+            Ok(outcome)
+        }
+        Err(VerifyFailure {
+            error,
+            outcome: found,
+        }) => {
+            outcome.verified = Some(*found);
+            Err(CopyFailure::new(CopyError::Verify(error), outcome))
+        }
+    }
 }
 
 /// What a copy would do; changes nothing.
@@ -132,7 +187,7 @@ pub fn plan(options: &CopyOptions) -> Result<CopyPlan, CopyError> {
         source,
     };
     let mut source = Source::look(options, &cancel).map_err(of_source)?;
-    let (server, notes) = (source.server.clone(), source.notes.clone());
+    let (server, notes) = (source.server.clone(), source.notes().to_vec());
     let (layout, _) = source.layout(options);
     let load = load::plan_from(&options.write, Opened::Layout(Box::new(layout)), &cancel)?;
     Ok(CopyPlan {

@@ -37,6 +37,7 @@ use crate::load::context::kill_on_cancel;
 use crate::load::phases::Phases;
 use narrow::Narrow;
 use pair::{Pair, out_of_reach};
+pub(crate) use side::ServerSide;
 use side::{Side, unmatched};
 use source::Source;
 use work::{Read, Work};
@@ -46,6 +47,33 @@ use work::{Read, Work};
 /// # Errors
 /// [`VerifyFailure`] with why it stopped. A difference is no error: [`VerifyOutcome::same`] tells.
 pub fn verify(options: &VerifyOptions, run: &Run) -> Result<VerifyOutcome, VerifyFailure> {
+    verify_between(options, run, || {
+        refuse_one_server(options, run)?;
+        open(options, run)
+    })
+}
+
+/// [`verify`] of a server whose moment is open already with another one.
+///
+/// # Errors
+/// As [`verify`].
+pub(crate) fn verify_kept(
+    first: Box<ServerSide>,
+    options: &VerifyOptions,
+    run: &Run,
+) -> Result<VerifyOutcome, VerifyFailure> {
+    verify_between(options, run, || {
+        let first = Side::Server(first);
+        let second = Side::open(&options.b, options, &known(&first), run)?;
+        Ok([first, second])
+    })
+}
+
+fn verify_between(
+    options: &VerifyOptions,
+    run: &Run,
+    open: impl FnOnce() -> Result<[Side; 2], VerifyError>,
+) -> Result<VerifyOutcome, VerifyFailure> {
     let started = Instant::now();
     let mut outcome = VerifyOutcome {
         run: run.dir.id().to_string(),
@@ -54,7 +82,7 @@ pub fn verify(options: &VerifyOptions, run: &Run) -> Result<VerifyOutcome, Verif
     outcome.a.name = options.a.describe();
     outcome.b.name = options.b.describe();
     let clock = Phases::new(&run.events, &run.progress);
-    let result = run_verify(options, run, &mut outcome, &clock);
+    let result = run_verify(options, run, &mut outcome, &clock, open);
     outcome.phases = clock.end();
     outcome.seconds = started.elapsed().as_secs_f64();
     match result {
@@ -77,10 +105,10 @@ fn run_verify(
     run: &Run,
     outcome: &mut VerifyOutcome,
     clock: &Phases,
+    open: impl FnOnce() -> Result<[Side; 2], VerifyError>,
 ) -> Result<(), VerifyError> {
     clock.enter(Phase::Preflight);
-    refuse_one_server(options, run)?;
-    let mut sides = open(options, run)?;
+    let mut sides = open()?;
     outcome.a = sides[0].info(&options.a);
     outcome.b = sides[1].info(&options.b);
     refuse(options, &sides)?;
@@ -171,11 +199,6 @@ fn moments(outcome: &mut VerifyOutcome) {
 fn open(options: &VerifyOptions, run: &Run) -> Result<[Side; 2], VerifyError> {
     let all = &options.databases;
     let chosen = !options.databases.is_empty() || !options.tables.is_empty();
-    let known = |dump: &Side| -> Vec<String> {
-        let names = dump.databases().into_iter().map(|of| of.name);
-        // A point would be read as the one between database and table.
-        names.map(|name| name.replace('.', "?")).collect()
-    };
     Ok(match (&options.a, &options.b) {
         (Endpoint::Dump(_), Endpoint::Server(_)) if !chosen => {
             let a = Side::open(&options.a, options, all, run)?;
@@ -192,6 +215,13 @@ fn open(options: &VerifyOptions, run: &Run) -> Result<[Side; 2], VerifyError> {
             Side::open(&options.b, options, all, run)?,
         ],
     })
+}
+
+/// The databases of a side, as patterns.
+fn known(side: &Side) -> Vec<String> {
+    let names = side.databases().into_iter().map(|of| of.name);
+    // A point would be read as the one between database and table.
+    names.map(|name| name.replace('.', "?")).collect()
 }
 
 /// Names the databases of a server that a dump does not have.

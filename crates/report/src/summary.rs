@@ -156,6 +156,9 @@ fn headline(job: &str, outcome: &LoadOutcome) -> String {
         "loaded, but not all of it could be proven"
     } else if outcome.proof_failed() {
         "loaded, but the proof FAILED"
+    } else if outcome.proof.done && outcome.settings_left.is_empty() {
+        // Counts and definitions are right: what is wrong was found when every row was compared.
+        "loaded and counted, but values DIFFER"
     } else {
         "NOT complete"
     };

@@ -3,6 +3,7 @@
 use super::outcome::CopyOutcome;
 use crate::dump::DumpError;
 use crate::load::LoadError;
+use crate::verify::VerifyError;
 
 /// Why a copy stopped.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,9 @@ pub enum CopyError {
     /// The target could not be written, or the copy was stopped on request.
     #[error(transparent)]
     Target(#[from] LoadError),
+    /// Everything is copied, and could not be compared to the end.
+    #[error("everything is copied, and the comparison could not come to its end")]
+    Verify(#[source] VerifyError),
 }
 
 /// A copy that stopped, and what it had done by then.

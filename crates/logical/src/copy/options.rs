@@ -13,6 +13,8 @@ pub struct CopyOptions {
     pub read: DumpOptions,
     /// How it is written: what is about the source is not looked at.
     pub write: LoadOptions,
+    /// Read both back when the copy is done, and compare every row: the source as of the moment that was copied.
+    pub verify: bool,
 }
 
 impl CopyOptions {
@@ -22,6 +24,7 @@ impl CopyOptions {
         Self {
             read: DumpOptions::new(source, ""),
             write,
+            verify: false,
         }
     }
 

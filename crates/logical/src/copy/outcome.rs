@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::load::{LoadOutcome, LoadPlan};
 use crate::manifest::SnapshotInfo;
+use crate::verify::VerifyOutcome;
 
 /// What a copy did.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -20,6 +21,8 @@ pub struct CopyOutcome {
     /// What was done on the target.
     #[serde(flatten)]
     pub load: LoadOutcome,
+    /// What the comparison of every row has found, where it was asked for.
+    pub verified: Option<VerifyOutcome>,
 }
 
 /// What a copy would do.

@@ -17,6 +17,7 @@ use crate::manifest::SnapshotInfo;
 use crate::source::layout::{Layout, Segment, SourceFormat, SqlFile};
 use crate::source::native;
 use crate::source::stream::RowStream;
+use crate::verify::ServerSide;
 
 /// Makes names come as the definitions in memory have them.
 const NAMES: &str = "SET NAMES utf8mb4";
@@ -25,12 +26,10 @@ const NAMES: &str = "SET NAMES utf8mb4";
 pub struct Source {
     /// Vendor and version.
     pub server: String,
-    /// What is not copied, and what somebody should know.
-    pub notes: Vec<String>,
     control: Connection,
     /// None when it was only looked at.
     snapshot: Option<Snapshot>,
-    tables: Vec<Table>,
+    plan: Plan,
     /// Definitions before the rows: a name for messages, and the text.
     schemas: Vec<(String, Vec<u8>)>,
     /// Definitions behind the rows.
@@ -38,12 +37,14 @@ pub struct Source {
 }
 
 /// What the source has to say at its end.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Fed {
     pub snapshot: SnapshotInfo,
     /// For how long readers were held back on request, all together.
     pub held: Duration,
     pub notes: Vec<String>,
+    /// The source at its moment, where it is needed once more.
+    pub kept: Option<Box<ServerSide>>,
 }
 
 /// A connection to the source.
@@ -90,18 +91,25 @@ impl Source {
             server: format!("{} {}", server.vendor, server.version_string),
             schemas,
             programs: schema::of_programs(options, &plan.collations, &plan.programs),
-            tables: plan.tables.into_iter().flatten().collect(),
-            notes: plan.notes,
+            plan,
             control,
             snapshot,
         })
     }
 
+    /// What is not copied, and what somebody should know.
+    pub fn notes(&self) -> &[String] {
+        &self.plan.notes
+    }
+
+    fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.plan.tables.iter().flatten()
+    }
+
     /// What the target reads, and the stream in it.
     pub fn layout(&mut self, options: &CopyOptions) -> (Layout, Arc<RowStream>) {
         let tables = self
-            .tables
-            .iter()
+            .tables()
             .map(|table| table.streamed(!options.read.no_data));
         let stream = Arc::new(RowStream::new(tables.collect()));
         let name = options.read.source.describe();
@@ -125,19 +133,19 @@ impl Source {
     pub fn feed(
         self,
         options: &CopyOptions,
+        run: &Run,
         cancel: &Cancel,
         stream: &RowStream,
     ) -> Result<Fed, DumpError> {
+        let tables: Vec<TableWork> = self
+            .tables()
+            .map(|table| TableWork::new(table.clone(), String::new()))
+            .collect();
         let mut control = self.control;
         let Some(mut snapshot) = self.snapshot else {
             return Ok(Fed::default());
         };
-        let _kill = kill_on_cancel(cancel, &control);
-        let tables: Vec<TableWork> = self
-            .tables
-            .into_iter()
-            .map(|table| TableWork::new(table, String::new()))
-            .collect();
+        let kill = kill_on_cancel(cancel, &control);
         // The target's side says how far each table is: what is written counts, not what is read.
         let (events, progress) = (Events::new(), Progress::new());
         let reading = Reading {
@@ -149,10 +157,17 @@ impl Source {
             done: &stream.position,
         };
         let held = reading.read(&tables, &mut snapshot, &mut control)?;
+        let info = snapshot.info.clone();
+        drop(kill);
+        let kept = options.verify.then(|| {
+            let options = options.read.clone();
+            Box::new(ServerSide::of(control, snapshot, self.plan, options, run))
+        });
         Ok(Fed {
             held,
-            notes: snapshot.info.caveat().into_iter().collect(),
-            snapshot: snapshot.info,
+            notes: info.caveat().into_iter().collect(),
+            snapshot: info,
+            kept,
         })
     }
 }

@@ -75,13 +75,9 @@ impl Side {
                 let mut control = session::connect(&options, &run.cancel)?;
                 let kill = kill_on_cancel(&run.cancel, &control);
                 let (snapshot, plan) = dump::moment(&options, run, &mut control, false)?;
-                Ok(Self::Server(Box::new(ServerSide {
-                    control,
-                    snapshot,
-                    plan,
-                    options,
-                    _kill: kill,
-                })))
+                drop(kill);
+                let side = ServerSide::of(control, snapshot, plan, options, run);
+                Ok(Self::Server(Box::new(side)))
             }
         }
     }
@@ -192,6 +188,23 @@ impl Side {
 }
 
 impl ServerSide {
+    /// A server at a moment that is open already.
+    pub fn of(
+        control: Connection,
+        snapshot: Snapshot,
+        plan: dump::Plan,
+        options: DumpOptions,
+        run: &Run,
+    ) -> Self {
+        Self {
+            _kill: kill_on_cancel(&run.cancel, &control),
+            control,
+            snapshot,
+            plan,
+            options,
+        }
+    }
+
     /// Keeps only these databases; returns those of the server that are not among them.
     pub fn keep(
         &mut self,

@@ -35,6 +35,9 @@ pub fn run(args: &CopyArgs, context: &Context) -> anyhow::Result<Exit> {
     watch.stop();
     if !args.output.json && result != RunResult::Refused && !outcome.load.server.is_empty() {
         write!(std::io::stdout(), "{}", summary::copy(&outcome))?;
+        if let Some(found) = &outcome.verified {
+            write!(std::io::stdout(), "{}", summary::verify(found))?;
+        }
     }
     after_load(&outcome.load, error.as_ref(), context);
     Ok(exit::of_result(result))

@@ -4,7 +4,7 @@ mod args;
 mod options;
 mod verified;
 
-pub use args::{DataArgs, FitArgs, HowArgs, LoadArgs, OutputArgs};
+pub use args::{DataArgs, FitArgs, HowArgs, LoadArgs, OutputArgs, Verify};
 pub use options::{apply, source_of};
 
 use std::io::Write as _;
@@ -37,7 +37,7 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     let target = args.target.resolve(context)?;
     let options = options::from_args(args, target);
-    let by_digest = args.verify == args::Verify::Digest;
+    let by_digest = args.verify == Verify::Digest;
     if by_digest {
         verified::refuse(args)?;
     }
@@ -46,7 +46,7 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     let show = args.output.show();
     let (watch, run) = Watch::begin("load", show, context)?;
-    let (outcome, mut error) = match load::load(&options, &run) {
+    let (mut outcome, mut error) = match load::load(&options, &run) {
         Ok(outcome) => (outcome, None),
         Err(LoadFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),
     };
@@ -60,10 +60,8 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
             }
         });
     }
-    let result = match &compared {
-        Some(found) if error.is_none() && !found.same => RunResult::ProofFailed,
-        _ => proof_of(&outcome, error.as_ref()),
-    };
+    outcome.proven &= compared.as_ref().is_none_or(|found| found.same);
+    let result = proof_of(&outcome, error.as_ref());
     watch.quiet();
     let mut summary = serde_json::to_value(&outcome).unwrap_or_default();
     if let Some(found) = &compared {

@@ -122,6 +122,43 @@ fn a_copy_is_the_same_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn every_value_is_compared_with_the_moment_that_was_copied() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let (source, target) = pair(&desk, kind);
+        let by_digest = |more: &[&str]| {
+            let mut command = command(&desk, &source, &target, SLOWLY);
+            command.args(["--verify", "digest"]).args(more);
+            let running = Running::start(command);
+            wait_until("rows are copied", || {
+                desk.rows(&target, "items").unwrap_or(0) > 0
+            });
+            running
+        };
+        // What is written to the source meanwhile is of a later moment.
+        let running = by_digest(&[]);
+        desk.ask(
+            &source,
+            "UPDATE @db.items SET n = n + 1; DELETE FROM @db.more WHERE id < 100",
+        );
+        running.ends_within(SOON).exits(0).says("the SAME");
+        no_lock(&desk, &source);
+        // One value that is another one on the target: no count tells that.
+        desk.ask(&target, "DROP DATABASE @db");
+        let running = by_digest(&[]);
+        desk.ask(&target, "UPDATE @db.items SET n = -1 WHERE id = 1");
+        running
+            .ends_within(SOON)
+            .exits(4)
+            .never_says("done and proven")
+            .says("loaded and counted, but values DIFFER")
+            .says("DIFFERENT")
+            .says("-1");
+        no_lock(&desk, &source);
+    }
+}
+
+#[test]
 fn ctrl_c_ends_both_sides() {
     for kind in BOTH {
         let desk = Desk::new();
@@ -285,18 +322,22 @@ fn from_one_vendor_to_the_other_and_back() {
         "--map-collation",
         "utf8mb4_0900_ai_ci=utf8mb4_general_ci",
     ];
+    let mut map = map.to_vec();
+    map.extend(["--verify", "digest"]);
     copy(&desk, &mysql, &mariadb, &map)
         .exits(0)
-        .says("done and proven");
+        .says("done and proven")
+        .says("the SAME");
     let all = "SELECT id, s, j, b + 0, d, HEX(x), u, e, f FROM @db.t ORDER BY id";
     let wanted = desk.ask(&mysql, all);
     assert!(wanted.contains("00FF0A09"), "{wanted}");
     assert_eq!(desk.ask(&mariadb, all), wanted);
     // And back, onto an empty server.
     ask(&mysql, &format!("DROP DATABASE {}", desk.db));
-    copy(&desk, &mariadb, &mysql, &[])
+    copy(&desk, &mariadb, &mysql, &["--verify", "digest"])
         .exits(0)
-        .says("done and proven");
+        .says("done and proven")
+        .says("the SAME");
     assert_eq!(desk.ask(&mysql, all), wanted);
 }
 

@@ -7,7 +7,7 @@ use refloat_logical::copy::CopyOptions;
 use refloat_logical::load::ExistingPolicy;
 
 use crate::commands::dump::{ReadArgs, WhatArgs};
-use crate::commands::load::{self, FitArgs, HowArgs, OutputArgs};
+use crate::commands::load::{self, FitArgs, HowArgs, OutputArgs, Verify};
 use crate::connect::ConnectArgs;
 use crate::context::Context;
 use crate::exit::ProgramError;
@@ -32,13 +32,16 @@ EXAMPLES:
       refloat copy --from mysql://root@db1/ --to mariadb://root@db2/ \\
           --map-collation utf8mb4_0900_ai_ci=utf8mb4_uca1400_nopad_ai_ci
 
+  Prove it value by value, against the moment that was copied:
+      refloat copy --from mysql://root@db1/ --to mysql://root@db2/ --verify digest
+
   Two servers with different passwords, each in an option file:
       refloat copy --from mysql://root@db1/ --from-defaults-file ~/db1.cnf \\
           --to mysql://root@db2/ --defaults-file ~/db2.cnf
 
 Accounts and grants are not copied: `refloat dump --users` writes them. The exit code is 0 only when every row that was read
-was found on the target afterwards, with no warning and no row skipped. Afterwards `refloat verify` compares both, value by
-value.";
+was found on the target afterwards, with no warning and no row skipped; with --verify digest, only when both sides have the
+same values.";
 
 /// Copy a server into another, in parallel, and prove it
 ///
@@ -101,6 +104,12 @@ pub struct CopyArgs {
     #[command(flatten)]
     pub fit: FitArgs,
 
+    /// What proves the copy
+    ///
+    /// For `digest` the snapshot of the source is kept until every row was compared: the source keeps old versions of rows for so long.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Verify::Counts, help_heading = "Speed and safety")]
+    pub verify: Verify,
+
     #[command(flatten)]
     pub output: OutputArgs,
 }
@@ -131,6 +140,19 @@ impl CopyArgs {
         self.read.apply(&mut options.read);
         load::apply(&mut options.write, &self.how, &self.fit);
         options.read.threads = options.write.threads;
+        options.verify = self.verify == Verify::Digest;
+        let hinders = [
+            (self.append, "--append"),
+            (options.read.no_data, "--no-data"),
+        ];
+        if let Some((_, flag)) = hinders.iter().find(|(given, _)| options.verify && *given) {
+            let error = ProgramError::usage(format!(
+                "--verify digest compares whole tables, and {flag} does not copy them"
+            ));
+            return Err(error
+                .hint("Without it rows are counted and definitions compared.")
+                .into());
+        }
         options.write.existing = match (self.replace, self.append) {
             (true, _) => ExistingPolicy::Replace,
             (_, true) => ExistingPolicy::Append,

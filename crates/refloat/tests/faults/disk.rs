@@ -7,7 +7,7 @@ use std::process::Command;
 use refloat_sandbox::{Instance, Sandbox, ServerKind, StartOptions};
 use refloat_testkit::servers;
 
-use crate::support::{Desk, Run, assert_same_settings, dump, settings, table};
+use crate::support::{Desk, Run, ask, assert_same_settings, dump, settings, table};
 
 /// A file system of its own, small enough to fill; it is unmounted when the value is dropped.
 pub struct SmallDisk(tempfile::TempDir);
@@ -64,6 +64,9 @@ fn said_as_it_is(desk: &Desk, server: &Instance, run: &Run) -> u64 {
     rows
 }
 
+/// Rows that do not fit.
+const ROWS: u64 = 1_200_000;
+
 #[test]
 fn a_full_disk_is_said_and_settings_are_put_back() {
     let mariadb = StartOptions::new(ServerKind::MariaDb1011)
@@ -80,7 +83,7 @@ fn a_full_disk_is_said_and_settings_are_put_back() {
         let server = sandbox.start_ephemeral(&options).unwrap();
         let before = settings(&server);
         let desk = Desk::new();
-        let text = dump(&table("items", 1_200_000));
+        let text = dump(&table("items", ROWS));
         let file = desk.file("dump.sql", &text);
         let run = desk
             .load(&file, &server, &["--durability", "relaxed"])
@@ -88,7 +91,21 @@ fn a_full_disk_is_said_and_settings_are_put_back() {
             .says("items")
             .says("NOT complete")
             .says("disk is full");
-        said_as_it_is(&desk, &server, &run);
+        let there = said_as_it_is(&desk, &server, &run);
+        assert_same_settings(&before, &server);
+        // With room again, the same command goes on.
+        small.grow(900);
+        let run = desk
+            .load(&file, &server, &["--durability", "relaxed"])
+            .exits(0)
+            .says("done and proven");
+        if there > 0 {
+            run.says("of them were in already");
+        }
+        assert_eq!(desk.rows(&server, "items"), Some(ROWS));
+        let sum = desk.ask(&server, "SELECT SUM(id) FROM @db.items");
+        assert_eq!(sum, (ROWS * (ROWS + 1) / 2).to_string());
+        assert_eq!(ask(&server, "SHOW DATABASES LIKE 'refloat%'"), "");
         assert_same_settings(&before, &server);
     }
 }
@@ -118,7 +135,7 @@ fn a_full_folder_for_temporary_files_is_said_and_the_rows_stay() {
         "the rows are in, only the keys are not"
     );
     assert_same_settings(&before, &server);
-    // What is said to be missing can be built when there is room.
+    // What is said to be missing can be built when there is room: by hand, or by the same command.
     let missing = run
         .stdout
         .lines()
@@ -126,7 +143,15 @@ fn a_full_folder_for_temporary_files_is_said_and_the_rows_stay() {
         .map(|(_, clauses)| clauses.trim().to_owned())
         .unwrap();
     small.grow(128);
-    desk.ask(&server, &format!("ALTER TABLE @db.items {missing}"));
+    let other = format!(
+        "CREATE TABLE @db.other LIKE @db.items; ALTER TABLE @db.other {missing}; DROP TABLE @db.other"
+    );
+    desk.ask(&server, &other);
+    desk.load(&file, &server, &["--durability", "relaxed"])
+        .exits(0)
+        .says("200,000 of them were in already")
+        .says("done and proven");
+    assert_eq!(desk.rows(&server, "items"), Some(200_000));
     assert_eq!(
         desk.ask(
             &server,

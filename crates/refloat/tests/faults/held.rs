@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{ChildStdin, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use refloat_sandbox::Instance;
@@ -26,6 +26,40 @@ pub struct Held {
 impl Held {
     /// Starts a load of `rows` rows and feeds it half of the dump, until rows of it are committed.
     pub fn start(desk: &Desk, server: &Instance, rows: u64, more: &[&str]) -> Self {
+        Self::start_as(desk, server, rows, more, |command| command)
+    }
+
+    /// [`Held::start`] on a machine of another name.
+    pub fn start_elsewhere(desk: &Desk, server: &Instance, rows: u64) -> Self {
+        Self::start_as(desk, server, rows, &[], |command| {
+            let mut elsewhere = Command::new("unshare");
+            elsewhere
+                .args([
+                    "--uts",
+                    "sh",
+                    "-c",
+                    "hostname elsewhere && exec \"$0\" \"$@\"",
+                ])
+                .arg(command.get_program())
+                .args(command.get_args());
+            for (name, value) in command.get_envs() {
+                match value {
+                    Some(value) => elsewhere.env(name, value),
+                    None => elsewhere.env_remove(name),
+                };
+            }
+            elsewhere.stdout(Stdio::piped()).stderr(Stdio::piped());
+            elsewhere
+        })
+    }
+
+    fn start_as(
+        desk: &Desk,
+        server: &Instance,
+        rows: u64,
+        more: &[&str],
+        wrap: impl FnOnce(Command) -> Command,
+    ) -> Self {
         let text = dump(&table("items", rows));
         let half = text
             .find(&format!("\n({},", rows / 2))
@@ -33,7 +67,8 @@ impl Held {
         let chunk = CHUNK.to_string();
         let mut command =
             desk.load_command(Path::new("-"), &server.url(), &["--chunk-rows", &chunk]);
-        command.args(more).stdin(Stdio::piped());
+        command.args(more);
+        let command = wrap(command);
         let (running, stdin) = Running::start_with_stdin(command);
         let mut held = Self {
             running,

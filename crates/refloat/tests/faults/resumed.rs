@@ -150,6 +150,36 @@ fn a_load_that_still_runs_is_not_gone_on_with() {
     }
 }
 
+/// A machine that stands still, or cannot be reached any more: its connections stay.
+#[test]
+fn what_another_machine_loads_is_taken_over_when_somebody_ends_it() {
+    for kind in BOTH {
+        let server = server(kind);
+        let desk = Desk::new();
+        let held = Held::start_elsewhere(&desk, &server, ROWS);
+        held.running.signal("STOP");
+        let refused = again(&desk, &server, &[])
+            .exits(3)
+            .says("on elsewhere")
+            .says("end its connection with KILL");
+        let (_, rest) = refused.stderr.split_once("connection with KILL ").unwrap();
+        let id: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        ask(&server, &format!("KILL {id}"));
+        again(&desk, &server, &[])
+            .exits(0)
+            .says("of them were in already")
+            .says("done and proven");
+        whole(&desk, &server);
+        // It wakes up, and has nothing left to write with.
+        held.running.signal("CONT");
+        let late = held.goes_on();
+        assert!(matches!(late.code, Some(1 | 6)), "{late:?}");
+        assert_eq!(desk.rows(&server, "items"), Some(ROWS));
+        let sum = desk.ask(&server, "SELECT SUM(id) FROM @db.items");
+        assert_eq!(sum, (ROWS * (ROWS + 1) / 2).to_string());
+    }
+}
+
 #[test]
 fn tables_that_were_dropped_meanwhile_are_no_reason_to_go_on() {
     for kind in BOTH {

@@ -1,7 +1,9 @@
-//! Tar archives: unpacked into a folder of their own, which goes away with the value that stands for it.
+//! Archives, of tar and of mydumper: unpacked into a folder of their own, which goes away with the value that stands for it.
 //!
 //! An archive is outside input: names are confined to the folder, only files and folders are made, sizes are compared with the room
 //! that there is before anything is written, and an archive that ends before its end mark is refused.
+
+mod stream;
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read, Write as _};
@@ -11,7 +13,7 @@ use std::path::{Path, PathBuf};
 use tar::{Archive, Entry, EntryType, PaxExtensions};
 use tempfile::TempDir;
 
-use crate::{Input, InputError};
+use crate::{Input, InputError, LooksLike};
 
 /// What an archive consists of.
 const BLOCK: u64 = 512;
@@ -32,7 +34,7 @@ pub enum ArchiveError {
     #[error(transparent)]
     Input(#[from] InputError),
     /// It ends too early.
-    #[error("{archive}: the archive is cut: it ends at byte {at} without its end mark")]
+    #[error("{archive}: the archive is cut: it ends at byte {at}, before its end")]
     Cut {
         /// The archive.
         archive: String,
@@ -111,7 +113,8 @@ impl Unpacked {
 ///
 /// # Errors
 /// The archive is cut or damaged, holds what is neither a file nor a folder, a name that leads out of it, or more than there is room for. Nothing is left then.
-pub fn unpack(input: Input, scratch_folder: &Path) -> Result<Unpacked, ArchiveError> {
+pub fn unpack(mut input: Input, scratch_folder: &Path) -> Result<Unpacked, ArchiveError> {
+    let kind = input.content()?;
     let folder = tempfile::Builder::new()
         .prefix("refloat-archive.")
         .tempdir_in(scratch_folder)
@@ -132,7 +135,10 @@ pub fn unpack(input: Input, scratch_folder: &Path) -> Result<Unpacked, ArchiveEr
         ended: false,
         error: None,
     };
-    let done = work.entries(&mut source);
+    let done = match kind {
+        LooksLike::MydumperStream => work.files(&mut source),
+        _ => work.entries(&mut source),
+    };
     if let Some(error) = source.error.take() {
         return Err(error.into());
     }
@@ -327,35 +333,45 @@ impl Work {
         if let Some(above) = path.parent() {
             make(above)?;
         }
+        let at = entry.raw_file_position();
+        match self.file(&name, &path, size, entry)? {
+            Some(written) if written < size => Err(ArchiveError::Cut {
+                archive: self.archive.clone(),
+                at: at + written,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes one file; how many bytes it got, `None` where the archive could not be read, and the source knows why.
+    fn file(
+        &mut self,
+        name: &[u8],
+        path: &Path,
+        size: u64,
+        content: &mut dyn Read,
+    ) -> Result<Option<u64>, ArchiveError> {
         self.room_for(size)?;
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(&path)
+            .open(path)
             .map_err(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => self.refused(&name, "it is there twice"),
-                _ => scratch(&path, "making the file")(error),
+                io::ErrorKind::AlreadyExists => self.refused(name, "it is there twice"),
+                _ => scratch(path, "making the file")(error),
             })?;
         let mut written = 0;
         loop {
-            let count = match entry.read(&mut self.buffer) {
-                Ok(0) => break,
+            let count = match content.read(&mut self.buffer) {
+                Ok(0) => return Ok(Some(written)),
                 Ok(count) => count,
-                // Why is known to the source.
-                Err(_) => return Ok(()),
+                Err(_) => return Ok(None),
             };
             file.write_all(&self.buffer[..count])
-                .map_err(scratch(&path, "writing the file"))?;
+                .map_err(scratch(path, "writing the file"))?;
             written += count as u64;
         }
-        if written < size {
-            return Err(ArchiveError::Cut {
-                archive: self.archive.clone(),
-                at: entry.raw_file_position() + written,
-            });
-        }
-        Ok(())
     }
 
     /// The text of an entry that only describes another.

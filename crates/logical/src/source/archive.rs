@@ -16,7 +16,10 @@ pub const SCRATCH_DEFAULT: &str = "/var/tmp";
 
 /// Whether this is an archive, compressed as a whole or not.
 pub fn is_archive(input: &mut Input) -> Result<bool, SourceError> {
-    Ok(input.content()? == LooksLike::Tar)
+    Ok(matches!(
+        input.content()?,
+        LooksLike::Tar | LooksLike::MydumperStream
+    ))
 }
 
 /// What somebody should know before an archive is unpacked.

@@ -92,6 +92,64 @@ fn archives_of_a_folder_plain_and_compressed_by_any_name() {
     }
 }
 
+/// A folder of mydumper as `mydumper --stream` writes it, `metadata` last (`src/mydumper/mydumper_stream.c`).
+fn stream(folder: &Path) -> Vec<u8> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort_by_key(|path| (path.ends_with("metadata"), path.clone()));
+    let mut out = Vec::new();
+    for path in files {
+        let content = fs::read(&path).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        out.extend_from_slice(format!("\n-- {name} {}\n", content.len()).as_bytes());
+        out.extend(content);
+    }
+    out
+}
+
+#[test]
+fn streams_of_mydumper_are_loaded() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        let scratch = scratch(&desk);
+        let bytes = stream(&folder(&desk, 700));
+        let plain = desk.file("dump.stream", &bytes);
+        let packed = desk.file("dump.stream.zst", Desk::compressed("zstd", &plain));
+        let url = server.url();
+        let rows = || (desk.rows(server, "one"), desk.rows(server, "two"));
+        for path in [&plain, &packed] {
+            let shown = path.to_str().unwrap();
+            finish(desk.refloat(["inspect", shown, "--scratch", &scratch]))
+                .exits(0)
+                .says("mydumper folder")
+                .says("whole       yes");
+            finish(desk.refloat(["load", shown, "--to", &url, "--scratch", &scratch]))
+                .exits(0)
+                .says("done and proven");
+            assert_eq!(rows(), (Some(700), Some(700)));
+            is_empty(&scratch);
+            ask(server, &format!("DROP DATABASE {}", desk.db));
+        }
+        let piped = desk.refloat(["load", "-", "--to", &url, "--scratch", &scratch]);
+        finish_with_input(piped, |out| out.write_all(&bytes).unwrap())
+            .exits(0)
+            .says("done and proven");
+        assert_eq!(rows(), (Some(700), Some(700)));
+        ask(server, &format!("DROP DATABASE {}", desk.db));
+        // Without its last file it is not whole, wherever it was cut.
+        let last = bytes.len() - bytes.windows(3).rev().position(|w| w == b"\n--").unwrap() - 3;
+        for at in [bytes.len() / 2, last] {
+            let cut = desk.file("cut.stream", &bytes[..at]);
+            let shown = cut.to_str().unwrap();
+            let run = finish(desk.refloat(["load", shown, "--to", &url, "--scratch", &scratch]));
+            assert!(matches!(run.code, Some(1 | 3)), "cut at {at}: {run:?}");
+            assert_eq!(desk.tables(server), 0, "cut at {at}");
+            is_empty(&scratch);
+        }
+    }
+}
+
 #[test]
 fn an_archive_of_an_own_dump_is_compared_and_loaded() {
     for kind in BOTH {

@@ -152,3 +152,60 @@ fn more_than_the_disk_has_is_not_begun() {
     header.set_cksum();
     refused(header.as_bytes(), "more than a MiB");
 }
+
+/// Files as `mydumper --stream` writes them.
+fn stream(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, content) in files {
+        out.extend_from_slice(format!("\n-- {name} {}\n", content.len()).as_bytes());
+        out.extend_from_slice(content);
+    }
+    out
+}
+
+#[test]
+fn streams_of_mydumper_are_unpacked() {
+    let bytes = stream(&[
+        ("metadata.partial.0", b""),
+        ("db.t.00000.sql", b"INSERT INTO t VALUES ('\n-- x 3\n')"),
+        ("db.a b.00000.dat.zst", &[0; 70_000]),
+        ("metadata", b"[t]\n"),
+    ]);
+    let unpacked = taken(&bytes).unwrap();
+    let read = |name: &str| std::fs::read(unpacked.root().join(name)).unwrap();
+    assert_eq!(read("metadata.partial.0"), b"");
+    assert_eq!(
+        read("db.t.00000.sql"),
+        b"INSERT INTO t VALUES ('\n-- x 3\n')"
+    );
+    assert_eq!(read("db.a b.00000.dat.zst"), [0; 70_000]);
+    assert_eq!(read("metadata"), b"[t]\n");
+}
+
+#[test]
+fn streams_that_are_cut_are_refused() {
+    let first: &[(&str, &[u8])] = &[("metadata.header", b"12345")];
+    let both: &[(&str, &[u8])] = &[("metadata.header", b"12345"), ("metadata", b"abc")];
+    let (first, bytes) = (stream(first), stream(both));
+    for end in first.len() + 1..bytes.len() {
+        refused(&bytes[..end], &format!("it ends at byte {end} "));
+    }
+}
+
+#[test]
+fn streams_that_are_none_are_refused() {
+    let begin: &[(&str, &[u8])] = &[("metadata.header", b"12345")];
+    let with = |more: &[u8]| [stream(begin).as_slice(), more].concat();
+    refused(&with(b"more"), "damaged at byte 27");
+    refused(&with(b"\n-- name\n"), "old versions of mydumper");
+    refused(&with(b"\n-- name x\n"), "old versions of mydumper");
+    refused(&with(b"\n-- ../name 1\nx"), "leads out");
+    refused(&with(b"\n-- /name 1\nx"), "absolute");
+    refused(&with(b"\n-- a/name 1\nx"), "no folders");
+    refused(&with(b"\n-- metadata.header 1\nx"), "twice");
+    refused(
+        &with(&[b"\n-- ".as_slice(), &[b'a'; 5000]].concat()),
+        "no end",
+    );
+    refused(&with(b"\n-- name 99999999999999999\nx"), "MiB free");
+}

@@ -188,7 +188,7 @@ fn streams_that_are_cut_are_refused() {
     let both: &[(&str, &[u8])] = &[("metadata.header", b"12345"), ("metadata", b"abc")];
     let (first, bytes) = (stream(first), stream(both));
     for end in first.len() + 1..bytes.len() {
-        refused(&bytes[..end], &format!("it ends at byte {end} "));
+        refused(&bytes[..end], &format!("it ends at byte {end},"));
     }
 }
 

@@ -168,6 +168,7 @@ fn compare(
             error,
             outcome: found,
         }) => {
+            outcome.load.proven = false;
             outcome.verified = Some(*found);
             Err(CopyFailure::new(CopyError::Verify(error), outcome))
         }

@@ -64,7 +64,11 @@ pub(crate) fn verify_kept(
 ) -> Result<VerifyOutcome, VerifyFailure> {
     verify_between(options, run, || {
         let first = Side::Server(first);
-        let second = Side::open(&options.b, options, &known(&first), run)?;
+        let mut second = Side::open(&options.b, options, &known(&first), run)?;
+        // What else the target holds was not copied.
+        if let Side::Server(second) = &mut second {
+            second.keep_tables_of(&first);
+        }
         Ok([first, second])
     })
 }

@@ -281,6 +281,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_copy_that_is_stopped_while_it_compares_is_interrupted() {
+        let error = CopyError::Verify(VerifyError::Interrupted("Ctrl-C".to_owned()));
+        assert_eq!(of_copy(&error).0, Exit::Interrupted);
+    }
+
+    #[test]
     fn a_password_in_a_url_is_never_repeated() {
         assert_eq!(
             redact("bad 'mysql://u:s3cret@h:3306/db' here"),

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use refloat_logical::load::{Bounded, LoadOutcome, LoadPlan, PhaseTime, TableOutcome};
+use refloat_logical::verify::VerifyOutcome;
 
 use crate::human;
 use crate::terminal::fit;
@@ -26,9 +27,9 @@ const ENTRY_WIDTH: usize = 300;
 /// The summary of a load, in lines that end with a line end. Nothing in it is coloured.
 ///
 /// `proven` outcomes say so in the first line. Others list what is loaded and what is not.
-pub fn load(outcome: &LoadOutcome) -> String {
+pub fn load(outcome: &LoadOutcome, verified: Option<&VerifyOutcome>) -> String {
     let mut page = Page::default();
-    page.heading(&headline("load", outcome));
+    page.heading(&headline("load", outcome, verified));
     loaded(&mut page, outcome);
     page.text
 }
@@ -149,16 +150,20 @@ fn planned(page: &mut Page, plan: &LoadPlan) {
     page.plain_list("advice", &plan.advice);
 }
 
-fn headline(job: &str, outcome: &LoadOutcome) -> String {
+fn headline(job: &str, outcome: &LoadOutcome, verified: Option<&VerifyOutcome>) -> String {
     let how = if outcome.proven {
         "done and proven"
     } else if outcome.proof_failed() && only_uncounted(outcome) {
         "loaded, but not all of it could be proven"
     } else if outcome.proof_failed() {
         "loaded, but the proof FAILED"
-    } else if outcome.proof.done && outcome.settings_left.is_empty() {
-        // Counts and definitions are right: what is wrong was found when every row was compared.
-        "loaded and counted, but values DIFFER"
+    } else if let Some(verified) = verified.filter(|_| outcome.proof.done) {
+        // Counts and definitions are right.
+        if verified.differs() {
+            "loaded and counted, but the comparison found DIFFERENCES"
+        } else {
+            "loaded and counted, but NOT compared to the end"
+        }
     } else {
         "NOT complete"
     };

@@ -202,18 +202,27 @@ pub fn looks_like(head: &[u8]) -> LooksLike {
     }
 }
 
-/// A file header of a mydumper stream: `-- name.sql` or `-- metadata…`, with a length on the same line.
+/// A file header of a mydumper stream: `-- name.sql` or `-- metadata…`, with a length on the same line. Streams of old versions have no
+/// length there; of those the names that come first are known.
 fn mydumper_header(text: &[u8]) -> bool {
     let line = text.split(|b| *b == b'\n').next().unwrap_or_default();
     let Ok(line) = std::str::from_utf8(line) else {
         return false;
     };
-    let mut words = line.split(' ').skip(1);
-    let (Some(name), Some(length), None) = (words.next(), words.next(), words.next()) else {
+    let Some(line) = line.strip_prefix("-- ") else {
         return false;
     };
-    (name.contains("metadata") || name.contains(".sql") || name.contains(".dat"))
-        && length.parse::<u64>().is_ok()
+    match line.rsplit_once(' ') {
+        Some((name, length)) => {
+            (name.contains("metadata") || name.contains(".sql") || name.contains(".dat"))
+                && length.parse::<u64>().is_ok()
+        }
+        None => {
+            line.starts_with("metadata.")
+                || line.contains("-schema-create.sql")
+                || line.contains("-schema.sql")
+        }
+    }
 }
 
 fn first_word(text: &[u8]) -> bool {
@@ -263,6 +272,15 @@ mod tests {
             looks_like(b"\n-- metadata.header 123\n"),
             LooksLike::MydumperStream
         );
+        let streams: &[&[u8]] = &[
+            b"\n-- a db.a table.00000.sql.zst 123\n",
+            b"\n-- metadata.partial.0\n[config]\n",
+            b"\n-- db-schema-create.sql\nCREATE DATABASE",
+        ];
+        for head in streams {
+            assert_eq!(looks_like(head), LooksLike::MydumperStream, "{head:?}");
+        }
+        assert_eq!(looks_like(b"\n-- backup of 2024\nUSE x;"), LooksLike::Sql);
         assert_eq!(looks_like(b"hello, this is a letter"), LooksLike::Text);
         assert_eq!(looks_like(b"settings: nothing"), LooksLike::Text);
         assert_eq!(looks_like(&[0, 1, 2, 3, 200, 201]), LooksLike::Binary);

@@ -23,7 +23,13 @@ const MYSQL: &[&str] = &[
     "explain_json_format_version = 1",
     "show_create_table_skip_secondary_engine = OFF",
 ];
-const MARIADB: &[&str] = &["max_statement_time = 0", "query_cache_type = OFF"];
+const MARIADB: &[&str] = &[
+    "max_statement_time = 0",
+    "query_cache_type = OFF",
+    // A snapshot may have to wait: for a target that is slower, or builds its indexes.
+    "idle_transaction_timeout = 0",
+    "idle_readonly_transaction_timeout = 0",
+];
 /// Seconds for which a server waits for a reader that does not take its rows.
 const WRITE_TIMEOUT: u32 = 7 * 86_400;
 /// `ER_UNKNOWN_SYSTEM_VARIABLE`.

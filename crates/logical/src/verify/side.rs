@@ -205,6 +205,18 @@ impl ServerSide {
         }
     }
 
+    /// Keeps only what another side has too.
+    pub fn keep_tables_of(&mut self, other: &Side) {
+        let theirs = other.tables();
+        let known = |database: &str, table: &str| theirs.contains_key(&(database, table));
+        let plan = &mut self.plan;
+        for (database, tables) in plan.databases.iter_mut().zip(&mut plan.tables) {
+            let name = database.name.clone();
+            database.tables.retain(|table| known(&name, table));
+            tables.retain(|table| known(&name, &table.name));
+        }
+    }
+
     /// Keeps only these databases; returns those of the server that are not among them.
     pub fn keep(
         &mut self,

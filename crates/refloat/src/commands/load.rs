@@ -71,7 +71,11 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     watch.stop();
     // Nothing was begun without a server: the error says it all.
     if !args.output.json && result != RunResult::Refused && !outcome.server.is_empty() {
-        write!(std::io::stdout(), "{}", summary::load(&outcome))?;
+        write!(
+            std::io::stdout(),
+            "{}",
+            summary::load(&outcome, compared.as_ref())
+        )?;
         if let Some(found) = &compared {
             write!(std::io::stdout(), "{}", summary::verify(found))?;
         }

@@ -94,6 +94,7 @@ pub fn of_copy(error: &CopyError) -> (Exit, Vec<String>) {
             }
             (exit, hints)
         }
+        CopyError::Verify(error) => of_verify(error),
         _ => (Exit::Failed, Vec::new()),
     }
 }

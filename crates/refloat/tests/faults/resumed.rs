@@ -324,7 +324,7 @@ fn rows_that_were_left_out_before_are_not_missed() {
             .exits(0)
             .says("of them were in already");
         assert_eq!(desk.rows(server, "items"), Some(2003));
-        let added = desk.ask(server, "SELECT COUNT(*) FROM @db.items WHERE n >= 1000000");
+        let added = desk.ask(server, "SELECT SUM(n DIV 1000000) FROM @db.items");
         assert_eq!(added, "2");
         assert_eq!(desk.rows(server, "more"), Some(2000));
     }

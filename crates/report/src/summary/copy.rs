@@ -8,7 +8,7 @@ use crate::human;
 /// The summary of a copy, in lines that end with a line end: what is on the target, and of which moment it is.
 pub fn copy(outcome: &CopyOutcome) -> String {
     let mut page = Page::default();
-    page.heading(&headline("copy", &outcome.load));
+    page.heading(&headline("copy", &outcome.load, outcome.verified.as_ref()));
     if !outcome.source_server.is_empty() {
         page.line("source", &outcome.source_server);
     }

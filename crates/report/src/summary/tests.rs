@@ -2,6 +2,8 @@ use refloat_logical::load::{
     LoadOutcome, LoadWarning, PhaseTime, Proof, StatementFailure, TableOutcome, WritePath,
 };
 
+use refloat_logical::verify::{SchemaDifference, VerifyOutcome};
+
 use super::load;
 
 fn table(name: &str, rows: u64, complete: bool) -> TableOutcome {
@@ -72,7 +74,7 @@ load of shop.sql.gz into root@db1:3306 (MariaDB 11.8.6): done and proven
   warnings    0
   proof       2 tables counted, 2 definitions compared, no difference
 ";
-    assert_eq!(load(&outcome()), expected);
+    assert_eq!(load(&outcome(), None), expected);
 }
 
 #[test]
@@ -83,7 +85,7 @@ fn a_load_that_stopped_says_what_is_there_and_what_is_not() {
     outcome.tables[1] = table("items", 40_000, false);
     outcome.settings_changed = vec!["sync_binlog: 1 -> 0 (speed)".into()];
     outcome.settings_left = vec!["sync_binlog: 1 -> 0".into()];
-    let text = load(&outcome);
+    let text = load(&outcome, None);
     for line in [
         "load of shop.sql.gz into root@db1:3306 (MariaDB 11.8.6): NOT complete",
         "complete: 1 table, 1,500,000 rows:",
@@ -99,6 +101,34 @@ fn a_load_that_stopped_says_what_is_there_and_what_is_not() {
             "{line}\nis missing in\n{text}"
         );
     }
+}
+
+#[test]
+fn what_a_comparison_says_stands_in_the_first_line() {
+    let mut outcome = outcome();
+    outcome.proven = false;
+    let mut verified = VerifyOutcome::default();
+    let first = |outcome: &LoadOutcome, verified: &VerifyOutcome| {
+        let text = load(outcome, Some(verified));
+        text.lines().next().unwrap_or_default().to_owned()
+    };
+    assert!(
+        first(&outcome, &verified).ends_with(": loaded and counted, but NOT compared to the end")
+    );
+    verified.schema_differences.push(SchemaDifference {
+        about: "table t".into(),
+        a: "there".into(),
+        b: "missing".into(),
+    });
+    assert!(first(&outcome, &verified).ends_with("but the comparison found DIFFERENCES"));
+    // What was refused is said without any comparison.
+    assert!(
+        load(&outcome, None)
+            .lines()
+            .next()
+            .unwrap()
+            .ends_with(": NOT complete")
+    );
 }
 
 #[test]
@@ -122,7 +152,7 @@ fn long_lists_are_cut_and_counted() {
         code: 1265,
         message: "truncated\x1b[2J".into(),
     });
-    let text = load(&outcome);
+    let text = load(&outcome, None);
     assert!(text.contains("refused: 5,000:\n"), "{text}");
     assert!(text.contains("  - and 4,900 more\n"), "{text}");
     assert!(

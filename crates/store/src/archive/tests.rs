@@ -196,6 +196,10 @@ fn streams_that_are_cut_are_refused() {
 fn streams_that_are_none_are_refused() {
     let begin: &[(&str, &[u8])] = &[("metadata.header", b"12345")];
     let with = |more: &[u8]| [stream(begin).as_slice(), more].concat();
+    refused(
+        b"\n-- metadata.partial.0\n[config]\n",
+        "old versions of mydumper",
+    );
     refused(&with(b"more"), "damaged at byte 27");
     refused(&with(b"\n-- name\n"), "old versions of mydumper");
     refused(&with(b"\n-- name x\n"), "old versions of mydumper");

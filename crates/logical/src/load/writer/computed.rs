@@ -21,34 +21,21 @@ const JUDGE: &str = "refloat_judge_of_rows";
 
 impl Link {
     /// Writes refused rows under the dump's own mode when the expressions of computed columns are all that speaks against
-    /// them; `None` when they are not, and nothing is written then.
+    /// them; `None` when they are not, and nothing is written then. Of an engine with transactions.
     pub fn keep_computed(
         &mut self,
         chunk: &Chunk,
         text: &[u8],
         rows: u64,
     ) -> Result<Option<Written>, Error> {
-        let layout = chunk.table.layout();
-        let Some(layout) =
-            layout.filter(|layout| chunk.header.verb == InsertVerb::Insert && layout.computes())
-        else {
-            return Ok(None);
-        };
         let mut converted = Vec::new();
-        let Ok(tuples) = tuples::of(chunk, &layout, text, &mut converted) else {
+        let Some(tuples) = self.judged(chunk, (text, rows), &mut converted)? else {
             return Ok(None);
         };
-        let room = self.conn.max_allowed_packet();
-        if chunk.header.text.len().max(1 << 10) + tuples.len() >= room
-            || !self.judged_exact(chunk, &layout, (tuples, rows))?
-        {
-            return Ok(None);
-        }
-        if layout.transactional {
-            self.conn.exec("SAVEPOINT refloat_piece")?;
-        }
-        let written = self.insert_computed(chunk, tuples, rows)?;
-        if written.is_none() && layout.transactional {
+        self.conn.exec("SAVEPOINT refloat_piece")?;
+        let written = refusable(self.insert_computed(chunk, tuples))?;
+        let written = written.filter(|written| written.rows == rows);
+        if written.is_none() {
             self.conn.exec("ROLLBACK TO SAVEPOINT refloat_piece")?;
         }
         // The strictness of a writer again.
@@ -56,33 +43,64 @@ impl Link {
         Ok(written)
     }
 
-    /// Writes rows of an engine without transactions.
+    /// Writes rows of an engine without transactions: what is refused in the middle of them leaves the ones before it, so nothing is
+    /// tried a second time.
     pub(super) fn write_computing(
         &mut self,
         chunk: &Chunk,
-        layout: &Layout,
         text: &[u8],
         rows: u64,
     ) -> Result<Written, Attempt> {
-        if layout.computes()
-            && let Some(written) = self.keep_computed(chunk, text, rows)?
-        {
-            return Ok(written);
+        let mut converted = Vec::new();
+        let Some(tuples) = self.judged(chunk, (text, rows), &mut converted)? else {
+            return self.insert_text(chunk, text, rows);
+        };
+        let written = self.insert_computed(chunk, tuples);
+        self.enter(&chunk.session)?;
+        Ok(written?)
+    }
+
+    /// The rows as `(…),(…)`, if a table that computes nothing takes them as they are.
+    fn judged<'a>(
+        &mut self,
+        chunk: &Chunk,
+        (text, rows): (&'a [u8], u64),
+        converted: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>, Error> {
+        let layout = chunk.table.layout();
+        let Some(layout) =
+            layout.filter(|layout| chunk.header.verb == InsertVerb::Insert && layout.computes())
+        else {
+            return Ok(None);
+        };
+        let targets = layout.targets(chunk.header.columns.as_deref());
+        let Some(targets) = targets.filter(|targets| !targets.is_empty()) else {
+            return Ok(None);
+        };
+        // A column that the rows say nothing about has to have a default, which only a strict server is strict about.
+        let mut columns = layout.columns.iter().enumerate();
+        if columns.any(|(at, column)| !column.generated && !targets.contains(&at)) {
+            return Ok(None);
         }
-        self.insert_text(chunk, text, rows)
+        let Ok(tuples) = tuples::of(chunk, &layout, text, converted) else {
+            return Ok(None);
+        };
+        let size = chunk.header.text.len().max(1 << 10) + tuples.len();
+        if size >= self.conn.max_allowed_packet()
+            || !self.judged_exact(chunk, (&layout, &targets), (tuples, rows))?
+        {
+            return Ok(None);
+        }
+        Ok(Some(tuples))
     }
 
     /// Whether a table that computes nothing takes the rows as they are.
     fn judged_exact(
         &mut self,
         chunk: &Chunk,
-        layout: &Layout,
+        (layout, targets): (&Layout, &[usize]),
         (tuples, rows): (&[u8], u64),
     ) -> Result<bool, Error> {
-        let targets = layout.targets(chunk.header.columns.as_deref());
-        let Some(targets) = targets.filter(|targets| !targets.is_empty()) else {
-            return Ok(false);
-        };
         let judge = format!("{}.{JUDGE}", quote_ident(&chunk.table.db));
         let mut definition = format!("CREATE TEMPORARY TABLE {judge} AS SELECT ");
         for (at, &index) in targets.iter().enumerate() {
@@ -115,24 +133,17 @@ impl Link {
     }
 
     /// The rows in the dump's own mode. The session is not a writer's afterwards.
-    fn insert_computed(
-        &mut self,
-        chunk: &Chunk,
-        tuples: &[u8],
-        rows: u64,
-    ) -> Result<Option<Written>, Error> {
+    fn insert_computed(&mut self, chunk: &Chunk, tuples: &[u8]) -> Result<Written, Error> {
         self.leave_session();
         self.conn.exec(chunk.session.altering_set())?;
         self.text.clear();
         self.text.extend_from_slice(&chunk.header.text);
         self.text.extend_from_slice(tuples);
-        let Some(ok) = refusable(self.conn.exec(&self.text))? else {
-            return Ok(None);
-        };
-        if ok.affected_rows != rows {
-            return Ok(None);
-        }
-        Ok(Some(Written { rows, ignored: 0 }))
+        let ok = self.conn.exec(&self.text)?;
+        Ok(Written {
+            rows: ok.affected_rows,
+            ignored: 0,
+        })
     }
 }
 

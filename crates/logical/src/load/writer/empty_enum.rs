@@ -207,7 +207,7 @@ impl Link {
     ) -> Result<Written, Attempt> {
         let empties = empty_enums(chunk, layout, text);
         if empties == 0 {
-            return self.write_computing(chunk, layout, text, rows);
+            return self.write_computing(chunk, text, rows);
         }
         let mut converted = Vec::new();
         let tuples = tuples::of(chunk, layout, text, &mut converted).map_err(Attempt::NotExact)?;

@@ -101,6 +101,8 @@ pub struct Column {
     pub auto_increment: bool,
     /// Whether its default is the next value of a sequence (MariaDB).
     pub from_sequence: bool,
+    /// Whether a row has to say its value: it takes no NULL and has no default.
+    pub needs_value: bool,
 }
 
 /// Columns and engine of a table, read from the server.
@@ -158,6 +160,10 @@ impl Layout {
                     let default = default.to_ascii_lowercase();
                     default.contains("nextval(") || default.contains("next value for")
                 }),
+                needs_value: cell(3).as_deref() == Some("NO")
+                    && cell(5).is_none()
+                    && !extra.contains("AUTO_INCREMENT")
+                    && !extra.contains("GENERATED"),
                 name: field,
             });
         }
@@ -199,10 +205,17 @@ impl Layout {
                     invisible: true,
                     auto_increment: false,
                     from_sequence: false,
+                    needs_value: false,
                     name: name.to_owned(),
                 }));
         }
         Ok(())
+    }
+
+    /// Whether rows for these columns leave one out that has to have a value. `LOAD DATA` of MySQL does not care.
+    pub fn lacks_value(&self, targets: &[usize]) -> bool {
+        let mut columns = self.columns.iter().enumerate();
+        columns.any(|(at, column)| column.needs_value && !targets.contains(&at))
     }
 
     /// Whether the server computes some column itself.

@@ -77,9 +77,8 @@ impl Link {
         let Some(targets) = targets.filter(|targets| !targets.is_empty()) else {
             return Ok(None);
         };
-        // A column that the rows say nothing about has to have a default, which only a strict server is strict about.
-        let mut columns = layout.columns.iter().enumerate();
-        if columns.any(|(at, column)| !column.generated && !targets.contains(&at)) {
+        // The judge knows nothing of columns that the rows do not name.
+        if layout.lacks_value(&targets) {
             return Ok(None);
         }
         let Ok(tuples) = tuples::of(chunk, &layout, text, converted) else {

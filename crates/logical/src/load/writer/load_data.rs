@@ -107,6 +107,7 @@ impl ChunkWriter for LoadDataWriter {
             return TextWriter.write(link, chunk);
         };
         let unknown = chunk.header.verb != InsertVerb::Insert
+            || layout.lacks_value(&targets)
             || targets.iter().any(|&index| layout.columns[index].generated);
         if unknown || targets.is_empty() {
             return TextWriter.write(link, chunk);

@@ -223,6 +223,7 @@ mod tests {
             invisible: false,
             auto_increment: false,
             from_sequence: false,
+            needs_value: false,
         }
     }
 

@@ -172,6 +172,7 @@ const FOREIGN: &[&str] = &[
     "--single-transaction",
     "--skip-comments",
     "--compact",
+    "--stream",
 ];
 
 /// The long options that a text names.

@@ -2,14 +2,21 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use refloat_run::progress::TableProgress;
 use refloat_sqltext::quote_ident;
-use refloat_wire::{Connection, Error};
+use refloat_wire::{Connection, Error, ResultSet};
 
 use super::deferral::Deferral;
 use super::marks::TableDetail;
 use super::programs::literal;
+
+/// `ER_WARN_I_S_SKIPPED_TABLE`.
+const BEING_ALTERED: u16 = 1684;
+/// How long a table may stay so, and the time between two looks.
+const ALTERED_WAIT: Duration = Duration::from_secs(60);
+const ALTERED_PAUSE: Duration = Duration::from_millis(20);
 
 /// What a column takes, as far as it decides how a literal may be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,11 +132,7 @@ impl Layout {
         transactional: bool,
         versioned: bool,
     ) -> Result<Self, Error> {
-        let result = catalog.query(format!(
-            "SHOW FULL COLUMNS FROM {}.{}",
-            quote_ident(db),
-            quote_ident(name)
-        ))?;
+        let result = show_columns(catalog, db, name)?;
         let mut columns = Vec::with_capacity(result.rows.len());
         for row in &result.rows {
             let cell = |index: usize| {
@@ -241,6 +244,27 @@ impl Layout {
                         .position(|column| column.name.as_bytes().eq_ignore_ascii_case(name))
                 })
                 .collect(),
+        }
+    }
+}
+
+/// What the server says about the columns. MySQL refuses to while a foreign key is added that points at the table, or at one of its
+/// columns, in another session: this load does that too, so it is waited for.
+fn show_columns(conn: &mut Connection, db: &str, name: &str) -> Result<ResultSet, Error> {
+    let statement = format!(
+        "SHOW FULL COLUMNS FROM {}.{}",
+        quote_ident(db),
+        quote_ident(name)
+    );
+    let begun = Instant::now();
+    loop {
+        match conn.query(&statement) {
+            Err(error)
+                if error.server_code() == Some(BEING_ALTERED) && begun.elapsed() < ALTERED_WAIT =>
+            {
+                std::thread::sleep(ALTERED_PAUSE);
+            }
+            result => return result,
         }
     }
 }

@@ -19,6 +19,7 @@ const CHUNK_BYTES_MAX: usize = 64 << 20;
 const MEMORY_PER_TABLE: usize = 24 << 20;
 /// Processors that a further writer into the same table of MariaDB is worth.
 const CORES_PER_LANE_WORKER: usize = 4;
+
 /// The shares of one load.
 pub struct Budget {
     /// Bytes that a chunk may grow to.

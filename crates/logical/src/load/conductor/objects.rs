@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use refloat_sqltext::{Item, ObjectName};
 
-use super::registry::{TableKey, Touch};
+use super::registry::{TableKey, Touch, quoted_name};
 use super::{Conductor, Postponed};
 use crate::load::error::LoadError;
 use crate::load::options::ExistingPolicy;
@@ -60,11 +60,7 @@ impl Conductor<'_> {
         if !replaces || !self.existed_program(kind, key) {
             return Ok(());
         }
-        let quoted = format!(
-            "{}.{}",
-            refloat_sqltext::quote_ident(&key.0),
-            refloat_sqltext::quote_ident(&key.1)
-        );
+        let quoted = quoted_name(key);
         // On the catalogue's connection: the names of a dump's session may be read in another character set.
         self.catalog
             .exec(format!("DROP {kind} IF EXISTS {quoted}"))

@@ -22,6 +22,11 @@ pub const SHOW_TIME_ZONE: &str = "SET SESSION time_zone = '+00:00'";
 /// Database and name.
 pub type TableKey = (String, String);
 
+/// `` `database`.`name` `` of a table, view or routine.
+pub fn quoted_name(key: &TableKey) -> String {
+    format!("{}.{}", quote_ident(&key.0), quote_ident(&key.1))
+}
+
 /// A table of the dump and how far it is.
 #[expect(
     clippy::struct_excessive_bools,
@@ -219,11 +224,10 @@ impl Conductor<'_> {
 
     /// Whether there is a table of this name now.
     pub(super) fn is_there(&mut self, key: &TableKey) -> Result<bool, LoadError> {
-        match self.catalog.query(format!(
-            "SHOW COLUMNS FROM {}.{}",
-            quote_ident(&key.0),
-            quote_ident(&key.1)
-        )) {
+        match self
+            .catalog
+            .query(format!("SHOW COLUMNS FROM {}", quoted_name(key)))
+        {
             Ok(_) => Ok(true),
             // ER_NO_SUCH_TABLE, ER_BAD_DB_ERROR.
             Err(error) if matches!(error.server_code(), Some(1146 | 1049)) => Ok(false),
@@ -300,7 +304,7 @@ impl Conductor<'_> {
             table.note_described();
             return Ok(index);
         }
-        let quoted = format!("{}.{}", quote_ident(&key.0), quote_ident(&key.1));
+        let quoted = quoted_name(key);
         let before = self
             .catalog
             .query_value(format!(

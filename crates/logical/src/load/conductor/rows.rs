@@ -206,7 +206,6 @@ impl Conductor<'_> {
         })
     }
 
-    /// Where the rows of this piece begin in the dump.
     /// The line of the first row: MariaDB's dump tool begins one between `VALUES` and the rows.
     fn line_of(text: &[u8], item: &Item, rows: &RowsPiece) -> u64 {
         let head = text
@@ -215,6 +214,7 @@ impl Conductor<'_> {
         item.line + memchr::memchr_iter(b'\n', head).count() as u64
     }
 
+    /// Where the rows of this piece begin in the dump.
     fn offset_of(item: &Item, rows: &RowsPiece) -> u64 {
         item.offset + rows.rows.start.saturating_sub(item.text.start) as u64
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use refloat_sqltext::{Item, ObjectName};
 
 use super::Conductor;
-use super::registry::{TableKey, Touch};
+use super::registry::{TableKey, Touch, quoted_name};
 use crate::load::definition::{differences, passed_over};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::ExistingPolicy;
@@ -116,11 +116,7 @@ impl Conductor<'_> {
     }
 
     fn drop_existing(&mut self, key: &TableKey) -> Result<(), LoadError> {
-        let quoted = format!(
-            "{}.{}",
-            refloat_sqltext::quote_ident(&key.0),
-            refloat_sqltext::quote_ident(&key.1)
-        );
+        let quoted = quoted_name(key);
         let server =
             |error| LoadError::server(format!("dropping table {}.{}", key.0, key.1), error);
         self.control
@@ -197,11 +193,7 @@ impl Conductor<'_> {
         }
         for key in keys {
             if !begun(self, key) {
-                let quoted = format!(
-                    "{}.{}",
-                    refloat_sqltext::quote_ident(&key.0),
-                    refloat_sqltext::quote_ident(&key.1)
-                );
+                let quoted = quoted_name(key);
                 let statement = format!("DROP TABLE IF EXISTS {quoted}");
                 self.execute(statement.as_bytes(), item, Some(key))?;
             }

@@ -122,10 +122,7 @@ impl Worker {
                         let all = 0..text.len();
                         self.search(chunk, piece, text, all, piece.rows, &mut findings)
                     }
-                    Err(error) if matches!(error.retry(), RetryStatus::SameConnection) => {
-                        Err(Halt::Again(error))
-                    }
-                    Err(error) => Err(server("writing rows", error).into()),
+                    Err(error) => Err(halted(chunk, error)),
                 },
                 Err(source) => {
                     Err(source_error(piece.source.to_string(), piece.offset, source).into())
@@ -190,16 +187,7 @@ impl Worker {
                 return Ok(());
             }
             Ok(None) => {}
-            Err(error) if matches!(error.retry(), RetryStatus::SameConnection) => {
-                return Err(Halt::Again(error));
-            }
-            Err(error) => {
-                return Err(LoadError::server(
-                    format!("writing rows of table {}", chunk.table.label()),
-                    error,
-                )
-                .into());
-            }
+            Err(error) => return Err(halted(chunk, error)),
         }
         let parts = chunk.form.halves(text, chunk.session.lex_mode());
         if parts.len() == 2 {
@@ -249,6 +237,19 @@ impl Worker {
             },
         }
     }
+}
+
+/// Why a search ends that the server ended, and not a row.
+fn halted(chunk: &Chunk, error: refloat_wire::Error) -> Halt {
+    // A deadlock has taken back what this transaction wrote before.
+    if matches!(error.retry(), RetryStatus::SameConnection) {
+        return Halt::Again(error);
+    }
+    LoadError::server(
+        format!("writing rows of table {}", chunk.table.label()),
+        error,
+    )
+    .into()
 }
 
 /// The report of a refused row.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use refloat_sqltext::{Item, quote_ident};
+use refloat_sqltext::Item;
 
 use super::super::Conductor;
 use super::super::databases::default_collation;
-use super::super::registry::{TableKey, engine_of, is_versioned};
+use super::super::registry::{TableKey, engine_of, is_versioned, quoted_name};
 use super::DatabaseStep;
 use crate::load::definition::{differences, fingerprint};
 use crate::load::error::{LoadError, Refusal};
@@ -132,7 +132,7 @@ impl Conductor<'_> {
         if self.existed(key) || !self.is_there(key)? {
             return Ok(false);
         }
-        let quoted = format!("{}.{}", quote_ident(&key.0), quote_ident(&key.1));
+        let quoted = quoted_name(key);
         let any = self
             .catalog
             .query_value(format!("SELECT 1 FROM {quoted} LIMIT 1"))
@@ -225,7 +225,7 @@ impl Conductor<'_> {
         self.enter_catalog()?;
         // The names of a dump's session may be read in another character set.
         self.catalog_session = None;
-        let quoted = format!("{}.{}", quote_ident(&key.0), quote_ident(&key.1));
+        let quoted = quoted_name(key);
         // Whatever this says: if something is in the way, the statement that follows tells.
         let _ = self.catalog.exec("SET NAMES utf8mb4");
         let _ = self.catalog.exec(format!("DROP {kind} IF EXISTS {quoted}"));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -194,7 +194,9 @@ pub struct Record {
     pub event: Event,
 }
 
-/// Takes events: a recorder or a face. Called in the thread that emits: be quick.
+/// Takes events: a recorder or a face.
+///
+/// Called in the thread that emits, one event at a time, while others who emit wait: be quick, and emit nothing.
 pub trait EventSink: Send + Sync {
     /// One event.
     fn event(&self, record: &Record);
@@ -202,7 +204,9 @@ pub trait EventSink: Send + Sync {
 
 struct Inner {
     started: Instant,
-    sinks: RwLock<Vec<Arc<dyn EventSink>>>,
+    /// Held from the moment an event gets its time until every listener has it: events come in the order of their
+    /// times, and in the same order to all listeners.
+    sinks: Mutex<Vec<Arc<dyn EventSink>>>,
 }
 
 /// The handle through which a run says things. Cheap to clone; may be used by any thread.
@@ -226,17 +230,17 @@ impl Events {
     pub fn new() -> Self {
         Self(Arc::new(Inner {
             started: Instant::now(),
-            sinks: RwLock::default(),
+            sinks: Mutex::default(),
         }))
     }
 
     /// Adds a listener; it gets every event from now on.
     pub fn add(&self, sink: Arc<dyn EventSink>) {
-        self.0
-            .sinks
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(sink);
+        self.sinks().push(sink);
+    }
+
+    fn sinks(&self) -> MutexGuard<'_, Vec<Arc<dyn EventSink>>> {
+        self.0.sinks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Time since the run began.
@@ -246,6 +250,7 @@ impl Events {
 
     /// Says one thing to everyone.
     pub fn emit(&self, event: Event) {
+        let sinks = self.sinks();
         let record = Record {
             ts: jiff::Timestamp::now()
                 .strftime("%Y-%m-%dT%H:%M:%S.%3fZ")
@@ -253,13 +258,7 @@ impl Events {
             elapsed: self.0.started.elapsed().as_secs_f64(),
             event,
         };
-        for sink in self
-            .0
-            .sinks
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-        {
+        for sink in sinks.iter() {
             sink.event(&record);
         }
     }
@@ -384,9 +383,43 @@ mod tests {
             read.iter().map(|r| &r.event).collect::<Vec<_>>(),
             said.iter().collect::<Vec<_>>()
         );
-        assert!(read.windows(2).all(|w| w[0].elapsed <= w[1].elapsed));
         let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
         assert_eq!(first["event"], "run_started");
         assert!(first["ts"].as_str().unwrap().ends_with('Z'));
+    }
+
+    #[test]
+    fn events_of_many_threads_come_in_the_order_of_their_times_to_everyone() {
+        #[derive(Default)]
+        struct Heard(Mutex<Vec<(f64, String)>>);
+        impl EventSink for Heard {
+            fn event(&self, record: &Record) {
+                if let Event::Note { message } = &record.event {
+                    self.0
+                        .lock()
+                        .unwrap()
+                        .push((record.elapsed, message.clone()));
+                }
+            }
+        }
+        let events = Events::new();
+        let heard = [Arc::new(Heard::default()), Arc::new(Heard::default())];
+        for one in &heard {
+            events.add(one.clone());
+        }
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let events = events.clone();
+                scope.spawn(move || {
+                    for n in 0..2_000 {
+                        events.note(format!("{thread}.{n}"));
+                    }
+                });
+            }
+        });
+        let first = heard[0].0.lock().unwrap();
+        assert_eq!(first.len(), 16_000);
+        assert!(first.windows(2).all(|w| w[0].0 <= w[1].0));
+        assert_eq!(*first, *heard[1].0.lock().unwrap());
     }
 }

@@ -12,6 +12,7 @@ mod apply;
 mod catalog;
 mod facts;
 mod journal;
+mod redo;
 mod revert;
 mod value;
 

@@ -7,7 +7,7 @@ use refloat_wire::Connection;
 use super::facts::REDO_LOG;
 use super::journal::{self, FORMAT, Journal, JournalEntry, OpenRun, ServerMark};
 use super::revert::{self, RevertReport};
-use super::{SettingsError, SettingsPlan, Skipped, value};
+use super::{SettingsError, SettingsPlan, Skipped, redo, value};
 use crate::{Event, Events, Owner, RunDir, RunId};
 
 /// Name of the server-side lock that two runs beginning at once meet at.
@@ -444,6 +444,9 @@ pub(super) fn write(conn: &mut Connection, name: &str, new: &str) -> Result<(), 
         })?;
         format!("SET GLOBAL `{name}` = {literal}")
     };
+    if name == redo::LOG_FILE_SIZE {
+        return redo::resize(conn, &statement);
+    }
     conn.exec(statement)?;
     Ok(())
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::apply::{POOL, await_resize, read, read_settled, write};
 use super::facts::REDO_LOG;
 use super::journal::{self, Journal, JournalEntry, ServerMark};
+use super::redo::LOG_FILE_SIZE;
 use super::{SettingsError, value};
 use crate::{Event, Events, RunDir, RunId};
 
@@ -21,7 +22,7 @@ const KNOWN: &[&str] = &[
     "innodb_flush_log_at_trx_commit",
     "innodb_io_capacity",
     "innodb_io_capacity_max",
-    "innodb_log_file_size",
+    LOG_FILE_SIZE,
     "innodb_redo_log_capacity",
     "local_infile",
     "max_allowed_packet",

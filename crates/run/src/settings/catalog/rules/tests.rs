@@ -214,6 +214,32 @@ fn startup_only_becomes_advice_and_missing_privileges_a_reason() {
 }
 
 #[test]
+fn the_redo_log_of_mariadb_grows_where_that_is_quick_or_worth_it() {
+    let log = |variables: &[(&str, &str)], dump_bytes| {
+        let maria = facts(Vendor::MariaDb, (10, 11, 19), variables);
+        let hints = Hints {
+            dump_bytes,
+            ..hints()
+        };
+        new_of(
+            &catalog::plan(&maria, Relaxed, &hints),
+            "innodb_log_file_size",
+        )
+    };
+    let size = ("innodb_log_file_size", "100663296");
+    let quick = |bytes| log(&[size, ("innodb_log_checkpoint_now", "OFF")], bytes);
+    assert_eq!(quick(Some(90 * MIB)), None, "it fits");
+    assert_eq!(quick(Some(100 * MIB)), Some((192 * MIB).to_string()));
+    assert_eq!(quick(Some(900 * MIB)), Some((300 * MIB).to_string()));
+    assert_eq!(quick(Some(90 * GIB)), Some((2 * GIB).to_string()));
+    assert_eq!(quick(None), Some((512 * MIB).to_string()));
+    let slow = |bytes| log(&[size], bytes);
+    assert_eq!(slow(Some(900 * MIB)), None);
+    assert_eq!(slow(None), None);
+    assert_eq!(slow(Some(90 * GIB)), Some((2 * GIB).to_string()));
+}
+
+#[test]
 fn super_is_not_enough_for_the_binary_log_of_newer_mariadb() {
     let lacks = |version, rights: &[&str]| {
         let variables = [("log_bin", "ON"), ("sync_binlog", "1")];

@@ -19,6 +19,9 @@ use crate::load::table::{Layout, Table};
 
 /// Bytes of a packet that are worth a round trip; larger packets only cost cache.
 pub const PACKET_TARGET: usize = 4 << 20;
+/// The first packet of a chunk: the server waits for it with nothing to do, and a small one is made sooner. The next ones are four times as
+/// large each, up to [`PACKET_TARGET`].
+const PACKET_FIRST: usize = 256 << 10;
 /// Room left below the server's limit.
 const PACKET_SLACK: usize = 1024;
 
@@ -81,6 +84,8 @@ struct Sender<'a> {
     table: &'a Table,
     verb: InsertVerb,
     outstanding: Option<u64>,
+    /// Bytes that are worth sending now.
+    worth: usize,
     written: Written,
 }
 
@@ -108,6 +113,7 @@ impl Sender<'_> {
         self.settle()?;
         self.conn.bulk_send(packet)?;
         self.outstanding = Some(packet.rows() as u64);
+        self.worth = (self.worth * 4).min(PACKET_TARGET);
         packet.clear();
         Ok(())
     }
@@ -259,6 +265,7 @@ impl BulkWriter {
             table: &chunk.table,
             verb: chunk.header.verb,
             outstanding: None,
+            worth: PACKET_FIRST,
             written: Written::default(),
         };
         let mut stopped = None;
@@ -283,7 +290,7 @@ impl BulkWriter {
             }
             let mut sink = BulkSink::new(
                 packet,
-                PACKET_TARGET.min(limit),
+                sender.worth.min(limit),
                 limit,
                 form.dates,
                 &mut sender,

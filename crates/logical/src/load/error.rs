@@ -206,6 +206,14 @@ pub enum LoadError {
         #[source]
         source: refloat_wire::Error,
     },
+    /// The server says again and again that rows are committed, and they are not there.
+    #[error(
+        "rows of table {table} are not there although the server said, again and again, that they are committed"
+    )]
+    CommitLost {
+        /// Database and table.
+        table: String,
+    },
     /// A setting could not be journalled, changed or put back.
     #[error(transparent)]
     Settings(#[from] SettingsError),

@@ -31,7 +31,12 @@ impl Default for Patience {
 impl Patience {
     /// Whether the error is one of two transactions that met (a deadlock, a lock wait), and was not met too often.
     pub fn may_retry(&self, error: &Error) -> bool {
-        matches!(error.retry(), RetryStatus::SameConnection) && self.tries < RETRIES_MAX
+        matches!(error.retry(), RetryStatus::SameConnection) && !self.is_exhausted()
+    }
+
+    /// Whether it was tried too often already.
+    pub fn is_exhausted(&self) -> bool {
+        self.tries >= RETRIES_MAX
     }
 
     pub fn wait(&mut self, ctx: &Context) {

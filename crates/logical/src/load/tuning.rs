@@ -1,9 +1,7 @@
 //! The server's settings for a load: which are changed, what is advised, and how they are put back.
 
 use refloat_run::machine::Machine;
-use refloat_run::settings::{
-    Advice, AppliedSettings, Durability, Facts, Hints, RevertReport, RevertResult, SettingsPlan,
-};
+use refloat_run::settings::{Advice, AppliedSettings, Durability, Facts, Hints, SettingsPlan};
 use refloat_run::{Cancel, Run};
 
 use super::options::{BinlogMode, LoadOptions, WritePath};
@@ -66,36 +64,15 @@ pub fn advice_line(advice: &Advice) -> String {
     )
 }
 
-/// Puts settings back, on a connection of its own: the load's may be gone or in the middle of something.
+/// Puts settings back.
 pub fn put_back(
     options: &LoadOptions,
     run: &Run,
     outcome: &mut LoadOutcome,
     applied: &mut AppliedSettings,
 ) -> Result<(), LoadError> {
-    if !applied.is_open() {
-        return Ok(());
-    }
     // Ctrl-C is no reason to leave settings behind.
-    let result = connect(options, &Cancel::new()).and_then(|mut conn| {
-        // Asked a second time, a person does not want to wait for that either; what is left is said.
-        let shutdown = conn.shutdown_handle();
-        let _hard = run.cancel.on_hard(move || shutdown.shutdown());
-        Ok(applied.revert(&mut conn, &run.events)?)
-    });
-    let all_back = |report: &RevertReport| {
-        report
-            .settings
-            .iter()
-            .all(|setting| !matches!(setting.result, RevertResult::Failed { .. }))
-    };
-    // A journal stays open also when only its row on the server could not be removed (the disk is full, say).
-    if applied.is_open() && !matches!(&result, Ok(Some(report)) if all_back(report)) {
-        outcome.settings_left = applied
-            .changes()
-            .iter()
-            .map(|change| format!("{} (was {})", change.name, change.old))
-            .collect();
-    }
-    result.map(drop)
+    let (left, result) = applied.put_back(run, || connect(options, &Cancel::new()));
+    outcome.settings_left = left;
+    result
 }

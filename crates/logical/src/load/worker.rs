@@ -1,10 +1,11 @@
 //! Workers: one thread and one connection each, writing chunks and running tasks.
 
+mod commit;
 mod diagnose;
 mod reconnect;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use refloat_run::cancel::HookGuard;
 use refloat_sqltext::InsertVerb;
@@ -19,9 +20,6 @@ use super::options::{OnError, WritePath};
 use super::patience::Patience;
 use super::queue::{Queue, Work};
 use super::writer::{Attempt, Writers, Written};
-
-/// Time that a commit gets to end after Ctrl-C.
-const COMMIT_WAIT: Duration = Duration::from_secs(1);
 
 /// A thread that writes chunks and runs tasks on a connection of its own.
 pub struct Worker {
@@ -111,6 +109,7 @@ impl Worker {
                     self.link.ctx.note_retry();
                     patience.wait(&self.link.ctx);
                 }
+                Err(Attempt::Vanished) => self.vanished(chunk, &mut patience)?,
                 Err(Attempt::Wire(error))
                     if transactional && error.is_lost_connection() && self.has_marks() =>
                 {
@@ -165,7 +164,7 @@ impl Worker {
             )));
         }
         self.correct(&stretches, written, 0)?;
-        self.commit()?;
+        self.commit(chunk, &stretches)?;
         chunk.table.note_described();
         Ok(written)
     }
@@ -195,32 +194,6 @@ impl Worker {
 
     fn has_marks(&self) -> bool {
         self.link.ctx.marks.is_some()
-    }
-
-    /// Commits. A commit that is killed may be done although it says that it failed, and the summary would not count its rows: so
-    /// Ctrl-C gives it a moment, and lets none begin.
-    fn commit(&mut self) -> Result<(), Attempt> {
-        let cancel = self.link.ctx.cancel.clone();
-        let shutdown = self.link.conn.shutdown_handle();
-        let late = cancel.on_cancel(move || {
-            std::thread::spawn(move || {
-                std::thread::sleep(COMMIT_WAIT);
-                shutdown.shutdown();
-            });
-        });
-        self.kill = None;
-        let done = if cancel.is_cancelled() {
-            Err(Attempt::NotExact("interrupted".to_owned()))
-        } else {
-            self.link
-                .conn
-                .exec("COMMIT")
-                .map(drop)
-                .map_err(Attempt::Wire)
-        };
-        drop(late);
-        self.kill = Some(self.link.ctx.kill_on_cancel(&self.link.conn));
-        done
     }
 
     fn account(&self, chunk: &Chunk, path: WritePath, written: Written, started: Instant) {

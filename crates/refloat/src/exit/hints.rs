@@ -150,6 +150,10 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         LoadError::Text { .. } | LoadError::RowsMissing { .. } => {
             (Exit::Failed, vec![CUT.to_owned()])
         }
+        LoadError::CommitLost { .. } => (
+            Exit::Failed,
+            vec!["Connect to the server itself, past any proxy. On a Galera cluster, let nothing else write to the node while it loads.".to_owned()],
+        ),
         LoadError::Index { source, .. } if source.server_code() == Some(DUPLICATE) => (
             Exit::Failed,
             vec!["The rows are in, the key is not. With --on-error continue unique keys are built with the rows, and each row that breaks one is named by its line.".to_owned()],

@@ -1,4 +1,5 @@
-//! A way to a server that breaks at a chosen moment: when the server has done what it was asked for, and before anybody hears of it.
+//! A way to a server that breaks at a chosen moment, when the server has done what it was asked for and before anybody hears of it; or one
+//! on which a commit becomes a rollback that looks like a commit.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,21 +10,44 @@ use std::time::Duration;
 use refloat_sandbox::Instance;
 
 /// Forwards connections to a server, and cuts one of them instead of forwarding the answer to the `nth` request that contains
-/// `words`. It takes no connection any more when it is dropped.
+/// `words`, or has the server roll back when it is asked to commit. It takes no connection any more when it is dropped.
 pub struct Cutter {
     port: u16,
     state: Arc<State>,
 }
 
+/// A packet of the protocol: its length, its number, the command "query", the text.
+const ROLLBACK: &[u8] = b"\x09\x00\x00\x00\x03ROLLBACK";
+
 struct State {
     words: Vec<u8>,
+    /// Roll back instead of cutting.
+    undo: bool,
+    /// Not only one request, but every one with these words.
+    every: bool,
     left: AtomicU64,
     cut: AtomicBool,
     ended: AtomicBool,
 }
 
 impl Cutter {
+    /// A way that is cut at the `nth` request with these words.
     pub fn start(server: &Instance, words: &[u8], nth: u64) -> Self {
+        Self::begin(server, words, nth, false)
+    }
+
+    /// A way on which the `nth` commit is a rollback.
+    pub fn undoing(server: &Instance, nth: u64) -> Self {
+        Self::begin(server, b"COMMIT", nth, true)
+    }
+
+    /// A way on which every commit is a rollback.
+    pub fn undoing_all(server: &Instance) -> Self {
+        Self::begin(server, b"COMMIT", 0, true)
+    }
+
+    /// All requests with these words are meant where `nth` is 0.
+    fn begin(server: &Instance, words: &[u8], nth: u64, undo: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let url = server.url();
@@ -35,6 +59,8 @@ impl Cutter {
             .to_owned();
         let state = Arc::new(State {
             words: words.to_vec(),
+            undo,
+            every: nth == 0,
             left: AtomicU64::new(nth),
             cut: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -62,6 +88,13 @@ impl Cutter {
 
     pub fn has_cut(&self) -> bool {
         self.state.cut.load(Ordering::Relaxed)
+    }
+}
+
+impl State {
+    /// Whether this is the request that was meant.
+    fn is_chosen(&self) -> bool {
+        self.every || self.left.fetch_sub(1, Ordering::SeqCst) == 1
     }
 }
 
@@ -107,9 +140,14 @@ fn forward(state: &Arc<State>, client: &TcpStream, server: &TcpStream) {
             && request
                 .windows(state.words.len())
                 .any(|window| window == state.words.as_slice());
-        if hit && state.left.fetch_sub(1, Ordering::SeqCst) == 1 {
-            cut.store(true, Ordering::SeqCst);
-        }
+        let chosen = hit && state.is_chosen();
+        let request = if chosen && state.undo {
+            state.cut.store(true, Ordering::Relaxed);
+            ROLLBACK
+        } else {
+            cut.fetch_or(chosen, Ordering::SeqCst);
+            request
+        };
         if to.write_all(request).is_err() {
             break;
         }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
 
-use crate::cutting::Cutter;
 use crate::held::{CHUNK, Held};
 use crate::support::{
     BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, finish_with_input, settings,
@@ -350,34 +349,6 @@ fn a_lost_writer_connects_again_and_the_load_goes_on() {
             .says("a connection was lost while it wrote rows of table")
             .says("done and proven");
         whole(&desk, &server);
-    }
-}
-
-#[test]
-fn a_commit_whose_answer_is_lost_is_not_done_twice() {
-    for kind in BOTH {
-        let server = server(kind);
-        let desk = Desk::new();
-        // Nothing but the marks would notice rows that came twice.
-        let text = dump(&table("items", 6000).replace("PRIMARY KEY (`id`)", "KEY `id` (`id`)"));
-        let file = desk.file("dump.sql", text);
-        for lost in [1, 2, 5, 9] {
-            let cutter = Cutter::start(&server, b"COMMIT", lost);
-            finish(desk.load_command(
-                &file,
-                &cutter.url(),
-                &["--chunk-rows", "500", "--threads", "2", "--replace"],
-            ))
-            .exits(0)
-            .says("a connection was lost");
-            assert!(cutter.has_cut(), "the commit {lost} did not come");
-            assert_eq!(desk.rows(&server, "items"), Some(6000), "commit {lost}");
-            let twice = desk.ask(
-                &server,
-                "SELECT COUNT(*) FROM (SELECT id FROM @db.items GROUP BY id HAVING COUNT(*) > 1) AS t",
-            );
-            assert_eq!(twice, "0", "commit {lost}");
-        }
     }
 }
 

@@ -23,6 +23,8 @@ const FAILURES_MAX: u64 = 10_000;
 enum Halt {
     /// The server has rolled everything back, because two transactions met: from the beginning.
     Again(refloat_wire::Error),
+    /// The server said that all of it was committed, and nothing is there: from the beginning.
+    Vanished,
     /// For good.
     Fatal(LoadError),
 }
@@ -81,6 +83,7 @@ impl Worker {
                     self.link.ctx.note_retry();
                     patience.wait(&self.link.ctx);
                 }
+                Err(Halt::Vanished) => self.vanished(chunk, &mut patience)?,
                 Err(Halt::Again(error)) => {
                     return Err(LoadError::server(
                         format!("looking for the refused row of table {label}"),
@@ -133,7 +136,7 @@ impl Worker {
         }
         self.correct(&stretches, findings.written, findings.refused)
             .map_err(|error| server("looking for the refused row", error))?;
-        match self.commit() {
+        match self.commit(chunk, &stretches) {
             Ok(()) => {
                 chunk.table.note_described();
                 Ok(findings)
@@ -142,6 +145,7 @@ impl Worker {
                 Err(Halt::Again(error))
             }
             Err(Attempt::Wire(error)) => Err(server("committing rows", error).into()),
+            Err(Attempt::Vanished) => Err(Halt::Vanished),
             Err(_) => Err(self.link.ctx.interrupted().into()),
         }
     }
@@ -262,6 +266,7 @@ fn failure(
     let (code, message) = match failed {
         Attempt::Wire(error) => (error.server_code().unwrap_or(0), error.to_string()),
         Attempt::NotExact(message) => (0, message.clone()),
+        Attempt::Vanished => (0, "its rows are not there after their commit".to_owned()),
         Attempt::Source { source, .. } => (0, source.to_string()),
         Attempt::RowTooLarge { size } => (
             0,

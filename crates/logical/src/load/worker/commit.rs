@@ -1,0 +1,76 @@
+//! Committing a chunk, and looking whether what was committed is there.
+
+use std::time::Duration;
+
+use super::{Attempt, Worker};
+use crate::load::chunk::Chunk;
+use crate::load::error::LoadError;
+use crate::load::marks::Stretch;
+use crate::load::patience::Patience;
+
+/// Time that a commit gets to end after Ctrl-C.
+const COMMIT_WAIT: Duration = Duration::from_secs(1);
+
+impl Worker {
+    /// Commits, and looks for the marks of these stretches.
+    ///
+    /// A commit that is killed may be done although it says that it failed, and the summary would not count its rows: so Ctrl-C gives
+    /// it a moment, and lets none begin.
+    pub(super) fn commit(&mut self, chunk: &Chunk, stretches: &[Stretch]) -> Result<(), Attempt> {
+        let cancel = self.link.ctx.cancel.clone();
+        let shutdown = self.link.conn.shutdown_handle();
+        let late = cancel.on_cancel(move || {
+            std::thread::spawn(move || {
+                std::thread::sleep(COMMIT_WAIT);
+                shutdown.shutdown();
+            });
+        });
+        self.kill = None;
+        let done = if cancel.is_cancelled() {
+            Err(Attempt::NotExact("interrupted".to_owned()))
+        } else {
+            self.link
+                .conn
+                .exec("COMMIT")
+                .map_err(Attempt::Wire)
+                .and_then(|_| self.look(chunk, stretches))
+        };
+        drop(late);
+        self.kill = Some(self.link.ctx.kill_on_cancel(&self.link.conn));
+        done
+    }
+
+    /// Whether rows are there that the server said were committed.
+    ///
+    /// A server's word is enough; what stands between may not be. A node of a Galera cluster (10.11.19) has said so of a thousand rows
+    /// that were on no node afterwards, and proxies play transactions again. The mark of the rows is in their transaction: without it
+    /// they are not there, and writing them again cannot double them, because its key is taken if it is there after all.
+    fn look(&mut self, chunk: &Chunk, stretches: &[Stretch]) -> Result<(), Attempt> {
+        let Some(marks) = &self.link.ctx.marks else {
+            return Ok(());
+        };
+        // Where the engine has no transactions the mark has long been there.
+        if stretches.is_empty() || !chunk.table.is_transactional() {
+            return Ok(());
+        }
+        match marks.committed(&mut self.link.conn, stretches)? {
+            Some(_) => Ok(()),
+            None => Err(Attempt::Vanished),
+        }
+    }
+
+    /// Says that rows have vanished, and waits before they are written again; an error when that has happened too often.
+    pub(super) fn vanished(&self, chunk: &Chunk, patience: &mut Patience) -> Result<(), LoadError> {
+        let table = chunk.table.label();
+        if patience.is_exhausted() {
+            return Err(LoadError::CommitLost { table });
+        }
+        let rows = chunk.rows;
+        self.link.ctx.events.warn(format!(
+            "the server said that {rows} rows of table {table} are committed, and they are not there: they are written again"
+        ));
+        self.link.ctx.note_retry();
+        patience.wait(&self.link.ctx);
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! Commits whose answer does not come, and commits that were none: what is in then, and that it is in once.
+
+use refloat_sandbox::{Ephemeral, ServerKind, StartOptions};
+use refloat_testkit::servers;
+
+use crate::cutting::Cutter;
+use crate::support::{BOTH, Desk, dump, finish, table};
+
+fn server(kind: ServerKind) -> Ephemeral {
+    servers::start(&StartOptions::new(kind))
+}
+
+#[test]
+fn a_commit_whose_answer_is_lost_is_not_done_twice() {
+    for kind in BOTH {
+        let server = server(kind);
+        let desk = Desk::new();
+        // Nothing but the marks would notice rows that came twice.
+        let text = dump(&table("items", 6000).replace("PRIMARY KEY (`id`)", "KEY `id` (`id`)"));
+        let file = desk.file("dump.sql", text);
+        for lost in [1, 2, 5, 9] {
+            let cutter = Cutter::start(&server, b"COMMIT", lost);
+            finish(desk.load_command(
+                &file,
+                &cutter.url(),
+                &["--chunk-rows", "500", "--threads", "2", "--replace"],
+            ))
+            .exits(0)
+            .says("a connection was lost");
+            assert!(cutter.has_cut(), "the commit {lost} did not come");
+            assert_eq!(desk.rows(&server, "items"), Some(6000), "commit {lost}");
+            let twice = desk.ask(
+                &server,
+                "SELECT COUNT(*) FROM (SELECT id FROM @db.items GROUP BY id HAVING COUNT(*) > 1) AS t",
+            );
+            assert_eq!(twice, "0", "commit {lost}");
+        }
+    }
+}
+
+#[test]
+fn rows_that_are_gone_after_their_commit_are_written_again() {
+    const AGAIN: &str = "are committed, and they are not there: they are written again";
+    for kind in BOTH {
+        let server = server(kind);
+        let desk = Desk::new();
+        let text = dump(&table("items", 6000));
+        let file = desk.file("dump.sql", &text);
+        for undone in [1, 2, 5, 9] {
+            let cutter = Cutter::undoing(&server, undone);
+            finish(desk.load_command(
+                &file,
+                &cutter.url(),
+                &["--chunk-rows", "500", "--threads", "2", "--replace"],
+            ))
+            .exits(0)
+            .says(AGAIN);
+            assert!(cutter.has_cut(), "the commit {undone} did not come");
+            assert_eq!(desk.rows(&server, "items"), Some(6000), "commit {undone}");
+        }
+        // The commit of what is left of a chunk when its refused row is found.
+        let file = desk.file("refused.sql", text.replacen("\n(3,", "\n(2,", 1));
+        let cutter = Cutter::undoing(&server, 1);
+        finish(desk.load_command(
+            &file,
+            &cutter.url(),
+            &["--threads", "1", "--replace", "--on-error", "continue"],
+        ))
+        .exits(1)
+        .says(AGAIN);
+        assert!(cutter.has_cut(), "no commit came");
+        assert_eq!(desk.rows(&server, "items"), Some(5999));
+    }
+}
+
+#[test]
+fn rows_that_are_gone_after_every_commit_end_the_load() {
+    let server = server(ServerKind::MariaDb1011);
+    let desk = Desk::new();
+    let file = desk.file("dump.sql", dump(&table("items", 6000)));
+    let cutter = Cutter::undoing_all(&server);
+    finish(desk.load_command(&file, &cutter.url(), &["--threads", "1"]))
+        .exits(1)
+        .says("rows of table")
+        .says("are not there although the server said, again and again, that they are committed")
+        .says("past any proxy");
+    assert_eq!(desk.rows(&server, "items"), Some(0));
+}

@@ -7,6 +7,7 @@ mod accounts;
 mod block;
 pub(crate) mod catalog;
 mod chunk;
+mod desync;
 pub(crate) mod error;
 mod names;
 pub(crate) mod options;
@@ -22,6 +23,7 @@ mod throttle;
 pub(crate) mod tsv;
 pub(crate) mod work;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -40,6 +42,7 @@ use crate::load::context::kill_on_cancel;
 use crate::load::phases::Phases;
 use crate::manifest::MANIFEST;
 use catalog::{DataPolicy, Database, Programs, Table};
+use desync::Desync;
 use record::{complete, count, write_definitions};
 use snapshot::{Snapshot, Wanted};
 use throttle::Throttle;
@@ -99,14 +102,36 @@ fn run_dump(
         control.server().vendor,
         control.server().version_string
     );
-    let (mut snapshot, plan) = moment(options, run, &mut control, true)?;
+    let mut desync = Desync::new(run);
+    // What it changes is put back also after a defect.
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        desync.begin(options, run, &mut control)?;
+        with_server(options, run, outcome, clock, &mut control)
+    }));
+    let (left, back) = desync.end(options, run);
+    outcome.settings_left = left;
+    result.unwrap_or_else(|_| Err(DumpError::defect()))?;
+    back?;
+    run.progress.set_phase(Phase::Done);
+    Ok(())
+}
+
+/// The dump proper.
+fn with_server(
+    options: &DumpOptions,
+    run: &Run,
+    outcome: &mut DumpOutcome,
+    clock: &Phases,
+    control: &mut Connection,
+) -> Result<(), DumpError> {
+    let (mut snapshot, plan) = moment(options, run, control, true)?;
     if options.format == DumpFormat::Sql {
         announce(options, run, outcome, &plan);
-        return sql::write(options, run, outcome, clock, (&mut control, snapshot, plan));
+        return sql::write(options, run, outcome, clock, (control, snapshot, plan));
     }
     let folder = make_folder(options, &plan)?;
     announce(options, run, outcome, &plan);
-    let mut written = write_definitions(options, &mut control, &folder, &plan)?;
+    let mut written = write_definitions(options, control, &folder, &plan)?;
     let tables = std::mem::take(&mut written.tables);
     let done = Arc::new(AtomicU64::new(0));
     let bytes = tables.iter().map(|of| of.table.bytes).sum();
@@ -121,9 +146,7 @@ fn run_dump(
         progress: &run.progress,
         done: &done,
     };
-    outcome.held_seconds = reading
-        .read(&tables, &mut snapshot, &mut control)?
-        .as_secs_f64();
+    outcome.held_seconds = reading.read(&tables, &mut snapshot, control)?.as_secs_f64();
     clock.enter(Phase::Proof);
     written.notes.extend(plan.notes);
     written.notes.extend(snapshot.info.caveat());
@@ -132,12 +155,11 @@ fn run_dump(
     }
     outcome.notes.clone_from(&written.notes);
     outcome.snapshot = snapshot.info.clone();
-    let manifest = complete(written, tables, snapshot.info, &control);
+    let manifest = complete(written, tables, snapshot.info, control);
     count(&manifest, outcome);
     let text = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
     folder.seal(MANIFEST, &text)?;
     outcome.complete = true;
-    run.progress.set_phase(Phase::Done);
     Ok(())
 }
 

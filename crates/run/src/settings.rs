@@ -30,7 +30,9 @@ pub use facts::{Facts, Grants};
 pub use journal::{
     JOURNAL_SCHEMA, JOURNAL_TABLE, Journal, JournalEntry, OpenRun, ServerMark, list, list_on_server,
 };
-pub use revert::{RevertReport, RevertResult, RevertedSetting, revert_on_server, revert_run};
+pub use revert::{
+    RevertReport, RevertResult, RevertedSetting, WSREP_DESYNC, revert_on_server, revert_run,
+};
 
 /// How much of a server's durability a run may take for speed while it runs.
 #[derive(

@@ -7,6 +7,7 @@
 
 use std::fmt::Write as _;
 
+pub mod cluster;
 pub mod oracle;
 pub mod random;
 pub mod servers;

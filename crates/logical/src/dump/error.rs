@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use refloat_run::Cancel;
+use refloat_run::settings::SettingsError;
 use refloat_wire::Error as WireError;
 
 use super::outcome::DumpOutcome;
@@ -60,6 +61,9 @@ pub enum DumpError {
         /// What stands in its way.
         in_the_way: String,
     },
+    /// A setting of the server could not be journalled, changed or put back.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// Nobody takes the rows any more: the other side of a copy has stopped.
     #[error("the target takes no more rows")]
     NotWanted,

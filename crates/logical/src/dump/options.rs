@@ -104,6 +104,8 @@ pub struct DumpOptions {
     pub consistency: Consistency,
     /// How long the lock of the snapshot is waited for in all.
     pub lock_patience: Duration,
+    /// Let a node of a Galera cluster fall behind while it is read. A copy does not look at it.
+    pub desync: bool,
     /// Ceiling for the rate of row text in bytes per second, over all threads.
     pub max_rate: Option<u64>,
     /// Pause while more than this many statements run on the server, ours not counted.
@@ -132,6 +134,7 @@ impl DumpOptions {
             chunk_bytes: CHUNK_BYTES,
             consistency: Consistency::Best,
             lock_patience: LOCK_PATIENCE,
+            desync: false,
             max_rate: None,
             max_running: None,
         }

@@ -41,6 +41,8 @@ pub struct DumpOutcome {
     pub held_seconds: f64,
     /// What is not in the dump, and what a restore should know.
     pub notes: Vec<String>,
+    /// Settings of the server that are still to be put back.
+    pub settings_left: Vec<String>,
     /// Whether the manifest is written: all rows are there, and files are on the disk.
     pub complete: bool,
 }

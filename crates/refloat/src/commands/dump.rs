@@ -10,6 +10,7 @@ use refloat_logical::dump::{self, DumpFailure, DumpFormat};
 use refloat_report::summary;
 use refloat_run::events::RunResult;
 
+use crate::commands::load::SETTINGS_LEFT;
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::record::record;
@@ -40,6 +41,7 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
         Err(DumpFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),
     };
     let result = match &error {
+        _ if !outcome.settings_left.is_empty() => RunResult::SettingsLeft,
         Some(error) => exit::result_of(error),
         None => RunResult::Done,
     };
@@ -55,6 +57,9 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     if let Some(error) = &error {
         exit::report(error, context);
+    }
+    if !outcome.settings_left.is_empty() {
+        exit::print_line("hint", SETTINGS_LEFT, context.colour());
     }
     Ok(exit::of_result(result))
 }

@@ -84,6 +84,9 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(exit::of_result(result))
 }
 
+/// What is to be done about settings that a run could not put back.
+pub const SETTINGS_LEFT: &str = "Settings of the server are still changed. Put them back with `refloat settings revert --to URL`.";
+
 /// Says why it stopped, and what is to be done.
 pub fn after_load(outcome: &LoadOutcome, error: Option<&anyhow::Error>, context: &Context) {
     if let Some(error) = error {
@@ -99,8 +102,7 @@ pub fn after_load(outcome: &LoadOutcome, error: Option<&anyhow::Error>, context:
         exit::print_line("hint", RESUMABLE, context.colour());
     }
     if !outcome.settings_left.is_empty() {
-        let hint = "Settings of the server are still changed. Put them back with `refloat settings revert --to URL`.";
-        exit::print_line("hint", hint, context.colour());
+        exit::print_line("hint", SETTINGS_LEFT, context.colour());
     }
 }
 

@@ -6,9 +6,9 @@ use refloat_wire::Connection;
 
 use super::facts::REDO_LOG;
 use super::journal::{self, FORMAT, Journal, JournalEntry, OpenRun, ServerMark};
-use super::revert::{self, RevertReport};
+use super::revert::{self, RevertReport, RevertResult};
 use super::{SettingsError, SettingsPlan, Skipped, redo, value};
-use crate::{Event, Events, Owner, RunDir, RunId};
+use crate::{Event, Events, Owner, Run, RunDir, RunId};
 
 /// Name of the server-side lock that two runs beginning at once meet at.
 const LOCK: &str = "refloat.settings";
@@ -331,6 +331,39 @@ impl AppliedSettings {
     /// Whether something is still to be put back.
     pub fn is_open(&self) -> bool {
         self.journal.as_ref().is_some_and(|j| !j.closed)
+    }
+
+    /// [`AppliedSettings::revert`] on a connection of its own, for the end of a run: the others may be gone or in the middle of
+    /// something. Gives what is still to be put back, in words.
+    pub fn put_back<E: From<SettingsError>>(
+        &mut self,
+        run: &Run,
+        connect: impl FnOnce() -> Result<Connection, E>,
+    ) -> (Vec<String>, Result<(), E>) {
+        if !self.is_open() {
+            return (Vec::new(), Ok(()));
+        }
+        let result = connect().and_then(|mut conn| {
+            // Asked a second time, a person does not want to wait for that either; what is left is said.
+            let shutdown = conn.shutdown_handle();
+            let _hard = run.cancel.on_hard(move || shutdown.shutdown());
+            Ok(self.revert(&mut conn, &run.events)?)
+        });
+        let all_back = |report: &RevertReport| {
+            report
+                .settings
+                .iter()
+                .all(|setting| !matches!(setting.result, RevertResult::Failed { .. }))
+        };
+        // A journal stays open also when only its row on the server could not be removed (the disk is full, say).
+        let is_left = self.is_open() && !matches!(&result, Ok(Some(report)) if all_back(report));
+        let left = self
+            .changes()
+            .iter()
+            .filter(|_| is_left)
+            .map(|change| format!("{} (was {})", change.name, change.old))
+            .collect();
+        (left, result.map(drop))
     }
 
     /// Puts everything back, in reverse order. May be called again after an error, with a new connection.

@@ -28,7 +28,10 @@ const KNOWN: &[&str] = &[
     "max_allowed_packet",
     REDO_LOG,
     "sync_binlog",
+    WSREP_DESYNC,
 ];
+/// Whether a node of a Galera cluster may fall behind without holding the others up.
+pub const WSREP_DESYNC: &str = "wsrep_desync";
 /// How often a setting is tried again: MariaDB gives up a shrink of the buffer pool while pages are in use.
 const TRIES: u32 = 3;
 

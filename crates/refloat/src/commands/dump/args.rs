@@ -146,6 +146,12 @@ pub struct HowArgs {
     /// Row text in one file, not compressed
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_bytes)]
     pub chunk_size: u64,
+
+    /// Let a node of a Galera cluster fall behind while it is read
+    ///
+    /// `wsrep_desync` is ON until the dump ends: the other nodes are not held up, and the node catches up afterwards.
+    #[arg(long)]
+    pub desync: bool,
 }
 
 /// How a server is read.
@@ -234,6 +240,7 @@ impl DumpArgs {
             Compress::None => RowCompression::None,
         };
         options.chunk_bytes = self.how.chunk_size.max(1);
+        options.desync = self.how.desync;
         options
     }
 }

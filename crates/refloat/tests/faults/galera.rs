@@ -1,0 +1,189 @@
+//! Galera clusters: loads into a node, dumps of one.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use refloat_sandbox::{Instance, ServerKind};
+use refloat_testkit::cluster::Cluster;
+use refloat_testkit::{oracle, servers};
+use serde_json::Value;
+
+use crate::support::{
+    Desk, Running, ask, assert_same_settings, dump, finish, settings, shared, wait_until,
+};
+
+/// Rows of each table: more than 8 MiB of text, from where on keys are put off.
+const ROWS: u64 = 60_000;
+
+/// A child and its parent, in the order of their names, as dump programs write them: the child's rows come first.
+fn family() -> String {
+    let mut text = String::new();
+    for (name, column, key) in [
+        (
+            "child",
+            ", parent INT NOT NULL",
+            ", KEY parent (parent), CONSTRAINT of_parent FOREIGN KEY (parent) REFERENCES parent (id)",
+        ),
+        ("parent", "", ""),
+    ] {
+        let _ = writeln!(
+            text,
+            "CREATE TABLE {name} (id INT NOT NULL PRIMARY KEY, pad VARCHAR(200) NOT NULL{column}{key}) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;"
+        );
+        for first in (1..=ROWS).step_by(500) {
+            let rows = (first..first + 500).map(|id| {
+                let parent = if column.is_empty() {
+                    String::new()
+                } else {
+                    format!(",{}", id * 7919 % ROWS + 1)
+                };
+                format!("({id},'{:0>160}'{parent})", id * 31)
+            });
+            let _ = writeln!(
+                text,
+                "INSERT INTO {name} VALUES {};",
+                rows.collect::<Vec<_>>().join(",")
+            );
+        }
+    }
+    dump(&text)
+}
+
+#[test]
+fn a_foreign_key_waits_for_all_rows_on_a_cluster_too() {
+    let cluster = Cluster::start(ServerKind::MariaDb1011, 2);
+    let (here, there) = (cluster.node(0), cluster.node(1));
+    let size = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_cluster_size'";
+    assert_eq!(ask(here, size), "2");
+    let desk = Desk::new();
+    let before = settings(here);
+    let key = "SELECT COUNT(*) FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = '@db'";
+    let mut command = desk.load_command(
+        Path::new("-"),
+        &here.url(),
+        &["--json", "--threads", "2", "--chunk-rows", "5000"],
+    );
+    command.stdin(Stdio::piped());
+    let (running, mut pipe) = Running::start_with_stdin(command);
+    let text = family();
+    // The rows of the child and half of its parent's.
+    let (first, rest) = text.as_bytes().split_at(text.len() * 3 / 4);
+    pipe.write_all(first).unwrap();
+    wait_until("rows are in", || {
+        desk.tables(here) == 2 && desk.rows(here, "child").unwrap_or(0) >= ROWS / 2
+    });
+    assert_eq!(desk.ask(here, key), "0", "the key is there before its rows");
+    pipe.write_all(rest).unwrap();
+    drop(pipe);
+    let run = running.ends_within(Duration::from_secs(60)).exits(0);
+    let events: Vec<Value> = run
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(desk.ask(here, key), "1");
+    let summary = &events.last().unwrap()["outcome"]["summary"];
+    assert_eq!(summary["proven"], true);
+    assert_eq!(summary["rows"], 2 * ROWS);
+    assert_same_settings(&before, here);
+
+    // The other node has the same, sooner or later.
+    wait_until("the other node has it all", || {
+        desk.tables(there) == 2
+            && desk.ask(there, key) == "1"
+            && ask(there, "SHOW DATABASES LIKE 'refloat%'").is_empty()
+    });
+    let of = |node| {
+        let mut conn = servers::connect(node);
+        oracle::Snapshot::take(&mut conn, oracle::Scope::default()).unwrap()
+    };
+    assert_eq!(oracle::differences(&of(here), &of(there)), []);
+}
+
+/// The value of a variable or status of the cluster.
+#[track_caller]
+fn of_cluster(node: &Instance, name: &str) -> String {
+    let table = |table: &str| {
+        format!(
+            "SELECT VARIABLE_VALUE FROM information_schema.{table} WHERE VARIABLE_NAME = '{name}'"
+        )
+    };
+    ask(
+        node,
+        &format!(
+            "{} UNION ALL {}",
+            table("GLOBAL_VARIABLES"),
+            table("GLOBAL_STATUS")
+        ),
+    )
+}
+
+#[test]
+fn a_node_may_fall_behind_while_it_is_dumped() {
+    let cluster = Cluster::start(ServerKind::MariaDb1011, 2);
+    let (here, there) = (cluster.node(0), cluster.node(1));
+    let mut desk = Desk::new();
+    let db = desk.db.clone();
+    desk.load_text(family(), here, &[]).exits(0);
+    wait_until("the other node has it all", || {
+        ask(there, "SHOW DATABASES LIKE 'refloat%'").is_empty() && desk.tables(there) == 2
+    });
+    let place = format!(
+        "{}:{}",
+        of_cluster(there, "wsrep_cluster_state_uuid"),
+        of_cluster(there, "wsrep_last_committed")
+    );
+    let dump = |desk: &Desk, name: &str, more: &[&str]| {
+        let mut command =
+            desk.refloat(["dump", "--from", &there.url(), "--databases", &db, "--out"]);
+        command.arg(desk.path(name)).args(more);
+        command
+    };
+    finish(dump(&desk, "plain", &[])).exits(0);
+    let manifest = std::fs::read(desk.path("plain").join("manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    assert_eq!(manifest["snapshot"]["galera"], place);
+
+    let run = finish(dump(&desk, "behind", &["--desync", "--json"])).exits(0);
+    for event in ["setting_changed", "setting_reverted"] {
+        let said = |line: &str| line.contains(event) && line.contains("wsrep_desync");
+        assert!(run.stdout.lines().any(said), "{event}: {}", run.stdout);
+    }
+    assert_eq!(of_cluster(there, "wsrep_desync"), "OFF");
+    // Killed in the middle, it leaves what the journal knows how to put back.
+    let running = Running::start(dump(&desk, "slow", &["--desync", "--max-rate", "1M"]));
+    wait_until("the node may fall behind", || {
+        of_cluster(there, "wsrep_desync") == "ON"
+    });
+    running.signal("KILL");
+    let _ = running.ends_within(Duration::from_secs(10));
+    assert_eq!(of_cluster(there, "wsrep_desync"), "ON");
+    finish(desk.refloat(["settings", "revert", "--to", &there.url()]))
+        .exits(0)
+        .says("wsrep_desync");
+    assert_eq!(of_cluster(there, "wsrep_desync"), "OFF");
+    assert_eq!(of_cluster(there, "wsrep_local_state_comment"), "Synced");
+
+    // Ctrl-C puts it back at once.
+    desk.next();
+    let running = Running::start(dump(&desk, "slow2", &["--desync", "--max-rate", "1M"]));
+    wait_until("the node may fall behind", || {
+        of_cluster(there, "wsrep_desync") == "ON"
+    });
+    running.signal("INT");
+    running.ends_within(Duration::from_secs(10)).exits(5);
+    assert_eq!(of_cluster(there, "wsrep_desync"), "OFF");
+}
+
+#[test]
+fn a_server_without_a_cluster_cannot_fall_behind_one() {
+    let desk = Desk::new();
+    let url = shared(ServerKind::MariaDb118).url();
+    let mut command = desk.refloat(["dump", "--from", &url, "--desync", "--out"]);
+    command.arg(desk.path("dump"));
+    finish(command).exits(3).says("no node of a Galera cluster");
+    assert!(!desk.path("dump").exists());
+}

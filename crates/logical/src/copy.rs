@@ -6,6 +6,7 @@
 mod error;
 mod options;
 mod outcome;
+mod relation;
 mod source;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use refloat_run::cancel::CancelReason;
 use refloat_run::{Cancel, Run};
-use refloat_wire::{ConnectOptions, Connection};
+use refloat_wire::ConnectOptions;
 
 pub use error::{CopyError, CopyFailure};
 pub use options::CopyOptions;
@@ -35,7 +36,7 @@ use source::{Fed, Source};
 pub fn copy(options: &CopyOptions, run: &Run) -> Result<CopyOutcome, CopyFailure> {
     let options = &options.agreed();
     let mut outcome = CopyOutcome::default();
-    if let Err(error) = refuse_one_server(options, &run.cancel) {
+    if let Err(error) = refuse_related(options, &run.cancel) {
         outcome.load.run = run.dir.id().to_string();
         outcome.load.source = options.read.source.describe();
         outcome.load.target = options.write.target.describe();
@@ -182,7 +183,7 @@ fn compare(
 pub fn plan(options: &CopyOptions) -> Result<CopyPlan, CopyError> {
     let options = &options.agreed();
     let cancel = Cancel::new();
-    refuse_one_server(options, &cancel)?;
+    refuse_related(options, &cancel)?;
     let of_source = |source| CopyError::Source {
         server: options.read.source.describe(),
         source,
@@ -202,36 +203,12 @@ fn stopped() -> CancelReason {
     CancelReason::Failed("stopped".to_owned())
 }
 
-/// Looks at both ends before anything else: a server is not copied onto itself, nor onto a node that gets everything from it.
-fn refuse_one_server(options: &CopyOptions, cancel: &Cancel) -> Result<(), CopyError> {
+/// Looks at both ends before anything else: see [`relation::refuse_related`].
+fn refuse_related(options: &CopyOptions, cancel: &Cancel) -> Result<(), CopyError> {
     let mut source = source::connect(options, cancel).map_err(|source| CopyError::Source {
         server: options.read.source.describe(),
         source,
     })?;
     let mut target = load::connect(&options.write, cancel)?;
-    let refused = |reason| {
-        let hint = "Name two servers; a copy keeps the names of databases.".to_owned();
-        Err(CopyError::Refused { reason, hint })
-    };
-    if source.identity() == target.identity() {
-        return refused(format!(
-            "source and target are the same server: {}",
-            source.identity()
-        ));
-    }
-    match (cluster_of(&mut source), cluster_of(&mut target)) {
-        (Some(a), Some(b)) if a == b => refused(format!(
-            "source and target are nodes of the same cluster: {a}"
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// The Galera cluster that a server belongs to.
-fn cluster_of(conn: &mut Connection) -> Option<String> {
-    let status = conn
-        .query("SHOW GLOBAL STATUS LIKE 'wsrep_cluster_state_uuid'")
-        .ok()?;
-    let uuid = status.str(0, 1)?.to_owned();
-    (!uuid.is_empty() && uuid.bytes().any(|byte| !matches!(byte, b'0' | b'-'))).then_some(uuid)
+    relation::refuse_related(&mut source, &mut target)
 }

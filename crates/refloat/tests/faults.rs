@@ -10,6 +10,8 @@ mod archives;
 mod certificates;
 #[path = "faults/checked.rs"]
 mod checked;
+#[path = "faults/committed.rs"]
+mod committed;
 #[path = "faults/compared.rs"]
 mod compared;
 #[path = "faults/copied.rs"]
@@ -32,6 +34,8 @@ mod existing;
 mod flags;
 #[path = "faults/folders.rs"]
 mod folders;
+#[path = "faults/galera.rs"]
+mod galera;
 #[path = "faults/held.rs"]
 mod held;
 #[path = "faults/input.rs"]
@@ -56,6 +60,8 @@ mod planned;
 mod privileges;
 #[path = "faults/proof.rs"]
 mod proof;
+#[path = "faults/replicas.rs"]
+mod replicas;
 #[path = "faults/resumed.rs"]
 mod resumed;
 #[path = "faults/secrets.rs"]

@@ -191,7 +191,7 @@ impl AppliedSettings {
             if entry.name == POOL {
                 await_resize(conn)?;
             }
-            if let Err(e) = write(conn, &entry.name, &entry.new) {
+            if let Err(e) = write(conn, &journal.run, &entry.name, &entry.new) {
                 if was_stopped(conn, &e) {
                     return Err(e);
                 }
@@ -461,8 +461,13 @@ pub(super) fn await_resize(conn: &mut Connection) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// Sets a setting.
-pub(super) fn write(conn: &mut Connection, name: &str, new: &str) -> Result<(), SettingsError> {
+/// Sets a setting, for a run whose journal names it.
+pub(super) fn write(
+    conn: &mut Connection,
+    run: &RunId,
+    name: &str,
+    new: &str,
+) -> Result<(), SettingsError> {
     let statement = if name == REDO_LOG {
         let verb = if value::same(new, "ON") {
             "ENABLE"
@@ -478,7 +483,7 @@ pub(super) fn write(conn: &mut Connection, name: &str, new: &str) -> Result<(), 
         format!("SET GLOBAL `{name}` = {literal}")
     };
     if name == redo::LOG_FILE_SIZE {
-        return redo::resize(conn, &statement);
+        return redo::resize(conn, run, &statement);
     }
     conn.exec(statement)?;
     Ok(())

@@ -240,11 +240,11 @@ pub(super) fn write_row(conn: &mut Connection, journal: &Journal) -> Result<(), 
     })
 }
 
-/// Changes something in the journal that means nothing (a blank behind the text), so that the server has something to write.
-pub(super) fn touch(conn: &mut Connection) -> Result<(), SettingsError> {
+/// Changes something in the journal of a run that means nothing (a blank behind the text), so that the server has something to write.
+pub(super) fn touch(conn: &mut Connection, run: &RunId) -> Result<(), SettingsError> {
     unlogged(conn, |conn| {
         conn.exec(format!(
-            "UPDATE `{JOURNAL_SCHEMA}`.`{JOURNAL_TABLE}` SET journal = CONCAT(journal, ' ') LIMIT 1"
+            "UPDATE `{JOURNAL_SCHEMA}`.`{JOURNAL_TABLE}` SET journal = CONCAT(journal, ' ') WHERE run = '{run}'"
         ))?;
         Ok(())
     })

@@ -177,7 +177,7 @@ pub(super) fn revert_journal(
         complete: true,
     };
     for entry in journal.changes.iter().rev() {
-        let (before, setting) = revert_one(conn, entry, restarted)?;
+        let (before, setting) = revert_one(conn, &journal.run, entry, restarted)?;
         if matches!(setting.result, RevertResult::Failed { .. }) {
             report.complete = false;
         }
@@ -222,6 +222,7 @@ pub(super) fn revert_journal(
 /// Puts one setting back; returns its value before and what happened.
 fn revert_one(
     conn: &mut Connection,
+    run: &RunId,
     entry: &JournalEntry,
     restarted: bool,
 ) -> Result<(String, RevertedSetting), SettingsError> {
@@ -269,7 +270,7 @@ fn revert_one(
     }
     let mut failure = String::new();
     for _ in 0..TRIES {
-        match write(conn, &entry.name, &entry.old) {
+        match write(conn, run, &entry.name, &entry.old) {
             Ok(()) => {
                 let now = read_settled(conn, &entry.name, &before, &entry.old)?;
                 if value::accepted(&entry.name, &entry.old, &now) {

@@ -218,9 +218,18 @@ impl Planner<'_> {
     /// The redo log that a load into MariaDB wants, and why it does not get it.
     fn redo_of_mariadb(&self, now: u64) -> (u64, Option<&'static str>) {
         let wanted = match self.hints.dump_bytes {
+            // All of it fits.
+            Some(bytes) if bytes <= now => return (now, None),
             Some(bytes) => (bytes / REDO_PART_MARIADB).clamp(REDO_MIN_MARIADB, REDO_MAX),
             None => REDO_MIN,
         };
+        // It would be taken at startup, and then no more: it could not be put back.
+        if self.facts.number("innodb_log_buffer_size") > Some(now) {
+            return (
+                wanted,
+                Some("it is smaller than innodb_log_buffer_size, so it could not be put back"),
+            );
+        }
         let worth = if self.facts.get(CHECKPOINT_NOW).is_some() {
             now
         } else {

@@ -233,6 +233,12 @@ fn the_redo_log_of_mariadb_grows_where_that_is_quick_or_worth_it() {
     assert_eq!(quick(Some(900 * MIB)), Some((300 * MIB).to_string()));
     assert_eq!(quick(Some(90 * GIB)), Some((2 * GIB).to_string()));
     assert_eq!(quick(None), Some((512 * MIB).to_string()));
+    let tiny = [
+        ("innodb_log_file_size", "8388608"),
+        ("innodb_log_buffer_size", "16777216"),
+        ("innodb_log_checkpoint_now", "OFF"),
+    ];
+    assert_eq!(log(&tiny, Some(GIB)), None, "it could not be put back");
     let slow = |bytes| log(&[size], bytes);
     assert_eq!(slow(Some(900 * MIB)), None);
     assert_eq!(slow(None), None);

@@ -206,10 +206,8 @@ pub enum LoadError {
         #[source]
         source: refloat_wire::Error,
     },
-    /// The server says again and again that rows are committed, and they are not there.
-    #[error(
-        "rows of table {table} are not there although the server said, again and again, that they are committed"
-    )]
+    /// The server says that rows are committed, again and again where they can be written again, and they are not there.
+    #[error("rows of table {table} are not there although the server said that they are committed")]
     CommitLost {
         /// Database and table.
         table: String,

@@ -363,13 +363,14 @@ impl Marks {
     }
 
     /// Whether the rows of these stretches are in: what a commit whose answer was lost has done. `None` when they are not.
+    /// A proxy that sends reads to replicas sends one that locks to the server that was written to.
     pub fn committed(
         &self,
         conn: &mut Connection,
         stretches: &[Stretch],
     ) -> Result<Option<(Written, u64)>, Error> {
         let result = conn.query(format!(
-            "SELECT COUNT(*), CAST(SUM(stored_rows) AS UNSIGNED), CAST(SUM(ignored_rows) AS UNSIGNED), CAST(SUM(refused_rows) AS UNSIGNED) FROM {ROWS} WHERE run = {} AND ({})",
+            "SELECT COUNT(*), CAST(SUM(stored_rows) AS UNSIGNED), CAST(SUM(ignored_rows) AS UNSIGNED), CAST(SUM(refused_rows) AS UNSIGNED) FROM {ROWS} WHERE run = {} AND ({}) LOCK IN SHARE MODE",
             hex(self.run.as_bytes()),
             places(stretches)
         ))?;

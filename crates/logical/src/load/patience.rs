@@ -31,12 +31,12 @@ impl Default for Patience {
 impl Patience {
     /// Whether the error is one of two transactions that met (a deadlock, a lock wait), and was not met too often.
     pub fn may_retry(&self, error: &Error) -> bool {
-        matches!(error.retry(), RetryStatus::SameConnection) && !self.is_exhausted()
+        matches!(error.retry(), RetryStatus::SameConnection) && self.tries < RETRIES_MAX
     }
 
-    /// Whether it was tried too often already.
-    pub fn is_exhausted(&self) -> bool {
-        self.tries >= RETRIES_MAX
+    /// How often it was tried again.
+    pub fn tries(&self) -> u32 {
+        self.tries
     }
 
     pub fn wait(&mut self, ctx: &Context) {

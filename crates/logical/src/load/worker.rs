@@ -20,6 +20,7 @@ use super::options::{OnError, WritePath};
 use super::patience::Patience;
 use super::queue::{Queue, Work};
 use super::writer::{Attempt, Writers, Written};
+use commit::Uncommitted;
 
 /// A thread that writes chunks and runs tasks on a connection of its own.
 pub struct Worker {
@@ -94,32 +95,38 @@ impl Worker {
                 error,
             ));
         }
+        let mut gone = false;
         loop {
-            match self.attempt(chunk, path) {
+            let failed = match self.attempt(chunk, path) {
                 Ok(written) => {
                     self.account(chunk, path, written, started);
                     return Ok(());
                 }
+                Err(Uncommitted::Interrupted) => return Err(self.link.ctx.interrupted()),
                 Err(_) if self.link.ctx.cancel.is_cancelled() => {
                     return Err(self.link.ctx.interrupted());
                 }
+                Err(Uncommitted::Vanished) => {
+                    self.vanished(chunk, &mut patience)?;
+                    gone = true;
+                    continue;
+                }
+                Err(Uncommitted::Attempt(failed)) => failed,
+            };
+            let done = match failed {
                 // What an engine without transactions has written cannot be taken back, so it must not be written again.
-                Err(Attempt::Wire(error)) if transactional && patience.may_retry(&error) => {
+                Attempt::Wire(error) if transactional && patience.may_retry(&error) => {
                     self.link.rollback(chunk)?;
                     self.link.ctx.note_retry();
                     patience.wait(&self.link.ctx);
+                    None
                 }
-                Err(Attempt::Vanished) => self.vanished(chunk, &mut patience)?,
-                Err(Attempt::Wire(error))
+                Attempt::Wire(error)
                     if transactional && error.is_lost_connection() && self.has_marks() =>
                 {
-                    if let Some(done) = self.reconnect(chunk, error)? {
-                        chunk.table.note_refused(done.refused);
-                        self.account(chunk, path, done.written, started);
-                        return Ok(());
-                    }
+                    self.reconnect(chunk, error)?
                 }
-                Err(Attempt::Wire(error))
+                Attempt::Wire(error)
                     if error.server_code().is_none() || error.is_lost_connection() =>
                 {
                     return Err(LoadError::server(
@@ -128,25 +135,31 @@ impl Worker {
                     ));
                 }
                 // A statement may be in the middle of its data: the connection ends with this worker, and with it the rows.
-                Err(Attempt::Source {
+                Attempt::Source {
                     file,
                     offset,
                     source,
-                }) => {
+                } => {
                     return Err(source_error(file, offset, source));
                 }
-                Err(
-                    failed
-                    @ (Attempt::Wire(_) | Attempt::NotExact(_) | Attempt::RowTooLarge { .. }),
-                ) => {
+                failed
+                @ (Attempt::Wire(_) | Attempt::NotExact(_) | Attempt::RowTooLarge { .. }) => {
                     self.link.rollback(chunk)?;
-                    return self.diagnose(chunk, &failed, started);
+                    match self.there_after_all(chunk, gone)? {
+                        None => return self.diagnose(chunk, &failed, started),
+                        done => done,
+                    }
                 }
+            };
+            if let Some(done) = done {
+                chunk.table.note_refused(done.refused);
+                self.account(chunk, path, done.written, started);
+                return Ok(());
             }
         }
     }
 
-    fn attempt(&mut self, chunk: &Chunk, path: WritePath) -> Result<Written, Attempt> {
+    fn attempt(&mut self, chunk: &Chunk, path: WritePath) -> Result<Written, Uncommitted> {
         let stretches = self.begin(chunk)?;
         let early = if chunk.table.is_transactional() {
             None
@@ -158,10 +171,8 @@ impl Worker {
             None => self.writers.by(path).write(&mut self.link, chunk)?,
         };
         if chunk.header.verb == InsertVerb::Insert && written.rows != chunk.rows {
-            return Err(Attempt::NotExact(format!(
-                "{} rows were sent and {} stored",
-                chunk.rows, written.rows
-            )));
+            let words = format!("{} rows were sent and {} stored", chunk.rows, written.rows);
+            return Err(Attempt::NotExact(words).into());
         }
         self.correct(&stretches, written, 0)?;
         self.commit(chunk, &stretches)?;

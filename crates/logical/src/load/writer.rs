@@ -90,8 +90,6 @@ pub enum Attempt {
     Wire(refloat_wire::Error),
     /// The server took the rows but not as they were: rows skipped or warnings given. Nothing is committed.
     NotExact(String),
-    /// The server said that the rows are committed, and they are not there.
-    Vanished,
     /// The dump's file could not be read again.
     Source {
         /// The file.

@@ -351,7 +351,7 @@ impl Conductor<'_> {
             return Ok(());
         };
         let written = ok.map(|ok| Written::by(header.verb, piece.rows, ok.affected_rows));
-        self.end_on_control(&stretches, written)?;
+        self.end_on_control(index, &stretches, written)?;
         if let Some(written) = written {
             let bytes = text.len() as u64;
             let table = &self.entries[index].table;
@@ -379,18 +379,26 @@ impl Conductor<'_> {
     /// Ends it; `written` is missing when the server refused the rows and the load goes on.
     fn end_on_control(
         &mut self,
+        index: usize,
         stretches: &[Stretch],
         written: Option<Written>,
     ) -> Result<(), LoadError> {
         let (Some(marks), Some(first)) = (&self.ctx.marks, stretches.first()) else {
             return Ok(());
         };
+        let label = self.entries[index].table.label();
         let refused = if written.is_some() { 0 } else { first.rows };
         let written = written.unwrap_or_default();
         marks
             .correct(&mut self.control, stretches, written, refused)
             .map_err(not_marked)?;
-        self.control.exec("COMMIT").map(drop).map_err(not_marked)
+        self.control.exec("COMMIT").map_err(not_marked)?;
+        // As workers do; here nothing is written again, because what follows may need these very rows.
+        match marks.committed(&mut self.control, stretches) {
+            Ok(None) => Err(LoadError::CommitLost { table: label }),
+            Err(error) if error.is_lost_connection() => Err(not_marked(error)),
+            Ok(Some(_)) | Err(_) => Ok(()),
+        }
     }
 }
 

@@ -41,8 +41,8 @@ pub fn bulk_type(column: &Column, charset: &str, ascii: bool, dates: bool) -> Bu
 
 /// Sends finished packets.
 pub trait BulkSend {
-    /// Sends the packet's rows, and empties it.
-    fn send(&mut self, packet: &mut BulkPacket) -> Result<(), FlushError>;
+    /// Sends the packet's rows, and empties it; gives how many bytes the next one should have.
+    fn send(&mut self, packet: &mut BulkPacket) -> Result<usize, FlushError>;
 }
 
 /// Builds packets.
@@ -57,7 +57,7 @@ pub struct BulkSink<'a, T> {
 }
 
 impl<'a, T: BulkSend> BulkSink<'a, T> {
-    /// A sink that sends packets of about `target` bytes and never more than `limit`.
+    /// A sink that sends a packet of about `target` bytes first, and never more than `limit`.
     /// With `dates` the packet's types for dates are those of numbers.
     pub fn new(
         packet: &'a mut BulkPacket,
@@ -95,7 +95,7 @@ impl<T: BulkSend> ValueSink for BulkSink<'_, T> {
             // This row is what takes the packet over the limit: send what was there before it, then start with it.
             let row = self.packet.buf().split_off(self.row_at);
             if !self.packet.is_empty() {
-                self.send.send(self.packet)?;
+                self.target = self.send.send(self.packet)?;
             }
             self.packet.buf().extend_from_slice(&row);
             if self.packet.len() > self.limit {
@@ -105,8 +105,8 @@ impl<T: BulkSend> ValueSink for BulkSink<'_, T> {
             }
         }
         self.packet.end_row();
-        if self.packet.len() >= self.target {
-            self.send.send(self.packet)?;
+        if self.packet.len() >= self.target.min(self.limit) {
+            self.target = self.send.send(self.packet)?;
         }
         Ok(())
     }

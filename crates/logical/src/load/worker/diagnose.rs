@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use refloat_wire::RetryStatus;
 
+use super::commit::Uncommitted;
 use super::{Patience, Worker, source_error};
 use crate::load::chunk::{Chunk, Piece};
 use crate::load::error::LoadError;
@@ -141,11 +142,15 @@ impl Worker {
                 chunk.table.note_described();
                 Ok(findings)
             }
-            Err(Attempt::Wire(error)) if matches!(error.retry(), RetryStatus::SameConnection) => {
+            Err(Uncommitted::Attempt(Attempt::Wire(error)))
+                if matches!(error.retry(), RetryStatus::SameConnection) =>
+            {
                 Err(Halt::Again(error))
             }
-            Err(Attempt::Wire(error)) => Err(server("committing rows", error).into()),
-            Err(Attempt::Vanished) => Err(Halt::Vanished),
+            Err(Uncommitted::Attempt(Attempt::Wire(error))) => {
+                Err(server("committing rows", error).into())
+            }
+            Err(Uncommitted::Vanished) => Err(Halt::Vanished),
             Err(_) => Err(self.link.ctx.interrupted().into()),
         }
     }
@@ -266,7 +271,6 @@ fn failure(
     let (code, message) = match failed {
         Attempt::Wire(error) => (error.server_code().unwrap_or(0), error.to_string()),
         Attempt::NotExact(message) => (0, message.clone()),
-        Attempt::Vanished => (0, "its rows are not there after their commit".to_owned()),
         Attempt::Source { source, .. } => (0, source.to_string()),
         Attempt::RowTooLarge { size } => (
             0,

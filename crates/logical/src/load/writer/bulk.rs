@@ -120,8 +120,9 @@ impl Sender<'_> {
 }
 
 impl BulkSend for &mut Sender<'_> {
-    fn send(&mut self, packet: &mut BulkPacket) -> Result<(), FlushError> {
-        self.send_packet(packet).map_err(FlushError::Wire)
+    fn send(&mut self, packet: &mut BulkPacket) -> Result<usize, FlushError> {
+        self.send_packet(packet).map_err(FlushError::Wire)?;
+        Ok(self.worth)
     }
 }
 
@@ -288,13 +289,7 @@ impl BulkWriter {
                 }
                 prepared.form = form;
             }
-            let mut sink = BulkSink::new(
-                packet,
-                sender.worth.min(limit),
-                limit,
-                form.dates,
-                &mut sender,
-            );
+            let mut sink = BulkSink::new(packet, sender.worth, limit, form.dates, &mut sender);
             let mut encoder = Encoder::new(
                 &layout.columns,
                 &prepared.targets,

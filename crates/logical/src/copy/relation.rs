@@ -62,48 +62,67 @@ fn cluster_of(conn: &mut Connection) -> Option<String> {
     (!uuid.is_empty() && uuid.bytes().any(|byte| !matches!(byte, b'0' | b'-'))).then_some(uuid)
 }
 
-/// Whether `replica` gets what `primary` writes, now and directly. What the account may not see is not known.
+/// Whether `replica` gets what `primary` writes, now and directly, as far as the accounts may see.
 ///
-/// MySQL tells the primary's UUID. MariaDB tells its number and port; that another server has both is taken into account: replication
-/// that is stopped is none.
+/// MySQL tells the primary's UUID. MariaDB tells its number, and the port and file that the replica reads; numbers and ports are often
+/// the same on servers that have nothing to do with each other, so the primary must have that file too, or know the replica.
 fn replicates_from(replica: &mut Connection, primary: &mut Connection) -> bool {
-    let mysql = replica.server().vendor == Vendor::MySql;
-    let (statement, mark) = if mysql {
-        ("SHOW REPLICA STATUS", "SELECT @@GLOBAL.server_uuid, ''")
-    } else {
-        (
-            "SHOW ALL SLAVES STATUS",
-            "SELECT @@GLOBAL.server_id, @@GLOBAL.port",
-        )
+    let statements: &[&str] = match replica.server().vendor {
+        // Before 8.0.22 it was called by its older name.
+        Vendor::MySql => &["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"],
+        Vendor::MariaDb => &["SHOW ALL SLAVES STATUS"],
     };
-    // A server of the other vendor has no such mark, or is no primary of this one.
-    let (Ok(status), Ok(mark)) = (replica.query(statement), primary.query(mark)) else {
+    let Some(status) = first_told(replica, statements) else {
         return false;
     };
-    let is_same = |row: usize| {
-        let columns: &[&str] = if mysql {
-            &["Source_UUID"]
-        } else {
-            &["Master_Server_Id", "Master_Port"]
+    let of = |conn: &mut Connection, name: &str| {
+        let asked = conn.query_value(format!("SELECT @@GLOBAL.{name}"));
+        asked.ok().flatten()
+    };
+    let (uuid, number, port) = (
+        of(primary, "server_uuid"),
+        of(primary, "server_id"),
+        of(primary, "port"),
+    );
+    let own_number = of(replica, "server_id");
+    let mut is_followed = |row: usize| {
+        if let Some(named) = value(&status, row, &["Source_UUID", "Master_UUID"]) {
+            return Some(named) == uuid.as_deref();
+        }
+        let same = |names: &[&str], wanted: &Option<String>| {
+            wanted.is_some() && value(&status, row, names) == wanted.as_deref()
         };
-        columns
-            .iter()
-            .enumerate()
-            .all(|(at, name)| value(&status, row, name) == mark.str(0, at))
+        if !same(&["Master_Server_Id"], &number) {
+            return false;
+        }
+        let file = value(&status, row, &["Master_Log_File"]).unwrap_or_default();
+        let has_file = same(&["Master_Port"], &port)
+            && first_told(primary, &["SHOW BINARY LOGS"])
+                .is_some_and(|logs| logs.texts(0).any(|name| name == file));
+        has_file
+            || first_told(primary, &["SHOW SLAVE HOSTS"]).is_some_and(|hosts| {
+                (0..hosts.len()).any(|host| hosts.str(host, 0) == own_number.as_deref())
+            })
     };
     let runs = |row: usize| {
-        [
-            "Replica_IO_Running",
-            "Replica_SQL_Running",
-            "Slave_IO_Running",
-            "Slave_SQL_Running",
-        ]
-        .iter()
-        .any(|name| value(&status, row, name).is_some_and(|word| word != "No"))
+        let threads: [&[&str]; 2] = [
+            &["Replica_IO_Running", "Slave_IO_Running"],
+            &["Replica_SQL_Running", "Slave_SQL_Running"],
+        ];
+        threads
+            .iter()
+            .any(|names| value(&status, row, names).is_some_and(|word| word != "No"))
     };
-    (0..status.len()).any(|row| is_same(row) && runs(row))
+    (0..status.len()).any(|row| runs(row) && is_followed(row))
 }
 
-fn value<'a>(status: &'a ResultSet, row: usize, name: &str) -> Option<&'a str> {
-    status.str(row, status.column(name)?)
+/// The answer to the first of these statements that the server knows and allows.
+fn first_told(conn: &mut Connection, statements: &[&str]) -> Option<ResultSet> {
+    statements.iter().find_map(|sql| conn.query(sql).ok())
+}
+
+/// A column by any of its names.
+fn value<'a>(status: &'a ResultSet, row: usize, names: &[&str]) -> Option<&'a str> {
+    let column = names.iter().find_map(|name| status.column(name))?;
+    status.str(row, column)
 }

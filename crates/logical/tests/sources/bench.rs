@@ -87,10 +87,18 @@ impl Bench {
         self.load_with(source, &[adjust])
     }
 
-    /// Loads a source in several ways; each must leave what `wanted` has.
+    /// Loads a source in several ways, a folder also as an archive of it; each must leave what `wanted` has.
     #[track_caller]
     pub fn loads_as(&self, source: &Path, wanted: &Snapshot, adjust: Adjust) {
-        for (label, vary) in variants(self.kind) {
+        let archive = source.is_dir().then(|| self.archive(source));
+        let archived = archive.iter().map(|archive| {
+            let as_it_is: Adjust = |_| {};
+            ("archive", archive.as_path(), as_it_is)
+        });
+        let ways = variants(self.kind)
+            .into_iter()
+            .map(|(label, vary)| (label, source, vary));
+        for (label, source, vary) in ways.chain(archived) {
             self.empty();
             let outcome = self.load_with(source, &[adjust, vary]);
             let outcome = outcome.unwrap_or_else(|error| panic!("{}: {label}: {error}", self.kind));
@@ -111,6 +119,19 @@ impl Bench {
                 found.len()
             );
         }
+    }
+
+    /// A tar archive of a folder.
+    #[track_caller]
+    fn archive(&self, folder: &Path) -> PathBuf {
+        let path = self.path("archive.tar");
+        run(Command::new("tar")
+            .arg("-cf")
+            .arg(&path)
+            .arg("-C")
+            .arg(folder.parent().unwrap())
+            .arg(folder.file_name().unwrap()));
+        path
     }
 
     fn load_with(&self, source: &Path, adjust: &[Adjust]) -> Result<LoadOutcome, String> {

@@ -108,10 +108,20 @@ fn run_dump(
         desync.begin(options, run, &mut control)?;
         with_server(options, run, outcome, clock, &mut control)
     }));
-    let (left, back) = desync.end(options, run);
+    if outcome.complete {
+        desync.catch_up(run, &mut control);
+    }
+    let (left, back) = desync.end(run, &control);
     outcome.settings_left = left;
+    if let Err(error) = back {
+        // The dump is none the worse for it; what is left to be done is told beside it.
+        let cause = std::error::Error::source(&error);
+        let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+        run.events.warn(format!(
+            "a setting of the server is not back: {error}{cause}"
+        ));
+    }
     result.unwrap_or_else(|_| Err(DumpError::defect()))?;
-    back?;
     run.progress.set_phase(Phase::Done);
     Ok(())
 }
@@ -189,41 +199,51 @@ pub(crate) fn moment(
     let mut tries = 0;
     loop {
         tries += 1;
-        let plan = look(options, control, complete)?;
-        let all = || plan.tables.iter().flatten();
-        let quoted: Vec<String> = all().map(Table::quoted).collect();
-        let wanted = Wanted {
-            tables: &quoted,
-            locked_reads: !options.no_data && all().any(|table| table.policy == DataPolicy::Locked),
-            readers: options.threads,
-        };
-        let (snapshot, listed) = Snapshot::take(
-            control,
-            options,
-            &wanted,
-            (&run.cancel, &run.events),
-            |conn| catalog::list(conn, options),
-        )?;
-        let mut changed = (listed != plan.databases).then_some("a table or view");
-        // Programs are not in the snapshot: if they are now what they were before it, they were so in it.
-        if changed.is_none() && read_programs(control, options, &listed)? != plan.programs {
-            changed = Some("a routine, view, trigger or event");
-        }
-        match changed {
-            None => return Ok((snapshot, plan)),
-            Some(what) if tries == SNAPSHOT_TRIES => {
-                return Err(DumpError::Changed {
-                    what: what.to_owned(),
-                });
-            }
-            Some(what) => run.events.note(format!(
+        match open_moment(options, run, control, complete) {
+            Err(DumpError::Changed { what }) if tries < SNAPSHOT_TRIES => run.events.note(format!(
                 "{what} was changed while the snapshot was opened: it is opened again"
             )),
+            other => return other,
         }
-        // Its readers, and with them its locks, end here.
-        let mut snapshot = snapshot;
-        snapshot.release(control)?;
     }
+}
+
+/// Opens the snapshot once; [`DumpError::Changed`] when somebody changed a definition meanwhile.
+fn open_moment(
+    options: &DumpOptions,
+    run: &Run,
+    control: &mut Connection,
+    complete: bool,
+) -> Result<(Snapshot, Plan), DumpError> {
+    let plan = look(options, control, complete)?;
+    let all = || plan.tables.iter().flatten();
+    let quoted: Vec<String> = all().map(Table::quoted).collect();
+    let wanted = Wanted {
+        tables: &quoted,
+        locked_reads: !options.no_data && all().any(|table| table.policy == DataPolicy::Locked),
+        readers: options.threads,
+    };
+    let (snapshot, listed) = Snapshot::take(
+        control,
+        options,
+        &wanted,
+        (&run.cancel, &run.events),
+        |conn| catalog::list(conn, options),
+    )?;
+    let what = if listed == plan.databases {
+        // Programs are not in the snapshot: if they are now what they were before it, they were so in it.
+        match read_programs(control, options, &listed) {
+            Ok(programs) if programs == plan.programs => return Ok((snapshot, plan)),
+            Ok(_) => "a routine, view, trigger or event".to_owned(),
+            Err(DumpError::Changed { what }) => what,
+            Err(error) => return Err(error),
+        }
+    } else {
+        "a table or view".to_owned()
+    };
+    // Its readers, and with them its locks, end here.
+    snapshot.give_up(control)?;
+    Err(DumpError::Changed { what })
 }
 
 /// Looks at everything that is asked for.

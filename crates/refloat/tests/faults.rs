@@ -8,6 +8,10 @@ mod support;
 mod archives;
 #[path = "faults/certificates.rs"]
 mod certificates;
+#[path = "faults/chance.rs"]
+mod chance;
+#[path = "faults/changing.rs"]
+mod changing;
 #[path = "faults/checked.rs"]
 mod checked;
 #[path = "faults/committed.rs"]

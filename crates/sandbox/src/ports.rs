@@ -20,7 +20,10 @@ const ATTEMPTS: u64 = 400;
 
 /// A port of 127.0.0.1 that nothing uses now, and none of `taken`. Another program may take it before the
 /// server does: then try again.
-pub fn free_port(taken: &HashSet<u16>) -> Result<u16> {
+///
+/// # Errors
+/// [`Error::NoFreePort`].
+pub fn free_port<S: BuildHasher>(taken: &HashSet<u16, S>) -> Result<u16> {
     let (low, high) = range();
     let random = RandomState::new();
     for attempt in 0..ATTEMPTS {

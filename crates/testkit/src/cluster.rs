@@ -1,8 +1,8 @@
 //! Galera clusters on this machine.
 
-use std::net::TcpListener;
+use std::collections::HashSet;
 
-use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
+use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions, free_port};
 
 use crate::servers;
 
@@ -60,16 +60,12 @@ impl Drop for Cluster {
     }
 }
 
-/// Ports that nobody uses now; the sandbox knows only of the server's own.
+/// Ports that nobody uses now; the sandbox gives the server its own.
 fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners = [(); N].map(|()| {
-        TcpListener::bind("127.0.0.1:0")
-            .unwrap_or_else(|error| panic!("taking a port of 127.0.0.1: {error}"))
-    });
-    listeners.map(|listener| {
-        listener
-            .local_addr()
-            .unwrap_or_else(|error| panic!("asking for a port: {error}"))
-            .port()
+    let mut taken = HashSet::new();
+    [(); N].map(|()| {
+        let port = free_port(&taken).unwrap_or_else(|error| panic!("{error}"));
+        taken.insert(port);
+        port
     })
 }

@@ -142,16 +142,25 @@ fn texts(result: &ResultSet, column: usize) -> Vec<String> {
         .collect()
 }
 
-/// The text of a `SHOW CREATE`. A server that hides it from the account gives NULL: that is no empty definition.
+/// What servers say of an object that was there a moment ago: `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`, `ER_SP_DOES_NOT_EXIST`,
+/// `ER_TRG_DOES_NOT_EXIST`, `ER_EVENT_DOES_NOT_EXIST`, MariaDB's `ER_UNKNOWN_SEQUENCES`.
+const GONE: &[u16] = &[1049, 1146, 1305, 1360, 1539, 4091];
+
+/// The text of a `SHOW CREATE`; [`DumpError::Changed`] when the object is gone. A server that hides it from the account gives NULL: that is no empty definition.
 pub fn show_create(
     conn: &mut Connection,
     what: &str,
     statement: &str,
     columns: &[&str],
 ) -> Result<ShowCreate, DumpError> {
-    let result = conn.query(statement).map_err(|error: Error| {
-        DumpError::server(format!("reading the definition of {what}"), error)
-    })?;
+    let result = conn
+        .query(statement)
+        .map_err(|error: Error| match error.server_code() {
+            Some(code) if GONE.contains(&code) => DumpError::Changed {
+                what: what.to_owned(),
+            },
+            _ => DumpError::server(format!("reading the definition of {what}"), error),
+        })?;
     let text = columns
         .iter()
         .find_map(|name| result.bytes(0, result.column(name)?));

@@ -4,15 +4,26 @@
 //! `wsrep_desync` it may, and catches up afterwards. The setting is journalled before it is changed and put back whatever happens, like
 //! those of a load.
 
+use std::time::{Duration, Instant};
+
+use refloat_run::Run;
 use refloat_run::settings::{
     AppliedSettings, Durability, PlannedChange, SettingsPlan, WSREP_DESYNC,
 };
-use refloat_run::{Cancel, Run};
-use refloat_wire::Connection;
+use refloat_wire::{Connection, Error};
 
 use super::error::DumpError;
 use super::options::DumpOptions;
 use super::session;
+
+/// Write sets that may wait when the node has to keep pace again: fewer than flow control begins at (`gcs.fc_limit`, 16).
+const CAUGHT_UP: u64 = 8;
+/// How often the queue is looked at.
+const POLL: Duration = Duration::from_millis(200);
+/// How long a queue may not get shorter before nobody waits for it any more.
+const NO_PROGRESS: Duration = Duration::from_secs(60);
+/// How often another node is connected to, behind a balancer, before the right one is given up.
+const NODES_MAX: u32 = 20;
 
 /// A node that need not keep pace.
 pub struct Desync {
@@ -38,6 +49,8 @@ impl Desync {
         if !options.desync {
             return Ok(());
         }
+        // What a killed dump has left must not be taken for somebody's wish.
+        self.applied.clear(control, &run.events)?;
         let now = control
             .query(format!(
                 "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('{WSREP_DESYNC}', 'wsrep_on')"
@@ -58,7 +71,7 @@ impl Desync {
         };
         if old == "ON" {
             run.events.note(format!(
-                "{WSREP_DESYNC} is ON already: somebody else lets the node fall behind, and it stays so"
+                "{WSREP_DESYNC} is ON already: somebody else lets the node fall behind, and may end that before this dump ends"
             ));
             return Ok(());
         }
@@ -78,23 +91,75 @@ impl Desync {
             Err(_) if run.cancel.is_cancelled() => return Err(DumpError::interrupted(&run.cancel)),
             Err(error) => return Err(error.into()),
         }
-        match self.applied.skipped().first() {
-            None => Ok(()),
-            Some(skipped) => Err(DumpError::Refused {
-                reason: format!("{WSREP_DESYNC} cannot be changed: {}", skipped.reason),
-                hint: "The account needs SUPER for it; without --desync the dump is made at the pace of the cluster.".to_owned(),
-            }),
+        let Some(skipped) = self.applied.skipped().first() else {
+            return Ok(());
+        };
+        let hint = match self.applied.left_to() {
+            Some(_) => "Wait until it has ended, or dump another node.",
+            None => {
+                "The account needs SUPER for it; without --desync the dump is made at the pace of the cluster."
+            }
+        };
+        Err(DumpError::Refused {
+            reason: format!("{WSREP_DESYNC} cannot be changed: {}", skipped.reason),
+            hint: hint.to_owned(),
+        })
+    }
+
+    /// Waits until the node has caught up, as long as it does: while it may fall behind nobody is held up by that. Ctrl-C ends the wait.
+    pub fn catch_up(&self, run: &Run, control: &mut Connection) {
+        if !self.applied.is_open() {
+            return;
+        }
+        let (mut least, mut since) = (u64::MAX, Instant::now());
+        let mut is_said = false;
+        while let Some(queue) = queue(control).filter(|queue| *queue > CAUGHT_UP) {
+            if !is_said {
+                run.events.note(format!(
+                    "the node applies {queue} write sets of the cluster before it keeps pace again"
+                ));
+                is_said = true;
+            }
+            if queue < least {
+                (least, since) = (queue, Instant::now());
+            }
+            if since.elapsed() > NO_PROGRESS {
+                run.events.warn(format!(
+                    "the node does not catch up: {queue} write sets of the cluster wait, and the others may have to wait for it now"
+                ));
+                return;
+            }
+            run.cancel.sleep(POLL);
+            if run.cancel.is_cancelled() {
+                return;
+            }
         }
     }
 
-    /// Puts the setting back, on a connection of its own: Ctrl-C may have ended the others. What could not be put back is named.
-    pub fn end(
-        &mut self,
-        options: &DumpOptions,
-        run: &Run,
-    ) -> (Vec<String>, Result<(), DumpError>) {
-        // Ctrl-C is no reason to leave the node as it is.
-        self.applied
-            .put_back(run, || session::connect(options, &Cancel::new()))
+    /// Puts the setting back, on a connection of its own to the node that `control` has reached: Ctrl-C may have ended the others. What
+    /// could not be put back is named.
+    pub fn end(&mut self, run: &Run, control: &Connection) -> (Vec<String>, Result<(), DumpError>) {
+        self.applied.put_back(run, || {
+            let mut tries = 0;
+            loop {
+                tries += 1;
+                match session::another(control) {
+                    // A balancer leads to other nodes too.
+                    Err(Error::WrongServer { .. }) if tries < NODES_MAX => {}
+                    other => {
+                        return other
+                            .map_err(|error| DumpError::server("connecting to the node", error));
+                    }
+                }
+            }
+        })
     }
+}
+
+/// Write sets of the cluster that wait to be applied.
+fn queue(control: &mut Connection) -> Option<u64> {
+    control
+        .query("SHOW GLOBAL STATUS LIKE 'wsrep_local_recv_queue'")
+        .ok()?
+        .u64(0, 1)
 }

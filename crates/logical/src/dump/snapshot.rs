@@ -73,6 +73,7 @@ impl Snapshot {
         {
             position::complete(control, &mut info)?;
             let listed = lists(control)?;
+            go_on(control);
             return Ok((
                 Self {
                     readers,
@@ -93,8 +94,7 @@ impl Snapshot {
         position::read(control, &mut info)?;
         position::complete(control, &mut info)?;
         let listed = lists(control)?;
-        // Behind the read lock, not before it: a change of definitions that stands between the two would be the victim of a deadlock.
-        let ddl_blocked = block_ddl(control)?;
+        go_on(control);
         let alone = readers.len() == 1;
         (info.consistent, info.method) = match lock.as_ref().map(|lock| lock.kind) {
             Some(kind) => (true, kind.method().to_owned()),
@@ -114,7 +114,7 @@ impl Snapshot {
         let mut snapshot = Self {
             readers,
             info,
-            ddl_blocked,
+            ddl_blocked: false,
             locked_at: lock.is_some().then_some(waited_from.min(locked_at)),
             lock,
         };
@@ -124,8 +124,29 @@ impl Snapshot {
         Ok((snapshot, listed))
     }
 
-    /// Lets writers go on; what keeps definitions as they are stays until the end.
+    /// Lets writers go on, and keeps definitions as they are from now on, where the server can.
+    ///
+    /// Not while writers are stopped, nor before it: whoever changes a definition holds the one and waits for the other, and would be
+    /// the victim of a deadlock (seen with `RENAME TABLE` on MySQL 9.7.4). What is changed in between is noticed: tables when their rows are
+    /// read, everything else when it is read again after this.
     pub fn release(&mut self, control: &mut Connection) -> Result<(), DumpError> {
+        self.unlock(control)?;
+        self.ddl_blocked = self.ddl_blocked || block_ddl(control)?;
+        Ok(())
+    }
+
+    /// Lets go of everything.
+    pub fn give_up(mut self, control: &mut Connection) -> Result<(), DumpError> {
+        self.unlock(control)?;
+        if self.ddl_blocked {
+            control
+                .exec("UNLOCK INSTANCE")
+                .map_err(|error| DumpError::server("releasing the lock on definitions", error))?;
+        }
+        Ok(())
+    }
+
+    fn unlock(&mut self, control: &mut Connection) -> Result<(), DumpError> {
         let Some(lock) = self.lock.take() else {
             return Ok(());
         };
@@ -135,6 +156,11 @@ impl Snapshot {
         }
         unlocked.map_err(|error| DumpError::server("releasing the lock of the snapshot", error))
     }
+}
+
+/// What is read from now on need not wait for what the cluster has since confirmed.
+fn go_on(control: &mut Connection) {
+    let _ = control.exec("SET SESSION wsrep_sync_wait = 0");
 }
 
 /// Milliseconds, as seconds.

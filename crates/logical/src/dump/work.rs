@@ -27,10 +27,9 @@ use crate::source::stream::RowStream;
 const RANGES_PER_READER: u64 = 8;
 /// A range is not made smaller than this: each costs a few estimates and a file.
 const RANGE_MIN: u64 = 4 << 20;
-/// `ER_TABLE_DEF_CHANGED`.
-const DEFINITION_CHANGED: u16 = 1412;
-/// `ER_NO_SUCH_TABLE`.
-const NO_SUCH_TABLE: u16 = 1146;
+/// What servers say when a table is not what it was: `ER_TABLE_DEF_CHANGED`, `ER_NO_SUCH_TABLE`, `ER_BAD_FIELD_ERROR`,
+/// `ER_KEY_DOES_NOT_EXITS`, `ER_UNKNOWN_PARTITION`.
+pub(crate) const CHANGED: &[u16] = &[1412, 1146, 1054, 1176, 1735];
 
 /// What readers share.
 pub struct Work<'a> {
@@ -358,10 +357,9 @@ impl Work<'_> {
 fn changed(error: DumpError, table: &Table) -> DumpError {
     match &error {
         DumpError::Server { source, .. }
-            if matches!(
-                source.server_code(),
-                Some(DEFINITION_CHANGED | NO_SUCH_TABLE)
-            ) =>
+            if source
+                .server_code()
+                .is_some_and(|code| CHANGED.contains(&code)) =>
         {
             DumpError::Changed {
                 what: format!("table {}", table.label()),

@@ -13,6 +13,7 @@ use super::pair::{CellKind, Pair, Reading};
 use crate::dump::DumpError;
 use crate::dump::catalog::Table;
 use crate::dump::ranges::{self, Range};
+use crate::dump::work::CHANGED;
 
 /// Where a reader reads.
 pub enum Source<'a> {
@@ -30,9 +31,6 @@ pub enum Part {
     /// A file of a dump, by its place.
     File(usize),
 }
-
-/// `ER_TABLE_DEF_CHANGED`, `ER_NO_SUCH_TABLE`.
-const CHANGED: [u16; 2] = [1412, 1146];
 
 impl Source<'_> {
     /// Cuts a table of this side into parts.

@@ -125,17 +125,21 @@ fn of_cluster(node: &Instance, name: &str) -> String {
 fn a_node_may_fall_behind_while_it_is_dumped() {
     let cluster = Cluster::start(ServerKind::MariaDb1011, 2);
     let (here, there) = (cluster.node(0), cluster.node(1));
-    let mut desk = Desk::new();
+    let desk = Desk::new();
     let db = desk.db.clone();
     desk.load_text(family(), here, &[]).exits(0);
     wait_until("the other node has it all", || {
         ask(there, "SHOW DATABASES LIKE 'refloat%'").is_empty() && desk.tables(there) == 2
     });
-    let place = format!(
-        "{}:{}",
-        of_cluster(there, "wsrep_cluster_state_uuid"),
-        of_cluster(there, "wsrep_last_committed")
-    );
+    let at = |node| {
+        format!(
+            "{}:{}",
+            of_cluster(node, "wsrep_cluster_state_uuid"),
+            of_cluster(node, "wsrep_last_committed")
+        )
+    };
+    wait_until("both nodes are at the same place", || at(here) == at(there));
+    let place = at(there);
     let dump = |desk: &Desk, name: &str, more: &[&str]| {
         let mut command =
             desk.refloat(["dump", "--from", &there.url(), "--databases", &db, "--out"]);
@@ -147,6 +151,13 @@ fn a_node_may_fall_behind_while_it_is_dumped() {
     let manifest: Value = serde_json::from_slice(&manifest).unwrap();
     assert_eq!(manifest["snapshot"]["galera"], place);
 
+    let behind = |name: &str| {
+        let running = Running::start(dump(&desk, name, &["--desync", "--max-rate", "1M"]));
+        wait_until("the node may fall behind", || {
+            of_cluster(there, "wsrep_desync") == "ON"
+        });
+        running
+    };
     let run = finish(dump(&desk, "behind", &["--desync", "--json"])).exits(0);
     for event in ["setting_changed", "setting_reverted"] {
         let said = |line: &str| line.contains(event) && line.contains("wsrep_desync");
@@ -154,10 +165,7 @@ fn a_node_may_fall_behind_while_it_is_dumped() {
     }
     assert_eq!(of_cluster(there, "wsrep_desync"), "OFF");
     // Killed in the middle, it leaves what the journal knows how to put back.
-    let running = Running::start(dump(&desk, "slow", &["--desync", "--max-rate", "1M"]));
-    wait_until("the node may fall behind", || {
-        of_cluster(there, "wsrep_desync") == "ON"
-    });
+    let running = behind("slow");
     running.signal("KILL");
     let _ = running.ends_within(Duration::from_secs(10));
     assert_eq!(of_cluster(there, "wsrep_desync"), "ON");
@@ -165,14 +173,21 @@ fn a_node_may_fall_behind_while_it_is_dumped() {
         .exits(0)
         .says("wsrep_desync");
     assert_eq!(of_cluster(there, "wsrep_desync"), "OFF");
-    assert_eq!(of_cluster(there, "wsrep_local_state_comment"), "Synced");
+    wait_until("the node keeps pace", || {
+        of_cluster(there, "wsrep_local_state_comment") == "Synced"
+    });
+
+    // So does the next dump of the kind.
+    let running = behind("again");
+    running.signal("KILL");
+    let _ = running.ends_within(Duration::from_secs(10));
+    finish(dump(&desk, "after", &["--desync"]))
+        .exits(0)
+        .says("ended without putting settings back: doing that first");
+    assert_eq!(of_cluster(there, "wsrep_desync"), "OFF");
 
     // Ctrl-C puts it back at once.
-    desk.next();
-    let running = Running::start(dump(&desk, "slow2", &["--desync", "--max-rate", "1M"]));
-    wait_until("the node may fall behind", || {
-        of_cluster(there, "wsrep_desync") == "ON"
-    });
+    let running = behind("slow2");
     running.signal("INT");
     running.ends_within(Duration::from_secs(10)).exits(5);
     assert_eq!(of_cluster(there, "wsrep_desync"), "OFF");

@@ -13,6 +13,7 @@ use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
 use refloat_testkit::servers;
 
+use crate::chance::{Dice, number};
 use crate::support::{Desk, Run, Running, ask, finish};
 
 /// Kills on each kind of server, unless somebody asks for more.
@@ -21,25 +22,6 @@ const KILLS: u64 = 9;
 const LONG: Duration = Duration::from_secs(180);
 /// Kills of one load at most.
 const KILLS_EACH: u64 = 4;
-
-/// Numbers that look random, and are the same for the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end.max(1)
-    }
-}
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(default)
-}
 
 /// Something of everything that a load has to get right: keys that are put off, none at all, foreign keys, engines without transactions,
 /// partitions, generated columns, views, programs.

@@ -149,7 +149,7 @@ pub struct HowArgs {
 
     /// Let a node of a Galera cluster fall behind while it is read
     ///
-    /// `wsrep_desync` is ON until the dump ends: the other nodes are not held up, and the node catches up afterwards.
+    /// `wsrep_desync` is ON until the dump is complete and the node has caught up: the other nodes are not held up by it.
     #[arg(long)]
     pub desync: bool,
 }

@@ -1,0 +1,178 @@
+//! Definitions that change at random while dumps are taken: a dump is of one moment, or it says what was changed.
+//!
+//! `REFLOAT_DDL_DUMPS` is how many dumps there are of each kind of server, `REFLOAT_DDL_SEED` what the changes come from.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use refloat_sandbox::{Instance, ServerKind};
+use refloat_testkit::servers;
+
+use crate::chance::{Dice, number};
+use crate::support::{BOTH, Desk, ask, finish};
+
+/// Dumps of each kind of server, where nothing else is asked for.
+const DUMPS: u64 = 10;
+/// Rows of each table.
+const ROWS: u64 = 1500;
+
+/// All rows of a table, in one statement.
+fn rows() -> String {
+    let rows: Vec<String> = (1..=ROWS).map(|id| format!("({id},'row {id}')")).collect();
+    rows.join(",")
+}
+
+fn fill(server: &Instance, db: &str) {
+    let rows = rows();
+    ask(server, &format!("CREATE DATABASE {db}"));
+    for table in ["altered", "renamed", "emptied"] {
+        ask(
+            server,
+            &format!(
+                "CREATE TABLE {db}.{table} (id INT PRIMARY KEY, v VARCHAR(40)); INSERT INTO {db}.{table} VALUES {rows}"
+            ),
+        );
+    }
+    ask(
+        server,
+        &format!("CREATE VIEW {db}.seen AS SELECT 1 AS one; CREATE PROCEDURE {db}.done() SELECT 1"),
+    );
+}
+
+/// Changes one definition after the other until it is told to stop.
+fn change(server: &Instance, db: &str, seed: u64, stop: &AtomicBool) {
+    let mut dice = Dice(seed | 1);
+    let mut conn = servers::connect(server);
+    conn.exec(format!("USE {db}")).unwrap();
+    let (mut has_column, mut is_renamed, mut has_table, rows) = (false, false, false, rows());
+    while !stop.load(Ordering::Relaxed) {
+        let statements = match dice.below(6) {
+            0 => {
+                has_column = !has_column;
+                vec![if has_column {
+                    format!(
+                        "ALTER TABLE altered ADD COLUMN more INT DEFAULT {}",
+                        dice.below(9)
+                    )
+                } else {
+                    "ALTER TABLE altered DROP COLUMN more".to_owned()
+                }]
+            }
+            1 => {
+                is_renamed = !is_renamed;
+                vec![if is_renamed {
+                    "RENAME TABLE renamed TO other".to_owned()
+                } else {
+                    "RENAME TABLE other TO renamed".to_owned()
+                }]
+            }
+            2 => vec![
+                "TRUNCATE TABLE emptied".to_owned(),
+                format!("INSERT INTO emptied VALUES {rows}"),
+            ],
+            3 => {
+                has_table = !has_table;
+                vec![if has_table {
+                    "CREATE TABLE passing (id INT PRIMARY KEY) SELECT id FROM altered".to_owned()
+                } else {
+                    "DROP TABLE passing".to_owned()
+                }]
+            }
+            4 => vec![format!(
+                "CREATE OR REPLACE VIEW seen AS SELECT {} AS one",
+                dice.below(1000)
+            )],
+            _ => vec![
+                "DROP PROCEDURE done".to_owned(),
+                format!("CREATE PROCEDURE done() SELECT {}", dice.below(1000)),
+            ],
+        };
+        for statement in statements {
+            conn.exec(&statement).unwrap_or_else(|error| {
+                panic!("{}: {error}", &statement[..statement.len().min(80)])
+            });
+        }
+        std::thread::sleep(Duration::from_millis(dice.below(40)));
+    }
+}
+
+/// Tells the other thread to stop, also when an assertion ends the test.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What every moment had in common.
+#[track_caller]
+fn of_one_moment(desk: &Desk, target: &Instance) {
+    let rows = ROWS.to_string();
+    let has = |table: &str| {
+        desk.ask(
+            target,
+            &format!("SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '@db' AND TABLE_NAME = '{table}'"),
+        ) == "1"
+    };
+    let count = |table: &str| desk.ask(target, &format!("SELECT COUNT(*) FROM @db.{table}"));
+    assert_eq!(count("altered"), rows);
+    assert!(
+        has("renamed") != has("other"),
+        "a table is there under two names, or none"
+    );
+    assert_eq!(
+        count(if has("renamed") { "renamed" } else { "other" }),
+        rows
+    );
+    let emptied = count("emptied");
+    assert!(
+        emptied == rows || emptied == "0",
+        "emptied has {emptied} rows"
+    );
+    if has("passing") {
+        assert_eq!(count("passing"), rows);
+    }
+    assert!(has("seen"));
+}
+
+fn dumps_among_changes(kind: ServerKind, dumps: u64) {
+    let (source, target) = (
+        servers::start(&servers::quick(kind)),
+        servers::start(&servers::quick(kind)),
+    );
+    let desk = Desk::new();
+    fill(&source, &desk.db);
+    let seed = number("REFLOAT_DDL_SEED", 20_261_122);
+    let stop = AtomicBool::new(false);
+    let mut whole = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| change(&source, &desk.db, seed, &stop));
+        let _stop = Stop(&stop);
+        for round in 0..dumps {
+            let folder = desk.path(&format!("dump{round}"));
+            let mut dump = desk.refloat(["dump", "--from", &source.url(), "--databases", &desk.db]);
+            dump.arg("--out").arg(&folder);
+            let run = finish(dump);
+            if run.code == Some(0) {
+                whole += 1;
+                desk.load(&folder, &target, &["--replace", "--durability", "keep"])
+                    .exits(0);
+                of_one_moment(&desk, &target);
+                ask(&target, &format!("DROP DATABASE {}", desk.db));
+            } else {
+                run.exits(1)
+                    .says("was changed, dropped or created by somebody while the dump ran");
+            }
+        }
+    });
+    eprintln!("{kind}: {whole} of {dumps} dumps are whole, the others say what was changed");
+    assert!(whole > 0, "{kind}: no dump is whole");
+}
+
+#[test]
+fn dumps_among_random_changes_of_definitions_are_of_one_moment_or_say_what_was_changed() {
+    for kind in BOTH {
+        dumps_among_changes(kind, number("REFLOAT_DDL_DUMPS", DUMPS));
+    }
+}

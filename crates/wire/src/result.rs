@@ -201,6 +201,15 @@ impl ResultSet {
             .position(|c| c.name.eq_ignore_ascii_case(name))
     }
 
+    /// What `SHOW VARIABLES` and `SHOW STATUS` tell of a name, in any case: the second cell of the row whose first one it is.
+    pub fn named(&self, name: &str) -> Option<&str> {
+        let row = (0..self.len()).find(|row| {
+            self.str(*row, 0)
+                .is_some_and(|told| told.eq_ignore_ascii_case(name))
+        })?;
+        self.str(row, 1)
+    }
+
     /// The bytes of a cell; `None` for NULL and for what is not there.
     pub fn bytes(&self, row: usize, column: usize) -> Option<&[u8]> {
         self.rows.get(row)?.get(column)?.as_deref()

@@ -1,8 +1,9 @@
 //! Whether the two ends of a copy are one, or one of them gets what the other writes.
 
-use refloat_wire::{Connection, ResultSet, Vendor};
+use refloat_wire::Connection;
 
 use super::CopyError;
+use crate::dump::snapshot::position::{self, any_of};
 
 /// Refuses two ends that are the same server or nodes of the same cluster, and ends of which one replicates from the other: there the
 /// rows would come a second time by replication, or meet themselves on the way back.
@@ -67,12 +68,7 @@ fn cluster_of(conn: &mut Connection) -> Option<String> {
 /// MySQL tells the primary's UUID. MariaDB tells its number, and the port and file that the replica reads; numbers and ports are often
 /// the same on servers that have nothing to do with each other, so the primary must have that file too, or know the replica.
 fn replicates_from(replica: &mut Connection, primary: &mut Connection) -> bool {
-    let statements: &[&str] = match replica.server().vendor {
-        // Before 8.0.22 it was called by its older name.
-        Vendor::MySql => &["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"],
-        Vendor::MariaDb => &["SHOW ALL SLAVES STATUS"],
-    };
-    let Some(status) = first_told(replica, statements) else {
+    let Ok(Some(status)) = position::replica_status(replica) else {
         return false;
     };
     let of = |conn: &mut Connection, name: &str| {
@@ -86,21 +82,22 @@ fn replicates_from(replica: &mut Connection, primary: &mut Connection) -> bool {
     );
     let own_number = of(replica, "server_id");
     let mut is_followed = |row: usize| {
-        if let Some(named) = value(&status, row, &["Source_UUID", "Master_UUID"]) {
+        if let Some(named) = any_of(&status, row, &["Source_UUID", "Master_UUID"]) {
             return Some(named) == uuid.as_deref();
         }
         let same = |names: &[&str], wanted: &Option<String>| {
-            wanted.is_some() && value(&status, row, names) == wanted.as_deref()
+            wanted.is_some() && any_of(&status, row, names) == wanted.as_deref()
         };
         if !same(&["Master_Server_Id"], &number) {
             return false;
         }
-        let file = value(&status, row, &["Master_Log_File"]).unwrap_or_default();
+        let file = any_of(&status, row, &["Master_Log_File"]).unwrap_or_default();
         let has_file = same(&["Master_Port"], &port)
-            && first_told(primary, &["SHOW BINARY LOGS"])
-                .is_some_and(|logs| logs.texts(0).any(|name| name == file));
+            && primary
+                .query("SHOW BINARY LOGS")
+                .is_ok_and(|logs| logs.texts(0).any(|name| name == file));
         has_file
-            || first_told(primary, &["SHOW SLAVE HOSTS"]).is_some_and(|hosts| {
+            || primary.query("SHOW SLAVE HOSTS").is_ok_and(|hosts| {
                 (0..hosts.len()).any(|host| hosts.str(host, 0) == own_number.as_deref())
             })
     };
@@ -111,18 +108,7 @@ fn replicates_from(replica: &mut Connection, primary: &mut Connection) -> bool {
         ];
         threads
             .iter()
-            .any(|names| value(&status, row, names).is_some_and(|word| word != "No"))
+            .any(|names| any_of(&status, row, names).is_some_and(|word| word != "No"))
     };
     (0..status.len()).any(|row| runs(row) && is_followed(row))
-}
-
-/// The answer to the first of these statements that the server knows and allows.
-fn first_told(conn: &mut Connection, statements: &[&str]) -> Option<ResultSet> {
-    statements.iter().find_map(|sql| conn.query(sql).ok())
-}
-
-/// A column by any of its names.
-fn value<'a>(status: &'a ResultSet, row: usize, names: &[&str]) -> Option<&'a str> {
-    let column = names.iter().find_map(|name| status.column(name))?;
-    status.str(row, column)
 }

@@ -56,12 +56,7 @@ impl Desync {
                 "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('{WSREP_DESYNC}', 'wsrep_on')"
             ))
             .map_err(|error| DumpError::server("asking for the settings of the cluster", error))?;
-        let value = |name: &str| {
-            let mut rows = 0..now.len();
-            let row = rows.find(|&row| now.str(row, 0) == Some(name))?;
-            now.str(row, 1)
-        };
-        let (Some(old), Some("ON")) = (value(WSREP_DESYNC), value("wsrep_on")) else {
+        let (Some(old), Some("ON")) = (now.named(WSREP_DESYNC), now.named("wsrep_on")) else {
             return Err(DumpError::Refused {
                 reason:
                     "the server is no node of a Galera cluster, so --desync has no meaning here"

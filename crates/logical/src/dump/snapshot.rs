@@ -6,7 +6,7 @@
 //! not even that is allowed, what is not guaranteed is said.
 
 mod locks;
-mod position;
+pub(crate) mod position;
 
 use std::time::{Duration, Instant};
 

@@ -29,7 +29,7 @@ const RANGES_PER_READER: u64 = 8;
 const RANGE_MIN: u64 = 4 << 20;
 /// What servers say when a table is not what it was: `ER_TABLE_DEF_CHANGED`, `ER_NO_SUCH_TABLE`, `ER_BAD_FIELD_ERROR`,
 /// `ER_KEY_DOES_NOT_EXITS`, `ER_UNKNOWN_PARTITION`.
-pub(crate) const CHANGED: &[u16] = &[1412, 1146, 1054, 1176, 1735];
+const CHANGED: &[u16] = &[1412, 1146, 1054, 1176, 1735];
 
 /// What readers share.
 pub struct Work<'a> {
@@ -354,7 +354,7 @@ impl Work<'_> {
 }
 
 /// What a server says about a table that is not what it was.
-fn changed(error: DumpError, table: &Table) -> DumpError {
+pub(crate) fn changed(error: DumpError, table: &Table) -> DumpError {
     match &error {
         DumpError::Server { source, .. }
             if source

@@ -13,7 +13,7 @@ use super::pair::{CellKind, Pair, Reading};
 use crate::dump::DumpError;
 use crate::dump::catalog::Table;
 use crate::dump::ranges::{self, Range};
-use crate::dump::work::CHANGED;
+use crate::dump::work;
 
 /// Where a reader reads.
 pub enum Source<'a> {
@@ -118,16 +118,5 @@ fn push(text: &mut RowText, cell: Option<&[u8]>, kind: CellKind, scratch: &mut V
 
 /// What a server says about a table that is not what it was.
 fn changed(error: DumpError, table: &Table) -> VerifyError {
-    match &error {
-        DumpError::Server { source, .. }
-            if source
-                .server_code()
-                .is_some_and(|code| CHANGED.contains(&code)) =>
-        {
-            VerifyError::Server(DumpError::Changed {
-                what: format!("table {}", table.label()),
-            })
-        }
-        _ => error.into(),
-    }
+    work::changed(error, table).into()
 }

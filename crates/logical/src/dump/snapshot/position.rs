@@ -22,17 +22,12 @@ pub fn of_snapshot(reader: &mut Connection) -> Result<Option<(String, u64)>, Dum
     let status = reader
         .query("SHOW SESSION STATUS LIKE 'binlog_snapshot_%'")
         .map_err(|error| DumpError::server("asking for the snapshot's position", error))?;
-    let value = |wanted: &str| {
-        (0..status.len())
-            .find(|row| {
-                status
-                    .str(*row, 0)
-                    .is_some_and(|name| name.eq_ignore_ascii_case(wanted))
-            })
-            .and_then(|row| status.str(row, 1))
-    };
-    let file = value("binlog_snapshot_file").filter(|file| !file.is_empty());
-    let at = value("binlog_snapshot_position").and_then(|at| at.parse().ok());
+    let file = status
+        .named("binlog_snapshot_file")
+        .filter(|file| !file.is_empty());
+    let at = status
+        .named("binlog_snapshot_position")
+        .and_then(|at| at.parse().ok());
     Ok(file.map(str::to_owned).zip(at))
 }
 
@@ -74,45 +69,48 @@ pub fn complete(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(),
         .and_then(|result| result.str(0, 0).map(|text| text.replace('\n', "")))
         .filter(|text| !text.is_empty());
     let wsrep = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_state_uuid', 'wsrep_last_committed', 'wsrep_ready')";
-    if let Some(status) = told(control.query(wsrep))? {
-        let value = |wanted: &str| {
-            (0..status.len())
-                .find(|row| status.str(*row, 0) == Some(wanted))
-                .and_then(|row| status.str(row, 1))
-        };
-        if let (Some(uuid), Some(seqno), Some("ON")) = (
-            value("wsrep_cluster_state_uuid").filter(|uuid| !uuid.is_empty()),
-            value("wsrep_last_committed"),
-            value("wsrep_ready"),
-        ) {
-            info.galera = Some(format!("{uuid}:{seqno}"));
-        }
+    if let Some(status) = told(control.query(wsrep))?
+        && let (Some(uuid), Some(seqno), Some("ON")) = (
+            status
+                .named("wsrep_cluster_state_uuid")
+                .filter(|uuid| !uuid.is_empty()),
+            status.named("wsrep_last_committed"),
+            status.named("wsrep_ready"),
+        )
+    {
+        info.galera = Some(format!("{uuid}:{seqno}"));
     }
-    info.replica_of = sources(control, mariadb)?;
+    info.replica_of = sources(control)?;
     Ok(())
 }
 
-/// How far the server has executed the logs of its sources.
-fn sources(control: &mut Connection, mariadb: bool) -> Result<Vec<ReplicaPosition>, DumpError> {
-    let statement = if mariadb {
-        "SHOW ALL SLAVES STATUS"
-    } else {
-        "SHOW REPLICA STATUS"
+/// What the server tells of itself as a replica, a row for each of its sources; `None` where the account may not see it.
+pub fn replica_status(conn: &mut Connection) -> Result<Option<ResultSet>, DumpError> {
+    let statement = match conn.server().vendor {
+        Vendor::MariaDb => "SHOW ALL SLAVES STATUS",
+        Vendor::MySql => "SHOW REPLICA STATUS",
     };
-    let mut status = told(control.query(statement))?;
-    if status.is_none() {
-        status = told(control.query("SHOW SLAVE STATUS"))?;
+    match told(conn.query(statement))? {
+        // Before MySQL 8.0.22 it was called by its older name.
+        None => told(conn.query("SHOW SLAVE STATUS")),
+        status => Ok(status),
     }
-    let Some(status) = status else {
+}
+
+/// A cell by the first of these names that the result has: they were changed from one version to another.
+pub fn any_of<'a>(status: &'a ResultSet, row: usize, names: &[&str]) -> Option<&'a str> {
+    names
+        .iter()
+        .find_map(|name| status.str(row, status.column(name)?))
+}
+
+/// How far the server has executed the logs of its sources.
+fn sources(control: &mut Connection) -> Result<Vec<ReplicaPosition>, DumpError> {
+    let Some(status) = replica_status(control)? else {
         return Ok(Vec::new());
     };
-    let any = |row: usize, names: &[&str]| {
-        names
-            .iter()
-            .find_map(|name| status.str(row, status.column(name)?))
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let any =
+        |row: usize, names: &[&str]| any_of(&status, row, names).unwrap_or_default().to_owned();
     Ok((0..status.len())
         .map(|row| ReplicaPosition {
             channel: any(row, &["Connection_name", "Channel_Name"]),

@@ -3,7 +3,7 @@
 //! `REFLOAT_DDL_DUMPS` is how many dumps there are of each kind of server, `REFLOAT_DDL_SEED` what the changes come from.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use refloat_sandbox::{Instance, ServerKind};
 use refloat_testkit::servers;
@@ -39,8 +39,8 @@ fn fill(server: &Instance, db: &str) {
     );
 }
 
-/// Changes one definition after the other until it is told to stop.
-fn change(server: &Instance, db: &str, seed: u64, stop: &AtomicBool) {
+/// Changes one definition after the other until it is told to stop, with pauses shorter than `pause` between them.
+fn change(server: &Instance, db: &str, seed: u64, pause: Duration, stop: &AtomicBool) {
     let mut dice = Dice(seed | 1);
     let mut conn = servers::connect(server);
     conn.exec(format!("USE {db}")).unwrap();
@@ -92,7 +92,7 @@ fn change(server: &Instance, db: &str, seed: u64, stop: &AtomicBool) {
                 panic!("{}: {error}", &statement[..statement.len().min(80)])
             });
         }
-        std::thread::sleep(Duration::from_millis(dice.below(40)));
+        std::thread::sleep(pause.mul_f64(dice.below(100) as f64 / 100.0));
     }
 }
 
@@ -144,16 +144,23 @@ fn dumps_among_changes(kind: ServerKind, dumps: u64) {
     let desk = Desk::new();
     fill(&source, &desk.db);
     let seed = number("REFLOAT_DDL_SEED", 20_261_122);
+    // As many changes during a dump on a slow machine as on a fast one: some dumps are whole, some are not.
+    let dump = |round: u64| {
+        let folder = desk.path(&format!("dump{round}"));
+        let mut dump = desk.refloat(["dump", "--from", &source.url(), "--databases", &desk.db]);
+        dump.arg("--out").arg(&folder);
+        (finish(dump), folder)
+    };
+    let began = Instant::now();
+    dump(0).0.exits(0);
+    let pause = began.elapsed() / 8;
     let stop = AtomicBool::new(false);
     let mut whole = 0;
     std::thread::scope(|scope| {
-        scope.spawn(|| change(&source, &desk.db, seed, &stop));
+        scope.spawn(|| change(&source, &desk.db, seed, pause, &stop));
         let _stop = Stop(&stop);
-        for round in 0..dumps {
-            let folder = desk.path(&format!("dump{round}"));
-            let mut dump = desk.refloat(["dump", "--from", &source.url(), "--databases", &desk.db]);
-            dump.arg("--out").arg(&folder);
-            let run = finish(dump);
+        for round in 1..=dumps {
+            let (run, folder) = dump(round);
             if run.code == Some(0) {
                 whole += 1;
                 desk.load(&folder, &target, &["--replace", "--durability", "keep"])

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use refloat_sqltext::quote_ident;
+use refloat_sqltext::{LexMode, parse_create_table, quote_ident};
 use refloat_wire::{Connection, ResultSet, Vendor};
 
-use super::{Database, show_create};
+use super::{Database, GONE, show_create};
 use crate::dump::error::DumpError;
 use crate::dump::options::DumpOptions;
 use crate::load::literal;
@@ -159,6 +159,17 @@ pub fn read_tables(
             )
         })
     };
+    // Definitions come first: they are looked at again when all rows are read, so that a change since now is noticed.
+    let mut creates = Vec::with_capacity(database.tables.len());
+    for name in &database.tables {
+        let label = format!("table {}.{name}", database.name);
+        let statement = format!(
+            "SHOW CREATE TABLE {}.{}",
+            quote_ident(&database.name),
+            quote_ident(name)
+        );
+        creates.push(show_create(conn, &label, &statement, &["Create Table"])?.text);
+    }
     let facts = ask(
         conn,
         format!(
@@ -196,23 +207,16 @@ pub fn read_tables(
     let partitions_of = groups(&partitions);
     let vendor = conn.server().vendor;
     let mut tables = Vec::with_capacity(database.tables.len());
-    for name in &database.tables {
+    for (name, create) in database.tables.iter().zip(creates) {
         let name = name.as_str();
         let label = format!("table {}.{name}", database.name);
-        let statement = format!(
-            "SHOW CREATE TABLE {}.{}",
-            quote_ident(&database.name),
-            quote_ident(name)
-        );
-        let create = show_create(conn, &label, &statement, &["Create Table"])?.text;
         let mine = columns_of.get(name).cloned().unwrap_or(0..0);
         let all: Vec<Described> = mine.map(|row| Described::read(&columns, row)).collect();
         if all.is_empty() {
-            return Err(DumpError::Refused {
-                reason: format!("the columns of {label} are hidden from the account"),
-                hint: "Grant it SELECT on the table, or leave the table out with --exclude."
-                    .to_owned(),
-            });
+            return Err(without_columns(conn, &database.name, name, label));
+        }
+        if !same_columns(&create, &all) {
+            return Err(DumpError::Changed { what: label });
         }
         let fact = facts_of.get(name).copied();
         let number = |column| fact.and_then(|row| facts.u64(row, column)).unwrap_or(0);
@@ -259,6 +263,37 @@ pub fn read_tables(
         });
     }
     Ok(tables)
+}
+
+/// Why a table that has a definition had no columns: it came with its name after they were listed, or they are hidden.
+fn without_columns(conn: &mut Connection, database: &str, name: &str, label: String) -> DumpError {
+    let statement = format!(
+        "SHOW COLUMNS FROM {}.{}",
+        quote_ident(database),
+        quote_ident(name)
+    );
+    // One statement opens the table once: what it tells is of one moment.
+    let changed = match conn.query(statement) {
+        Ok(columns) => !columns.is_empty(),
+        Err(error) => error.server_code().is_some_and(|code| GONE.contains(&code)),
+    };
+    if changed {
+        return DumpError::Changed { what: label };
+    }
+    DumpError::Refused {
+        reason: format!("the columns of {label} are hidden from the account"),
+        hint: "Grant it SELECT on the table, or leave the table out with --exclude.".to_owned(),
+    }
+}
+
+/// Whether a definition has the columns that are listed; what cannot be split is believed.
+fn same_columns(create: &[u8], listed: &[Described]) -> bool {
+    parse_create_table(create, LexMode::default()).map_or(true, |table| {
+        table
+            .columns()
+            .map(|column| column.name.as_slice())
+            .eq(listed.iter().map(|column| column.name.as_bytes()))
+    })
 }
 
 /// Rows of a result by the table in their first column.

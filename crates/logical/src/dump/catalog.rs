@@ -1,5 +1,6 @@
 //! What is on the server, and what of it is asked for.
 
+mod collated;
 mod programs;
 mod tables;
 
@@ -10,6 +11,7 @@ use refloat_wire::{Connection, Error, ResultSet};
 
 use super::error::DumpError;
 use super::options::DumpOptions;
+use crate::load::literal;
 use crate::load::pattern::{is_system_database, matches_any};
 
 pub use programs::{Program, Programs, View, read_programs};
@@ -179,6 +181,23 @@ pub fn show_create(
         connection: cell("collation_connection"),
         database: cell("Database Collation"),
         time_zone: cell("time_zone"),
+    })
+}
+
+/// The text that creates a database, with its collation, unless it is there.
+pub fn show_create_database(conn: &mut Connection, name: &str) -> Result<Vec<u8>, DumpError> {
+    let label = format!("database {name}");
+    let statement = format!("SHOW CREATE DATABASE IF NOT EXISTS {}", quote_ident(name));
+    let create = show_create(conn, &label, &statement, &["Create Database"])?;
+    let collation = conn
+        .query_value(format!(
+            "SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = {}",
+            literal(name)
+        ))
+        .map_err(|error| DumpError::server(format!("reading the collation of {label}"), error))?;
+    Ok(match collation {
+        Some(collation) => collated::database(&create.text, &collation),
+        None => create.text,
     })
 }
 

@@ -9,7 +9,9 @@ use std::fmt::Write as _;
 use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
 
-use super::catalog::{Database, Program, Programs, ShowCreate, Table, View, show_create};
+use super::catalog::{
+    Database, Program, Programs, ShowCreate, Table, View, show_create, show_create_database,
+};
 use super::error::DumpError;
 use super::options::DumpOptions;
 
@@ -26,14 +28,8 @@ pub fn of_database(
     tables: &[Table],
 ) -> Result<Vec<u8>, DumpError> {
     let name = quote_ident(&database.name);
-    let create = show_create(
-        conn,
-        &format!("database {}", database.name),
-        &format!("SHOW CREATE DATABASE IF NOT EXISTS {name}"),
-        &["Create Database"],
-    )?;
     let mut sql = HEAD.as_bytes().to_vec();
-    statement(&mut sql, &create.text);
+    statement(&mut sql, &show_create_database(conn, &database.name)?);
     statement(&mut sql, format!("USE {name}").as_bytes());
     for sequence in &database.sequences {
         let quoted = format!("{name}.{}", quote_ident(sequence));
@@ -55,7 +51,7 @@ pub fn of_database(
         }
     }
     for table in tables {
-        statement(&mut sql, &table.create);
+        statement(&mut sql, &table.definition);
     }
     Ok(sql)
 }

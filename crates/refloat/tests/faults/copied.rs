@@ -357,6 +357,49 @@ fn from_one_vendor_to_the_other_and_back() {
 }
 
 #[test]
+fn text_keeps_its_collation_where_another_one_is_the_default() {
+    // MySQL shows no collation of what has the default one of utf8mb3; on MariaDB 11.8 the default is another.
+    let (mysql, mariadb) = (start(ServerKind::MySql97), start(ServerKind::MariaDb118));
+    let desk = Desk::new();
+    ask(
+        &mysql,
+        &format!(
+            "CREATE DATABASE {0} CHARACTER SET utf8mb3; CREATE TABLE {0}.t (s VARCHAR(40) PRIMARY KEY, l TEXT CHARACTER SET latin1); \
+             INSERT INTO {0}.t VALUES ('straße', 'x')",
+            desk.db
+        ),
+    );
+    let shown = desk.ask(&mysql, "SHOW CREATE TABLE @db.t");
+    assert!(!shown.contains("utf8mb3_general_ci"), "{shown}");
+    copy(&desk, &mysql, &mariadb, &[]).exits(0);
+    let dump = desk.path("dump");
+    let from = mysql.url();
+    let mut command = desk.refloat(["dump", "--from", &from, "--databases", &desk.db]);
+    command.arg("--out").arg(&dump);
+    finish(command).exits(0);
+    let collations = "SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = '@db' UNION ALL \
+                      SELECT TABLE_COLLATION FROM information_schema.TABLES WHERE TABLE_SCHEMA = '@db' UNION ALL \
+                      (SELECT COLLATION_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = '@db' ORDER BY ORDINAL_POSITION DESC)";
+    for more in ["", "--replace"] {
+        if !more.is_empty() {
+            desk.load(&dump, &mariadb, &[more]).exits(0);
+        }
+        let found = desk.ask(&mariadb, collations);
+        let mut found: Vec<&str> = found.lines().collect();
+        found.sort_unstable();
+        assert_eq!(
+            found,
+            [
+                "latin1_swedish_ci",
+                "utf8mb3_general_ci",
+                "utf8mb3_general_ci",
+                "utf8mb3_general_ci"
+            ]
+        );
+    }
+}
+
+#[test]
 fn a_slow_target_does_not_fill_the_memory() {
     let (source, target) = (start(ServerKind::MySql97), start(ServerKind::MariaDb1011));
     let desk = Desk::new();

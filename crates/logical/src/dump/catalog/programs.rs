@@ -181,10 +181,11 @@ fn triggers(
     database: &Database,
     programs: &mut Programs,
 ) -> Result<(), DumpError> {
-    // Their text says nothing of FOLLOWS or PRECEDES: created in firing order, they fire in it.
+    // Their text says nothing of FOLLOWS or PRECEDES: created in firing order, they fire in it. MySQL 8.0 sorts timings and events in
+    // the order of an ENUM, other servers by their names; as texts they are sorted alike everywhere.
     let query = format!(
         "SELECT TRIGGER_NAME, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = {} \
-         ORDER BY EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER",
+         ORDER BY EVENT_OBJECT_TABLE, CONCAT(ACTION_TIMING, EVENT_MANIPULATION), ACTION_ORDER",
         literal(&database.name)
     );
     for (name, table) in list(conn, query, "triggers")? {

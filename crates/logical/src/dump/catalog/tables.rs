@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use refloat_sqltext::{LexMode, parse_create_table, quote_ident};
 use refloat_wire::{Connection, ResultSet, Vendor};
 
-use super::{Database, GONE, show_create};
+use super::{Database, GONE, collated, show_create};
 use crate::dump::error::DumpError;
 use crate::dump::options::DumpOptions;
 use crate::load::literal;
@@ -37,8 +37,10 @@ pub struct Table {
     pub name: String,
     /// Engine.
     pub engine: String,
-    /// Its `CREATE TABLE`.
+    /// Its `CREATE TABLE`, as the server shows it.
     pub create: Vec<u8>,
+    /// The same with all collations, as every server reads it alike.
+    pub definition: Vec<u8>,
     /// Columns of a row; generated ones are left out.
     pub columns: Vec<Column>,
     /// Generated columns.
@@ -173,15 +175,26 @@ pub fn read_tables(
     let facts = ask(
         conn,
         format!(
-            "SELECT TABLE_NAME, ENGINE, TABLE_ROWS, DATA_LENGTH, TABLE_TYPE FROM information_schema.TABLES \
+            "SELECT TABLE_NAME, ENGINE, TABLE_ROWS, DATA_LENGTH, TABLE_TYPE, TABLE_COLLATION FROM information_schema.TABLES \
              WHERE TABLE_SCHEMA = {schema}"
         ),
     )?;
     let facts_of = by_name(&facts);
+    // MariaDB has the column from 10.2.5 on, MySQL from 5.7 on.
+    let server = conn.server();
+    let has_expression = match server.vendor {
+        Vendor::MariaDb => server.version >= (10, 2, 5),
+        Vendor::MySql => server.version >= (5, 7, 0),
+    };
+    let expression = if has_expression {
+        "COALESCE(GENERATION_EXPRESSION, '')"
+    } else {
+        "''"
+    };
     let columns = ask(
         conn,
         format!(
-            "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, EXTRA, COALESCE(GENERATION_EXPRESSION, ''), \
+            "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, EXTRA, {expression}, \
              CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS \
              WHERE TABLE_SCHEMA = {schema} ORDER BY TABLE_NAME, ORDINAL_POSITION"
         ),
@@ -245,6 +258,9 @@ pub fn read_tables(
             bytes: number(3).max(rows * ROW_BYTES / 4),
             rows,
             engine,
+            definition: collated::table(&create, fact.and_then(|row| facts.str(row, 5)), |name| {
+                Described::collation(&all, name)
+            }),
             create,
             columns: read,
             generated,
@@ -344,6 +360,12 @@ impl Described {
         }
     }
 
+    /// The collation of the column with this name among `all`.
+    fn collation<'a>(all: &'a [Self], name: &[u8]) -> Option<&'a str> {
+        let column = all.iter().find(|column| column.name.as_bytes() == name)?;
+        (!column.collation.is_empty()).then_some(column.collation.as_str())
+    }
+
     /// Whether a dump must hold its values. `DEFAULT_GENERATED` in MySQL's extra says something else.
     fn stored(&self, history: bool) -> bool {
         if self.period() {
@@ -359,7 +381,8 @@ impl Described {
 
     /// Whether its values follow from other columns.
     fn generated(&self) -> bool {
-        let words = ["VIRTUAL GENERATED", "STORED GENERATED", "PERSISTENT"];
+        // MariaDB before 10.2 says only VIRTUAL.
+        let words = ["VIRTUAL", "STORED GENERATED", "PERSISTENT"];
         !self.period()
             && (!self.expression.is_empty() || words.iter().any(|word| self.extra.contains(word)))
     }

@@ -27,6 +27,7 @@ const IGNORED: &[&str] = &[
     "autocommit",
     "character_set_results",
     "sql_notes",
+    "note_verbosity",
     "unique_checks",
     "sql_quote_show_create",
     "names",
@@ -43,6 +44,9 @@ const PER_STATEMENT: &[&str] = &[
     "rand_seed2",
     "pseudo_thread_id",
 ];
+
+/// `ER_UNKNOWN_SYSTEM_VARIABLE`.
+const UNKNOWN_VARIABLE: u16 = 1193;
 
 /// What a `SET` of one variable means for the rows that follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,19 +85,29 @@ impl Tracker {
         Ok(Self { names })
     }
 
-    /// Says what a `SET` of session variable `name` (any case) means, and follows it from now on where that is needed.
-    pub fn note_set(&mut self, name: &str) -> VariableEffect {
+    /// Says what a `SET` of session variable `name` (any case) means that the server took, and follows it from now on where that is
+    /// needed.
+    pub fn note_set(&mut self, conn: &mut Connection, name: &str) -> Result<VariableEffect, Error> {
         let name = name.to_ascii_lowercase();
         if PER_STATEMENT.contains(&name.as_str()) {
-            VariableEffect::ControlOnly
-        } else if IGNORED.contains(&name.as_str()) && name != "names" {
-            VariableEffect::None
-        } else {
-            if name != "names" && name != "character set" && name != "charset" {
-                self.names.insert(name);
-            }
-            VariableEffect::Tracked
+            return Ok(VariableEffect::ControlOnly);
         }
+        if IGNORED.contains(&name.as_str()) && name != "names" {
+            return Ok(VariableEffect::None);
+        }
+        if name != "names" && name != "character set" && name != "charset" {
+            if !self.names.contains(&name) {
+                match conn.query_value(format!("SELECT @@session.`{name}`")) {
+                    // It stood in a conditional comment that the server passed over: that of another version or vendor.
+                    Err(error) if error.server_code() == Some(UNKNOWN_VARIABLE) => {
+                        return Ok(VariableEffect::None);
+                    }
+                    other => other.map(drop)?,
+                }
+            }
+            self.names.insert(name);
+        }
+        Ok(VariableEffect::Tracked)
     }
 
     /// The `SET` that takes back what is followed since `start` was read, and that it therefore does not know.

@@ -534,6 +534,15 @@ impl Table {
         self.spelled_dates.load(Ordering::Relaxed)
     }
 
+    /// Whether a column takes bytes that need not be text.
+    pub fn has_bytes(&self) -> bool {
+        self.layout().is_some_and(|layout| {
+            let takes =
+                |column: &Column| matches!(column.class, ColumnClass::Bytes | ColumnClass::Bit);
+            layout.columns.iter().any(takes)
+        })
+    }
+
     /// Whether rows go as the dump's own text.
     pub fn is_plain(&self) -> bool {
         self.plain.load(Ordering::Relaxed)

@@ -43,7 +43,11 @@ impl Conductor<'_> {
                 _ => {
                     let name = String::from_utf8_lossy(&assignment.name).into_owned();
                     autocommit |= name == "autocommit";
-                    match self.tracker.note_set(&name) {
+                    let effect = self
+                        .tracker
+                        .note_set(&mut self.control, &name)
+                        .map_err(|error| LoadError::server("reading a variable", error))?;
+                    match effect {
                         VariableEffect::Tracked => self.session = None,
                         VariableEffect::ControlOnly => self.control_only = true,
                         VariableEffect::None => {}

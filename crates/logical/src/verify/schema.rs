@@ -1,12 +1,13 @@
 //! Definitions of both sides: what is there, and whether it is the same.
 //!
 //! Servers of the same version write a definition in one way: texts are compared. Between versions and vendors tables are
-//! compared by what their definitions mean, as a load compares them with its dump; what the vendors write in ways that do not
-//! map is named as not compared.
+//! compared by what their definitions mean, as a load compares them with its dump, and programs word by word; what the vendors write in
+//! ways that do not map is named as not compared.
 
 mod lines;
 mod of_dump;
 mod of_server;
+mod words;
 
 use std::collections::BTreeMap;
 
@@ -207,7 +208,10 @@ impl Comparison {
         b: &Definition,
         differ: &mut dyn FnMut(&str, String, String),
     ) {
-        if !self.same_text(&a.text, &b.text) {
+        let sql_mode = a.besides.get("sql_mode").map_or("", String::as_str);
+        let same = self.same_text(&a.text, &b.text)
+            || (!self.alike && words::same(&a.text, &b.text, sql_mode));
+        if !same {
             let (a, b) = lines::from_difference(
                 &String::from_utf8_lossy(&a.text),
                 &String::from_utf8_lossy(&b.text),

@@ -6,7 +6,7 @@ use refloat_sqltext::quote_ident;
 
 use super::{Definition, Definitions};
 use crate::dump::DumpError;
-use crate::dump::catalog::{Program, ShowCreate, show_create};
+use crate::dump::catalog::{Program, ShowCreate, show_create, show_create_database};
 use crate::verify::error::VerifyError;
 use crate::verify::side::ServerSide;
 
@@ -16,13 +16,8 @@ pub fn read(server: &mut ServerSide) -> Result<Definitions, VerifyError> {
     for database in &server.plan.databases {
         let quoted = quote_ident(&database.name);
         if server.options.tables.is_empty() {
-            let create = show_create(
-                &mut server.control,
-                &format!("database {}", database.name),
-                &format!("SHOW CREATE DATABASE IF NOT EXISTS {quoted}"),
-                &["Create Database"],
-            )?;
-            read.add("database", database.name.clone(), create.text);
+            let create = show_create_database(&mut server.control, &database.name)?;
+            read.add("database", database.name.clone(), create);
         }
         for sequence in &database.sequences {
             let name = format!("{quoted}.{}", quote_ident(sequence));
@@ -46,7 +41,7 @@ pub fn read(server: &mut ServerSide) -> Result<Definitions, VerifyError> {
     }
     let plan = &server.plan;
     for table in plan.tables.iter().flatten() {
-        read.add("table", table.label(), table.create.clone());
+        read.add("table", table.label(), table.definition.clone());
     }
     for view in &plan.programs.views {
         let label = format!("{}.{}", view.database, view.name);

@@ -1,0 +1,83 @@
+//! Texts of two versions of a server that say the same.
+
+use refloat_sqltext::{LexMode, Token, tokens};
+
+/// What MySQL from 8.0.16 on says of a database that is not encrypted; older ones know no other.
+const NOT_ENCRYPTED: &[u8] = b" /*!80016 DEFAULT ENCRYPTION='N' */";
+/// Types whose display width MySQL no longer shows from 8.0.19 on.
+const WIDE: &[&str] = &["TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT"];
+
+/// Whether two definitions differ in nothing but what versions of a server spell in their own ways: quotes around names, blanks,
+/// display widths of integers. What stands in strings is compared as it is.
+pub fn same(a: &[u8], b: &[u8], sql_mode: &str) -> bool {
+    let mode = LexMode {
+        ansi_quotes: sql_mode.contains("ANSI_QUOTES"),
+        no_backslash_escapes: sql_mode.contains("NO_BACKSLASH_ESCAPES"),
+        ..LexMode::default()
+    };
+    // One of the two may be shown with other quotes than it was written with.
+    let other = LexMode {
+        ansi_quotes: false,
+        ..mode
+    };
+    let of_a = words(a, mode);
+    of_a == words(b, mode) || of_a == words(b, other) || words(a, other) == words(b, mode)
+}
+
+fn words(text: &[u8], mode: LexMode) -> Vec<Vec<u8>> {
+    let text = text.strip_suffix(NOT_ENCRYPTED).unwrap_or(text);
+    let list: Vec<Token> = tokens(text, mode).collect();
+    let mut words = Vec::with_capacity(list.len());
+    let mut at = 0;
+    while let Some(token) = list.get(at) {
+        let raw = &text[token.range.clone()];
+        words.push(token.name(text).unwrap_or_else(|| raw.to_vec()));
+        at += 1;
+        let width = WIDE.iter().any(|name| token.is(text, name))
+            && list.get(at).is_some_and(|next| next.is_punct(b'('))
+            && list.get(at + 2).is_some_and(|next| next.is_punct(b')'));
+        if width {
+            at += 3;
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same;
+
+    #[test]
+    fn spellings_of_versions() {
+        let says = |a: &str, b: &str| same(a.as_bytes(), b.as_bytes(), "ANSI_QUOTES");
+        assert!(says(
+            "CREATE DATABASE `a`",
+            "CREATE DATABASE `a` /*!80016 DEFAULT ENCRYPTION='N' */"
+        ));
+        assert!(says(
+            "CREATE TRIGGER a2 BEFORE INSERT ON l83 FOR EACH ROW SET NEW.s = 'b'",
+            "CREATE TRIGGER `a2` BEFORE INSERT ON `l83` FOR EACH ROW SET NEW.s = 'b'"
+        ));
+        assert!(says(
+            "CREATE FUNCTION \"f\"() RETURNS int(11)\n RETURN (SELECT COUNT(*) FROM \"t\")",
+            "CREATE FUNCTION \"f\"() RETURNS int\n RETURN (SELECT COUNT(*) FROM \"t\")"
+        ));
+        assert!(says(
+            "CREATE TRIGGER \"qt\" AFTER UPDATE ON \"t\" FOR EACH ROW SET @x = 'a'",
+            "CREATE TRIGGER `qt` AFTER UPDATE ON `t` FOR EACH ROW SET @x = 'a'"
+        ));
+    }
+
+    #[test]
+    fn differences() {
+        let says = |a: &str, b: &str| same(a.as_bytes(), b.as_bytes(), "");
+        assert!(!says("RETURN 'a b'", "RETURN 'a  b'"));
+        assert!(!says("RETURNS decimal(10)", "RETURNS decimal"));
+        assert!(!says("RETURN x(11)", "RETURN x"));
+        assert!(!says("SET @a = `b`", "SET @a = 'b'"));
+        assert!(!says(
+            "CREATE DATABASE `a`",
+            "CREATE DATABASE `a` /*!80016 DEFAULT ENCRYPTION='Y' */"
+        ));
+    }
+}

@@ -146,7 +146,7 @@ fn texts(result: &ResultSet, column: usize) -> Vec<String> {
 
 /// What servers say of an object that was there a moment ago: `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`, `ER_SP_DOES_NOT_EXIST`,
 /// `ER_TRG_DOES_NOT_EXIST`, `ER_EVENT_DOES_NOT_EXIST`, MariaDB's `ER_UNKNOWN_SEQUENCES`.
-pub const GONE: &[u16] = &[1049, 1146, 1305, 1360, 1539, 4091];
+const GONE: &[u16] = &[1049, 1146, 1305, 1360, 1539, 4091];
 
 /// The text of a `SHOW CREATE`; [`DumpError::Changed`] when the object is gone. A server that hides it from the account gives NULL:
 /// that is no empty definition.

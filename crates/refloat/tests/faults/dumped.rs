@@ -316,6 +316,43 @@ fn limits_of_the_server_do_not_cut_rows_off() {
 }
 
 #[test]
+fn columns_that_the_account_cannot_see_are_not_left_out_in_silence() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        desk.load_text(dump(&table("items", 100)), server, &[])
+            .exits(0);
+        ask(
+            server,
+            &format!(
+                "CREATE USER c_{0}@'%'; GRANT TRIGGER, SHOW VIEW, LOCK TABLES ON {0}.* TO c_{0}@'%'; GRANT SELECT (id, name) ON {0}.items TO c_{0}@'%'",
+                desk.db
+            ),
+        );
+        let url = server.url().replace("root@", &format!("c_{}@", desk.db));
+        let out = desk.path("out");
+        let mut command = desk.refloat([
+            "dump",
+            "--from",
+            &url,
+            "--tables",
+            &format!("{}.items", desk.db),
+        ]);
+        command
+            .arg("--out")
+            .arg(&out)
+            .args(["--skip", "routines,events"]);
+        finish(command)
+            .exits(3)
+            .says("columns of table")
+            .says("are hidden from the account")
+            .says("hint: Grant it SELECT");
+        assert!(!out.exists());
+        ask(server, &format!("DROP USER c_{}@'%'", desk.db));
+    }
+}
+
+#[test]
 fn what_the_account_cannot_see_is_not_left_out_in_silence() {
     for kind in BOTH {
         let server = shared(kind);

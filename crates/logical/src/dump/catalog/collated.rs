@@ -1,17 +1,15 @@
 //! Collations that a server's own text leaves to whoever reads it.
 //!
-//! Servers leave out the default collation of a character set, and for some sets that is not the same everywhere: for `utf8mb4` it is
-//! `utf8mb4_general_ci` up to MySQL 5.7 and MariaDB 11.5, `utf8mb4_0900_ai_ci` from MySQL 8.0 on, `utf8mb4_uca1400_ai_ci` from
-//! MariaDB 11.6 on, and MariaDB's `character_set_collations` makes it what anybody likes. A text without it would sort, compare and be unique in
-//! another way where it is restored. MySQL before 8.0 and MariaDB before 10.3.37 write such texts.
+//! Servers leave out the default collation of a character set, and that is not the same everywhere: for `utf8mb4` it is `utf8mb4_general_ci` on
+//! MySQL 5.7 and MariaDB up to 11.4, `utf8mb4_0900_ai_ci` from MySQL 8.0 on, `utf8mb4_uca1400_ai_ci` on MariaDB 11.8, whose
+//! `character_set_collations` makes it what anybody likes for any set. A text without it would sort, compare and be unique in another way where it is
+//! restored. MySQL writes such texts (9.7 of `utf8mb3`, older ones of every set), and so does MariaDB before the releases of November 2022
+//! (10.6.11, 10.3.37).
 
 use refloat_sqltext::ddl::Column;
 use refloat_sqltext::{LexMode, Token, parse_create_table, tokens};
 
-/// Character sets whose default collation is not the same on all servers.
-const MOVING: &[&str] = &["utf8mb4", "utf8mb3", "utf8", "ucs2", "utf16", "utf32"];
-
-/// A `CREATE TABLE` that names the collation wherever it named only such a character set; as it is when it cannot be split.
+/// A `CREATE TABLE` that names the collation wherever it named only a character set; as it is when it cannot be split.
 ///
 /// `collation` is that of the table, `of_column` that of a column, by its name.
 pub fn table<'a>(
@@ -25,7 +23,9 @@ pub fn table<'a>(
     // Where a collation is missing, and which.
     let mut missing: Vec<(usize, &str)> = Vec::new();
     for column in parsed.columns() {
-        if let (Some(at), Some(collation)) = (charset_end(create, column), of_column(&column.name))
+        if let (Some((at, charset)), Some(collation)) =
+            (charset_alone(create, column), of_column(&column.name))
+            && belongs(collation, charset)
         {
             missing.push((at, collation));
         }
@@ -34,7 +34,8 @@ pub fn table<'a>(
         && let Some(collation) = collation
     {
         let mut options = parsed.options.iter();
-        let charset = options.find(|option| option.name == "CHARSET" && is_moving(&option.value));
+        let charset =
+            options.find(|option| option.name == "CHARSET" && belongs(collation, &option.value));
         missing.extend(charset.map(|option| (option.range.end, collation)));
     }
     let mut text = create.to_owned();
@@ -46,20 +47,15 @@ pub fn table<'a>(
 
 /// The same for a `CREATE DATABASE`.
 pub fn database(create: &[u8], collation: &str) -> Vec<u8> {
-    const NAMING: &[u8] = b"DEFAULT CHARACTER SET ";
     let mut text = create.to_owned();
-    // What stands last is no part of a name: the name comes first.
-    let Some(at) = memchr::memmem::rfind(create, NAMING) else {
+    let words: Vec<Token> = tokens(create, LexMode::default()).code().collect();
+    if words.iter().any(|word| word.is(create, "COLLATE")) {
         return text;
-    };
-    let begin = at + NAMING.len();
-    let length = create[begin..]
-        .iter()
-        .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
-        .count();
-    let end = begin + length;
-    if is_moving(&create[begin..end]) && !create[end..].starts_with(b" COLLATE") {
-        insert(&mut text, end, collation);
+    }
+    if let Some(charset) = named_charset(create, &words)
+        && belongs(collation, &create[charset.range.clone()])
+    {
+        insert(&mut text, charset.range.end, collation);
     }
     text
 }
@@ -68,24 +64,38 @@ fn insert(text: &mut Vec<u8>, at: usize, collation: &str) {
     text.splice(at..at, format!(" COLLATE {collation}").into_bytes());
 }
 
-fn is_moving(charset: &[u8]) -> bool {
-    MOVING
-        .iter()
-        .any(|name| charset.eq_ignore_ascii_case(name.as_bytes()))
+/// Whether a collation is one of the character set. If it is not, somebody changed the definition between two questions; the one collation of
+/// `binary` has its name and need not be said.
+fn belongs(collation: &str, charset: &[u8]) -> bool {
+    let modern = |name: &str| match name {
+        "utf8" => "utf8mb3".to_owned(),
+        name => name.to_owned(),
+    };
+    let charset = String::from_utf8_lossy(charset).to_ascii_lowercase();
+    collation
+        .split_once('_')
+        .is_some_and(|(of, _)| modern(of) == modern(&charset))
 }
 
-/// Where the name of the column's character set ends, if it is such a one and no collation is named.
-fn charset_end(create: &[u8], column: &Column) -> Option<usize> {
-    if column.collation.is_some() || !is_moving(column.charset.as_deref()?) {
+/// The word behind the first `CHARACTER SET`.
+fn named_charset<'a>(text: &[u8], words: &'a [Token]) -> Option<&'a Token> {
+    words
+        .windows(3)
+        .find(|words| words[0].is(text, "CHARACTER") && words[1].is(text, "SET"))
+        .map(|words| &words[2])
+}
+
+/// The column's character set and where its name ends, if one is named without a collation.
+fn charset_alone<'a>(create: &[u8], column: &'a Column) -> Option<(usize, &'a [u8])> {
+    let charset = column.charset.as_deref()?;
+    if column.collation.is_some() {
         return None;
     }
     let from = column.type_range.end;
     let text = &create[from..column.range.end];
     let words: Vec<Token> = tokens(text, LexMode::default()).code().collect();
-    let naming = words
-        .windows(3)
-        .find(|words| words[0].is(text, "CHARACTER") && words[1].is(text, "SET"))?;
-    Some(from + naming[2].range.end)
+    let named = named_charset(text, &words)?;
+    Some((from + named.range.end, charset))
 }
 
 #[cfg(test)]
@@ -112,12 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_or_the_same_everywhere_stays() {
+    fn what_is_named_stays_and_what_does_not_belong_together_too() {
         for create in [
             "CREATE TABLE `t` (\n  `c` text CHARACTER SET utf8mb4 COLLATE utf8mb4_bin\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin",
             "CREATE TABLE `t` (\n  `c` text\n) ENGINE=InnoDB DEFAULT CHARSET=latin1",
+            "CREATE TABLE `t` (\n  `c` text CHARACTER SET utf8mb3\n) ENGINE=InnoDB DEFAULT CHARSET=binary",
         ] {
             assert_eq!(explicit(create, "utf8mb4_general_ci"), create);
+            assert_eq!(explicit(create, "binary"), create);
         }
     }
 
@@ -134,6 +146,7 @@ mod tests {
         for text in [
             "CREATE DATABASE `a` /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin */",
             "CREATE DATABASE `a` /*!40100 DEFAULT CHARACTER SET latin1 */",
+            "CREATE DATABASE `a` /*!40100 DEFAULT CHARACTER SET utf8 COLLATE utf8_bin */ COMMENT 'was CHARACTER SET utf8 once'",
         ] {
             assert_eq!(explicit(text), text);
         }

@@ -182,10 +182,10 @@ fn triggers(
     programs: &mut Programs,
 ) -> Result<(), DumpError> {
     // Their text says nothing of FOLLOWS or PRECEDES: created in firing order, they fire in it. MySQL 8.0 sorts timings and events in
-    // the order of an ENUM, other servers by their names; as texts they are sorted alike everywhere.
+    // the order of an ENUM, other servers by their names, and names of tables with or without regard to case; so they are sorted alike.
     let query = format!(
         "SELECT TRIGGER_NAME, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = {} \
-         ORDER BY EVENT_OBJECT_TABLE, CONCAT(ACTION_TIMING, EVENT_MANIPULATION), ACTION_ORDER",
+         ORDER BY CAST(EVENT_OBJECT_TABLE AS BINARY), CONCAT(ACTION_TIMING, EVENT_MANIPULATION), ACTION_ORDER",
         literal(&database.name)
     );
     for (name, table) in list(conn, query, "triggers")? {

@@ -8,6 +8,7 @@ use refloat_wire::{Connection, ResultSet, Vendor};
 use super::{Database, GONE, collated, show_create};
 use crate::dump::error::DumpError;
 use crate::dump::options::DumpOptions;
+use crate::load::definition::fingerprint;
 use crate::load::literal;
 use crate::manifest::FieldLoad;
 use crate::source::layout::DelimitedFile;
@@ -146,6 +147,9 @@ impl Table {
     }
 }
 
+/// `ER_TABLEACCESS_DENIED_ERROR`, `ER_COLUMNACCESS_DENIED_ERROR`.
+const DENIED: &[u16] = &[1142, 1143];
+
 /// Reads everything about the tables of a database that are in its list.
 pub fn read_tables(
     conn: &mut Connection,
@@ -161,7 +165,7 @@ pub fn read_tables(
             )
         })
     };
-    // Definitions come first: they are looked at again when all rows are read, so that a change since now is noticed.
+    // Definitions come first: they are looked at again when all rows of the table are read, so that a change since now is noticed.
     let mut creates = Vec::with_capacity(database.tables.len());
     for name in &database.tables {
         let label = format!("table {}.{name}", database.name);
@@ -196,7 +200,7 @@ pub fn read_tables(
         format!(
             "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, EXTRA, {expression}, \
              CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS \
-             WHERE TABLE_SCHEMA = {schema} ORDER BY TABLE_NAME, ORDINAL_POSITION"
+             WHERE TABLE_SCHEMA = {schema} ORDER BY CAST(TABLE_NAME AS BINARY), ORDINAL_POSITION"
         ),
     )?;
     let columns_of = groups(&columns);
@@ -205,7 +209,7 @@ pub fn read_tables(
         format!(
             "SELECT TABLE_NAME, INDEX_NAME, NON_UNIQUE, SEQ_IN_INDEX, COLUMN_NAME, COLLATION, SUB_PART, NULLABLE \
              FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {schema} AND NON_UNIQUE = 0 \
-             ORDER BY TABLE_NAME, INDEX_NAME = 'PRIMARY' DESC, INDEX_NAME, SEQ_IN_INDEX"
+             ORDER BY CAST(TABLE_NAME AS BINARY), INDEX_NAME = 'PRIMARY' DESC, INDEX_NAME, SEQ_IN_INDEX"
         ),
     )?;
     let keys_of = groups(&keys);
@@ -214,7 +218,7 @@ pub fn read_tables(
         format!(
             "SELECT TABLE_NAME, COALESCE(SUBPARTITION_NAME, PARTITION_NAME) FROM information_schema.PARTITIONS \
              WHERE TABLE_SCHEMA = {schema} AND PARTITION_NAME IS NOT NULL \
-             ORDER BY TABLE_NAME, PARTITION_ORDINAL_POSITION, SUBPARTITION_ORDINAL_POSITION"
+             ORDER BY CAST(TABLE_NAME AS BINARY), PARTITION_ORDINAL_POSITION, SUBPARTITION_ORDINAL_POSITION"
         ),
     )?;
     let partitions_of = groups(&partitions);
@@ -222,14 +226,10 @@ pub fn read_tables(
     let mut tables = Vec::with_capacity(database.tables.len());
     for (name, create) in database.tables.iter().zip(creates) {
         let name = name.as_str();
-        let label = format!("table {}.{name}", database.name);
         let mine = columns_of.get(name).cloned().unwrap_or(0..0);
         let all: Vec<Described> = mine.map(|row| Described::read(&columns, row)).collect();
-        if all.is_empty() {
-            return Err(without_columns(conn, &database.name, name, label));
-        }
-        if !same_columns(&create, &all) {
-            return Err(DumpError::Changed { what: label });
+        if all.is_empty() || !same_columns(&create, &all) {
+            return Err(other_columns(conn, (&database.name, name), &create, &all));
         }
         let fact = facts_of.get(name).copied();
         let number = |column| fact.and_then(|row| facts.u64(row, column)).unwrap_or(0);
@@ -281,23 +281,43 @@ pub fn read_tables(
     Ok(tables)
 }
 
-/// Why a table that has a definition had no columns: it came with its name after they were listed, or they are hidden.
-fn without_columns(conn: &mut Connection, database: &str, name: &str, label: String) -> DumpError {
-    let statement = format!(
-        "SHOW COLUMNS FROM {}.{}",
-        quote_ident(database),
-        quote_ident(name)
-    );
+/// Why the columns that were listed of a table are not those of its definition: somebody changed it in between, or some are hidden.
+fn other_columns(
+    conn: &mut Connection,
+    (database, name): (&str, &str),
+    create: &[u8],
+    listed: &[Described],
+) -> DumpError {
+    let label = format!("table {database}.{name}");
+    let quoted = format!("{}.{}", quote_ident(database), quote_ident(name));
     // One statement opens the table once: what it tells is of one moment.
-    let changed = match conn.query(statement) {
-        Ok(columns) => !columns.is_empty(),
-        Err(error) => error.server_code().is_some_and(|code| GONE.contains(&code)),
+    let shown = match conn.query(format!("SHOW COLUMNS FROM {quoted}")) {
+        Ok(columns) => columns,
+        Err(error) => {
+            return match error.server_code() {
+                Some(code) if GONE.contains(&code) => DumpError::Changed { what: label },
+                Some(code) if DENIED.contains(&code) => hidden_columns(&label),
+                _ => DumpError::server(format!("reading the columns of {label}"), error),
+            };
+        }
     };
-    if changed {
-        return DumpError::Changed { what: label };
+    let statement = format!("SHOW CREATE TABLE {quoted}");
+    let now = match show_create(conn, &label, &statement, &["Create Table"]) {
+        Ok(now) => now.text,
+        Err(error) => return error,
+    };
+    let print = |text: &[u8]| fingerprint(&String::from_utf8_lossy(text));
+    let again = (0..shown.len()).map(|row| shown.str(row, 0).unwrap_or_default());
+    if print(&now) == print(create) && again.eq(listed.iter().map(|column| column.name.as_str())) {
+        hidden_columns(&label)
+    } else {
+        DumpError::Changed { what: label }
     }
+}
+
+fn hidden_columns(label: &str) -> DumpError {
     DumpError::Refused {
-        reason: format!("the columns of {label} are hidden from the account"),
+        reason: format!("columns of {label} are hidden from the account"),
         hint: "Grant it SELECT on the table, or leave the table out with --exclude.".to_owned(),
     }
 }
@@ -319,7 +339,8 @@ fn by_name(result: &ResultSet) -> HashMap<&str, usize> {
         .collect()
 }
 
-/// Rows of a sorted result, as ranges by the table in their first column.
+/// Rows of a sorted result, as ranges by the table in their first column: sorted by its bytes, because names that differ only in case come
+/// mixed otherwise.
 fn groups(result: &ResultSet) -> HashMap<&str, std::ops::Range<usize>> {
     let mut groups: HashMap<&str, std::ops::Range<usize>> = HashMap::new();
     for row in 0..result.len() {

@@ -534,12 +534,13 @@ impl Table {
         self.spelled_dates.load(Ordering::Relaxed)
     }
 
-    /// Whether a column takes bytes that need not be text.
-    pub fn has_bytes(&self) -> bool {
+    /// Whether a column takes bytes that need not be text, and nothing is computed from them.
+    pub fn takes_bytes_only_as_given(&self) -> bool {
         self.layout().is_some_and(|layout| {
             let takes =
                 |column: &Column| matches!(column.class, ColumnClass::Bytes | ColumnClass::Bit);
             layout.columns.iter().any(takes)
+                && !layout.columns.iter().any(|column| column.generated)
         })
     }
 

@@ -12,6 +12,8 @@ use super::Exit;
 
 /// `ER_DUP_ENTRY`.
 const DUPLICATE: u16 = 1062;
+/// `ER_TABLE_EXISTS_ERROR`.
+const TABLE_EXISTS: u16 = 1050;
 /// `ER_UNKNOWN_CHARACTER_SET`.
 const UNKNOWN_CHARSET: u16 = 1115;
 /// `ER_WRONG_VALUE_FOR_VAR`.
@@ -189,8 +191,31 @@ pub fn failure_hint(failure: &StatementFailure) -> Option<String> {
         WRONG_VALUE if failure.message.contains("sql_mode") => Some(format!(
             "Leave the word out with --map-sql-mode {quoted}=, or write another after the =."
         )),
+        TABLE_EXISTS => kept_partition(&failure.message).map(|kept| {
+            format!(
+                "There is no such table, only this part of it: MariaDB keeps it when it is killed while it makes or drops a table with partitions. \
+                 If no other table has lost it, run DROP TABLE {kept} on the server, then the same command again."
+            )
+        }),
         _ => None,
     }
+}
+
+/// The name under which MariaDB drops a partition that it has kept without its table, from its words about it:
+/// ``Table '`d`.`t` /* Partition `p` */' already exists``.
+fn kept_partition(message: &str) -> Option<String> {
+    let (_, kept) = message.split_once("'`")?;
+    let (table, rest) = kept.split_once("` /* Partition `")?;
+    let (database, table) = table.split_once("`.`")?;
+    let (partitions, _) = rest.split_once("` */")?;
+    let (partition, part) = match partitions.split_once("`, Subpartition `") {
+        Some((partition, part)) => (partition, format!("#SP#{part}")),
+        None => (partitions, String::new()),
+    };
+    // Other names are spelled in another way on disk.
+    let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let all_plain = plain(table) && plain(partition) && plain(part.trim_start_matches("#SP#"));
+    all_plain.then(|| format!("`{database}`.`#mysql50#{table}#P#{partition}{part}`"))
 }
 
 /// The collation of the other vendor that compares most alike.

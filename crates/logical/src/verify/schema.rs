@@ -209,9 +209,11 @@ impl Comparison {
         differ: &mut dyn FnMut(&str, String, String),
     ) {
         let sql_mode = a.besides.get("sql_mode").map_or("", String::as_str);
-        let same = self.same_text(&a.text, &b.text)
-            || (!self.alike && words::same(&a.text, &b.text, sql_mode));
-        if !same {
+        let same = |a: &[u8], b: &[u8]| {
+            let (a, b) = (a.trim_ascii(), b.trim_ascii());
+            a == b || (!self.alike && words::same(a, b, sql_mode))
+        };
+        if !self.same_text(&a.text, &b.text, same) {
             let (a, b) = lines::from_difference(
                 &String::from_utf8_lossy(&a.text),
                 &String::from_utf8_lossy(&b.text),
@@ -224,7 +226,7 @@ impl Comparison {
         }
         for (what, of_a) in &a.besides {
             match b.besides.get(what) {
-                Some(of_b) if !of_a.eq_ignore_ascii_case(of_b) => {
+                Some(of_b) if !words::modern(of_a).eq_ignore_ascii_case(&words::modern(of_b)) => {
                     differ(what, of_a.clone(), of_b.clone());
                 }
                 // One side does not tell.
@@ -234,12 +236,10 @@ impl Comparison {
     }
 
     /// A dump may have been made without definers.
-    fn same_text(&self, a: &[u8], b: &[u8]) -> bool {
-        let trimmed = |text: &[u8]| text.trim_ascii().to_vec();
-        let (a, b) = (trimmed(a), trimmed(b));
-        a == b
-            || (self.of_dump[0] && a == trimmed(&strip::definer(&b)))
-            || (self.of_dump[1] && b == trimmed(&strip::definer(&a)))
+    fn same_text(&self, a: &[u8], b: &[u8], same: impl Fn(&[u8], &[u8]) -> bool) -> bool {
+        same(a, b)
+            || (self.of_dump[0] && same(a, &strip::definer(b)))
+            || (self.of_dump[1] && same(&strip::definer(a), b))
     }
 }
 

@@ -1,14 +1,14 @@
 //! Texts of two versions of a server that say the same.
 
-use refloat_sqltext::{LexMode, Token, tokens};
+use refloat_sqltext::{LexMode, Token, TokenKind, tokens};
 
 /// What MySQL from 8.0.16 on says of a database that is not encrypted; older ones know no other.
 const NOT_ENCRYPTED: &[u8] = b" /*!80016 DEFAULT ENCRYPTION='N' */";
-/// Types whose display width MySQL no longer shows from 8.0.19 on.
-const WIDE: &[&str] = &["TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT"];
+/// Types whose display width MySQL no longer shows from 8.0.19 on, unless zeros fill it.
+const WIDE: &[&str] = &["TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT", "YEAR"];
 
 /// Whether two definitions differ in nothing but what versions of a server spell in their own ways: quotes around names, blanks,
-/// display widths of integers. What stands in strings is compared as it is.
+/// comments, display widths, the old name of `utf8mb3`. What stands in strings is compared as it is.
 pub fn same(a: &[u8], b: &[u8], sql_mode: &str) -> bool {
     let mode = LexMode {
         ansi_quotes: sql_mode.contains("ANSI_QUOTES"),
@@ -31,16 +31,41 @@ fn words(text: &[u8], mode: LexMode) -> Vec<Vec<u8>> {
     let mut at = 0;
     while let Some(token) = list.get(at) {
         let raw = &text[token.range.clone()];
-        words.push(token.name(text).unwrap_or_else(|| raw.to_vec()));
+        words.push(match token.kind {
+            TokenKind::QuotedName => bare(token, text).unwrap_or_else(|| raw.to_vec()),
+            TokenKind::Word => modern(&String::from_utf8_lossy(raw)).into_bytes(),
+            _ => raw.to_vec(),
+        });
         at += 1;
         let width = WIDE.iter().any(|name| token.is(text, name))
             && list.get(at).is_some_and(|next| next.is_punct(b'('))
             && list.get(at + 2).is_some_and(|next| next.is_punct(b')'));
-        if width {
+        let filled = list[at..]
+            .iter()
+            .skip(3)
+            .take(2)
+            .any(|word| word.is(text, "ZEROFILL"));
+        if width && !filled {
             at += 3;
         }
     }
     words
+}
+
+/// The name without quotes, where it needs none.
+fn bare(token: &Token, text: &[u8]) -> Option<Vec<u8>> {
+    let name = token.name(text)?;
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$');
+    let is_word = name.iter().all(plain) && !name.iter().all(u8::is_ascii_digit);
+    is_word.then_some(name)
+}
+
+/// The name of a character set or collation as newer servers write it; any other word as it is.
+pub fn modern(name: &str) -> String {
+    match name.strip_prefix("utf8") {
+        Some(rest) if rest.is_empty() || rest.starts_with('_') => format!("utf8mb3{rest}"),
+        _ => name.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -63,6 +88,11 @@ mod tests {
             "CREATE FUNCTION \"f\"() RETURNS int\n RETURN (SELECT COUNT(*) FROM \"t\")"
         ));
         assert!(says(
+            "CREATE FUNCTION f() RETURNS varchar(9) CHARSET utf8 COLLATE utf8_bin",
+            "CREATE FUNCTION `f`() RETURNS varchar(9) CHARSET utf8mb3 COLLATE utf8mb3_bin"
+        ));
+        assert!(says("RETURNS year(4)", "RETURNS year"));
+        assert!(says(
             "CREATE TRIGGER \"qt\" AFTER UPDATE ON \"t\" FOR EACH ROW SET @x = 'a'",
             "CREATE TRIGGER `qt` AFTER UPDATE ON `t` FOR EACH ROW SET @x = 'a'"
         ));
@@ -74,6 +104,13 @@ mod tests {
         assert!(!says("RETURN 'a b'", "RETURN 'a  b'"));
         assert!(!says("RETURNS decimal(10)", "RETURNS decimal"));
         assert!(!says("RETURN x(11)", "RETURN x"));
+        assert!(!says(
+            "RETURNS int(5) unsigned zerofill",
+            "RETURNS int(10) unsigned zerofill"
+        ));
+        assert!(!says("RETURN `1`", "RETURN 1"));
+        assert!(!says("RETURN `'a'`", "RETURN 'a'"));
+        assert!(!says("RETURN 'utf8'", "RETURN 'utf8mb3'"));
         assert!(!says("SET @a = `b`", "SET @a = 'b'"));
         assert!(!says(
             "CREATE DATABASE `a`",

@@ -103,6 +103,8 @@ pub struct Conductor<'a> {
     triggered: HashSet<TableKey>,
     /// Tables that only the control connection sees.
     temporary: HashSet<TableKey>,
+    /// Tables whose definition was refused, and the load went on.
+    refused: HashSet<TableKey>,
     /// Tables counted because of statements that may change any rows.
     recounted: usize,
     pub(super) entries: Vec<Entry>,
@@ -163,6 +165,7 @@ impl<'a> Conductor<'a> {
             touched: resume.has_begun(),
             triggered: HashSet::new(),
             temporary: HashSet::new(),
+            refused: HashSet::new(),
             recounted: 0,
             entries: Vec::new(),
             by_name: HashMap::new(),

@@ -14,6 +14,7 @@ use crate::dump::DumpError;
 use crate::dump::catalog::Table;
 use crate::dump::ranges::{self, Range};
 use crate::dump::work;
+use crate::load::{NEVER_2038, NEVER_2106};
 
 /// Where a reader reads.
 pub enum Source<'a> {
@@ -112,6 +113,11 @@ fn push(text: &mut RowText, cell: Option<&[u8]>, kind: CellKind, scratch: &mut V
             .is_some_and(|number| write!(scratch, "{number:?}").is_ok()),
         CellKind::Json => serde_json::from_slice::<serde_json::Value>(value)
             .is_ok_and(|value| serde_json::to_writer(&mut *scratch, &value).is_ok()),
+        CellKind::PeriodEnd if value == NEVER_2038 => {
+            scratch.extend_from_slice(NEVER_2106);
+            true
+        }
+        CellKind::PeriodEnd => false,
     };
     text.push(Some(if known { scratch } else { value }));
 }

@@ -19,6 +19,7 @@ use crate::load::chunk::{BlockPool, PlainFile};
 use crate::load::context::abandonable;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::SystemSchemaMode;
+use crate::load::outcome::StatementFailure;
 use crate::load::session::Session;
 use crate::source::cutter::Ends;
 use crate::source::folder::plain_name;
@@ -240,6 +241,19 @@ impl Conductor<'_> {
             .unwrap_or_default();
         let key = (database, rows.table.clone());
         if !self.wanted(&key) || self.leaves_out(&key.0)? {
+            return Ok(None);
+        }
+        if self.refused.contains(&key) {
+            let file = rows.files.first();
+            self.fail(StatementFailure {
+                file: file.map_or_else(|| rows.label(), |file| file.path.display().to_string()),
+                line: 1,
+                offset: 0,
+                head: rows.label(),
+                code: 0,
+                message: "no row of this table is loaded, because it was not created".to_owned(),
+                table: Some(format!("{}.{}", key.0, key.1)),
+            })?;
             return Ok(None);
         }
         let mut place = Place::new(&rows.label());

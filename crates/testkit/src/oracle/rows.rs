@@ -181,7 +181,7 @@ fn exact(name: &str, kind: &str) -> String {
         "float" | "double" => format!("{name} * 1e0"),
         "bit" => format!("HEX({name} + 0)"),
         // The number too: index 0 and a member '' look the same.
-        "enum" | "set" => format!("CONCAT({name} + 0, ':', HEX({name}))"),
+        "enum" | "set" => format!("CONCAT(CAST({name} AS UNSIGNED), ':', HEX({name}))"),
         "json" | "uuid" | "inet4" | "inet6" => format!("HEX(CAST({name} AS CHAR))"),
         "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "year" | "date"
         | "time" | "datetime" | "timestamp" => name.to_owned(),

@@ -110,6 +110,7 @@ impl Conductor<'_> {
         database: Option<&str>,
     ) -> Result<(), LoadError> {
         self.control_only = false;
+        self.unset = super::unset::Unset::default();
         self.ensure_database()?;
         let mut wanted = (**start).clone();
         wanted.database = database

@@ -14,6 +14,8 @@ use super::words::shown;
 const INVISIBLE_COLUMNS: (u16, u16, u16) = (10, 3, 0);
 /// MariaDB's first version with `IGNORED` keys.
 const IGNORED_KEYS: (u16, u16, u16) = (10, 6, 0);
+/// MySQL's name of `GEOMETRYCOLLECTION`, from 8.0 on.
+const GEOMETRIES: &[u8] = b"GEOMCOLLECTION";
 /// Comments that say what is so without them, or what InnoDB does in any case.
 const SAY_NOTHING: &[&str] = &[
     "ENCRYPTION='N'",
@@ -64,8 +66,8 @@ impl std::fmt::Display for Lost {
 
 /// Writes `text` for `server`.
 ///
-/// Of MySQL's attributes MariaDB has two in other words: a column that is `INVISIBLE`, where it has a value when none is given, and a key that
-/// is `INVISIBLE`, which is called `IGNORED`.
+/// Of what MySQL writes MariaDB has some in other words: a column that is `INVISIBLE`, where it has a value when none is given; a key that is
+/// `INVISIBLE`, which is called `IGNORED`; the type `geomcollection`, which has its long name.
 pub fn written_for(text: &[u8], mode: LexMode, server: ServerVersion) -> Written<'_> {
     let mut comments = hidden(text, mode, server);
     comments.extend(of_other_products(text, mode));
@@ -74,15 +76,16 @@ pub fn written_for(text: &[u8], mode: LexMode, server: ServerVersion) -> Written
         !SAY_NOTHING.iter().any(|words| comment.contains(words))
     });
     comments.sort_by_key(|range| range.start);
-    if comments.is_empty() {
+    let short_names = server.vendor == Vendor::MariaDb
+        && memchr::memmem::find(&text.to_ascii_uppercase(), GEOMETRIES).is_some();
+    if comments.is_empty() && !short_names {
         return Written {
             text: Cow::Borrowed(text),
             lost: Vec::new(),
         };
     }
     let table = parse_create_table(text, mode).ok();
-    let mut written = Vec::with_capacity(text.len());
-    let mut copied = 0;
+    let mut edits: Vec<(Range<usize>, &[u8])> = Vec::new();
     let mut lost = Vec::new();
     for range in comments {
         // The last that begins before it: a comment may stand behind all of an element's words.
@@ -95,9 +98,7 @@ pub fn written_for(text: &[u8], mode: LexMode, server: ServerVersion) -> Written
             .rfind(|one| one.range().start <= range.start);
         if let Some(words) = element.and_then(|one| in_other_words(text, mode, one, &range, server))
         {
-            written.extend_from_slice(&text[copied..range.start]);
-            written.extend_from_slice(words);
-            copied = range.end;
+            edits.push((range, words));
             continue;
         }
         let comment = shown(&text[range]);
@@ -107,6 +108,19 @@ pub fn written_for(text: &[u8], mode: LexMode, server: ServerVersion) -> Written
             meaning: found.map_or("what it says is not there", |(_, meaning)| meaning),
             comment,
         });
+    }
+    if short_names {
+        let columns = table.iter().flat_map(|table| table.columns());
+        let short = columns.filter(|column| column.type_name == GEOMETRIES);
+        edits.extend(short.map(|column| (column.type_range.clone(), &b"geometrycollection"[..])));
+        edits.sort_by_key(|(range, _)| range.start);
+    }
+    let mut written = Vec::with_capacity(text.len());
+    let mut copied = 0;
+    for (range, words) in edits {
+        written.extend_from_slice(&text[copied..range.start]);
+        written.extend_from_slice(words);
+        copied = range.end;
     }
     written.extend_from_slice(&text[copied..]);
     Written {
@@ -232,6 +246,14 @@ mod tests {
             ..MARIADB
         };
         assert_eq!(written(dump, old).1.len(), 4);
+    }
+
+    #[test]
+    fn types_with_another_name() {
+        let dump = "CREATE TABLE t (`c` geomcollection DEFAULT NULL COMMENT 'geomcollection' /*!80003 SRID 0 */)";
+        let text = "CREATE TABLE t (`c` geometrycollection DEFAULT NULL COMMENT 'geomcollection' /*!80003 SRID 0 */)";
+        assert_eq!(written(dump, MARIADB).0, text);
+        assert_eq!(written(dump, MYSQL), (dump.to_owned(), Vec::new()));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Builds a case's source on every server, dumps it by every tool, loads each dump into every other server, and compares.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -10,6 +11,7 @@ use refloat_run::settings::Durability;
 use refloat_sandbox::{Ephemeral, ServerKind, StartOptions};
 use refloat_testkit::oracle::{Snapshot, differences};
 use refloat_testkit::{chain, servers};
+use refloat_wire::Connection;
 
 use crate::case::Case;
 use crate::expect::{Across, Way, What};
@@ -30,6 +32,8 @@ struct Two {
 struct Built {
     kind: ServerKind,
     rows: Snapshot,
+    /// Of each column, in the catalogue's words.
+    collations: BTreeMap<String, String>,
     dumps: Vec<(Tool, PathBuf)>,
 }
 
@@ -144,8 +148,31 @@ fn build(case: &Case, two: &Two, folder: &Path, across: &Across) -> (Option<Buil
             Err(error) => failures.push(format!("{kind} -> * {}: undumped: {error}", tool.word())),
         }
     }
-    let built = Built { kind, rows, dumps };
+    let built = Built {
+        kind,
+        rows,
+        collations: collations(&mut conn),
+        dumps,
+    };
     (Some(built), failures)
+}
+
+/// The collation of each column, `database.table.column`: definitions leave out the one that is the default of a server.
+fn collations(conn: &mut Connection) -> BTreeMap<String, String> {
+    let own = "'mysql', 'sys', 'information_schema', 'performance_schema'";
+    let listed = conn
+        .query(format!(
+            "SELECT CONCAT_WS('.', TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME), REPLACE(COLLATION_NAME, 'utf8_', 'utf8mb3_') \
+             FROM information_schema.COLUMNS WHERE COLLATION_NAME IS NOT NULL AND DATA_TYPE <> 'json' \
+             AND TABLE_SCHEMA NOT IN ({own}) AND TABLE_NAME IN (SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE')"
+        ))
+        .unwrap();
+    let cell = |row, column| {
+        String::from_utf8_lossy(listed.bytes(row, column).unwrap_or_default()).into_owned()
+    };
+    (0..listed.len())
+        .map(|row| (cell(row, 0), cell(row, 1)))
+        .collect()
 }
 
 /// One target of one case.
@@ -278,6 +305,16 @@ impl Bench<'_> {
             Err(failure) => seen.push((What::Differs, chain(&failure.error))),
         }
         let mut conn = servers::connect(&self.target.target);
+        let there = collations(&mut conn);
+        for (column, collation) in &source.collations {
+            let Some(found) = there.get(column).filter(|found| *found != collation) else {
+                continue;
+            };
+            seen.push((
+                What::Differs,
+                format!("collation of {column}: {collation} / {found}"),
+            ));
+        }
         let rows = Snapshot::rows_of_any_vendor(&mut conn).unwrap();
         for one in differences(&source.rows, &rows) {
             let text = format!("{}: {} / {}", one.about, one.left, one.right);

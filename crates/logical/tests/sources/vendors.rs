@@ -3,8 +3,10 @@
 
 use std::fs;
 
+use refloat_logical::copy::{CopyOptions, copy};
 use refloat_logical::dump::{DumpOptions, dump};
 use refloat_logical::load::StatementClass;
+use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::ServerKind;
 use refloat_testkit::{chain, servers};
@@ -305,6 +307,37 @@ fn statements_about_tables_and_databases_are_looked_at_too() {
 }
 
 #[test]
+fn a_copy_says_the_same() {
+    let (mariadb, mysql) = (
+        Bench::new(ServerKind::MariaDb118),
+        Bench::new(ServerKind::MySql97),
+    );
+    mysql.fill(
+        "CREATE TABLE t (a INT PRIMARY KEY, b INT INVISIBLE, g POINT NOT NULL SRID 4326, CONSTRAINT c CHECK (b > 0) NOT ENFORCED)",
+    );
+    let ends = [&mysql, &mariadb].map(|bench| servers::target(bench.server));
+    let [from, to] = ends;
+    let mut options = CopyOptions::new(from, to);
+    options.write.durability = Some(Durability::Keep);
+    let copied = copy(&options, &a_run(&mysql, "copy"));
+    let outcome = copied.unwrap_or_else(|failure| panic!("{}", chain(&failure.error)));
+    let warnings = outcome.load.warnings.first.iter();
+    let warnings: Vec<String> = warnings
+        .map(|one| format!("{}: {}", one.about, one.message))
+        .collect();
+    assert!(
+        warnings.len() == 2
+            && warnings[0].contains("table it.t: line")
+            && warnings[0].contains("column g: /*!80003 SRID 4326 */")
+            && warnings[1].contains("constraint c: /*!80016 NOT ENFORCED */"),
+        "{warnings:?}"
+    );
+    assert!(!outcome.load.proven);
+    let shown = mariadb.connect().query("SHOW CREATE TABLE it.t").unwrap();
+    assert!(shown.str(0, 1).unwrap_or_default().contains("INVISIBLE"));
+}
+
+#[test]
 fn a_program_is_not_created_in_the_session_of_another() {
     // MySQL has no such mode: the text would be read, and run, in the one before it.
     let bench = Bench::new(ServerKind::MySql97);
@@ -365,13 +398,7 @@ fn accounts_of_the_other_vendor() {
         let out = source.path("accounts");
         let mut options = DumpOptions::new(servers::target(source.server), &out);
         options.users = true;
-        let run = Run {
-            dir: RunDir::create(&source.path("."), "dump").unwrap(),
-            cancel: Cancel::new(),
-            events: Events::new(),
-            progress: Progress::new(),
-        };
-        let made = dump(&options, &run).map_err(|failure| chain(&failure.error));
+        let made = dump(&options, &a_run(source, "dump")).map_err(|failure| chain(&failure.error));
         conn.exec("DROP USER refloat_across").unwrap();
         made.unwrap();
         let refused = target
@@ -381,6 +408,15 @@ fn accounts_of_the_other_vendor() {
             })
             .unwrap_err();
         assert!(refused.contains(words), "{from} -> {to}: {refused}");
+    }
+}
+
+fn a_run(bench: &Bench, command: &str) -> Run {
+    Run {
+        dir: RunDir::create(&bench.path("."), command).unwrap(),
+        cancel: Cancel::new(),
+        events: Events::new(),
+        progress: Progress::new(),
     }
 }
 

@@ -106,7 +106,6 @@ fn push(text: &mut RowText, cell: Option<&[u8]>, kind: CellKind, scratch: &mut V
     };
     scratch.clear();
     let known = match kind {
-        CellKind::Bytes => false,
         CellKind::Number => std::str::from_utf8(value)
             .ok()
             .and_then(|value| value.parse::<f64>().ok())
@@ -117,7 +116,7 @@ fn push(text: &mut RowText, cell: Option<&[u8]>, kind: CellKind, scratch: &mut V
             scratch.extend_from_slice(NEVER_2106);
             true
         }
-        CellKind::PeriodEnd => false,
+        CellKind::Bytes | CellKind::PeriodEnd => false,
     };
     text.push(Some(if known { scratch } else { value }));
 }

@@ -5,7 +5,7 @@ use std::fs;
 
 use refloat_logical::copy::{CopyOptions, copy};
 use refloat_logical::dump::{DumpOptions, dump};
-use refloat_logical::load::StatementClass;
+use refloat_logical::load::{OnError, StatementClass};
 use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::ServerKind;
@@ -338,6 +338,33 @@ fn a_copy_says_the_same() {
 }
 
 #[test]
+fn a_copy_goes_on_without_a_table_that_is_refused() {
+    let (mariadb, mysql) = (
+        Bench::new(ServerKind::MariaDb118),
+        Bench::new(ServerKind::MySql97),
+    );
+    mysql.fill(
+        "CREATE TABLE a (a INT) COMPRESSION='zlib'; INSERT INTO a VALUES (1), (2); CREATE TABLE b (a INT); INSERT INTO b VALUES (3);",
+    );
+    let [from, to] = [&mysql, &mariadb].map(|bench| servers::target(bench.server));
+    let mut options = CopyOptions::new(from, to);
+    options.write.durability = Some(Durability::Keep);
+    options.write.on_error = OnError::Continue;
+    let failure = copy(&options, &a_run(&mysql, "copy")).unwrap_err();
+    let said = chain(&failure.error);
+    assert!(said.contains("2 statements or rows were refused"), "{said}");
+    let listed = failure.outcome.load.failures.first.iter();
+    let listed: Vec<&str> = listed.map(|one| one.message.as_str()).collect();
+    assert!(
+        listed[0].contains("Unknown option 'COMPRESSION'")
+            && listed[1].contains("no row of this table is loaded, because it was not created"),
+        "{listed:?}"
+    );
+    let rows = mariadb.connect().query("SELECT a FROM it.b").unwrap();
+    assert_eq!(rows.texts(0).collect::<Vec<_>>(), ["3"]);
+}
+
+#[test]
 fn a_program_is_not_created_in_the_session_of_another() {
     // MySQL has no such mode: the text would be read, and run, in the one before it.
     let bench = Bench::new(ServerKind::MySql97);
@@ -350,7 +377,7 @@ fn a_program_is_not_created_in_the_session_of_another() {
     fs::write(&path, dump).unwrap();
     let failed = bench
         .load(&path, |options| {
-            options.on_error = refloat_logical::load::OnError::Continue;
+            options.on_error = OnError::Continue;
         })
         .unwrap_err();
     assert!(

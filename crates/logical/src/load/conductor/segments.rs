@@ -19,7 +19,6 @@ use crate::load::chunk::{BlockPool, PlainFile};
 use crate::load::context::abandonable;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::SystemSchemaMode;
-use crate::load::outcome::StatementFailure;
 use crate::load::session::Session;
 use crate::source::cutter::Ends;
 use crate::source::folder::plain_name;
@@ -246,15 +245,8 @@ impl Conductor<'_> {
         }
         if self.refused.contains(&key) {
             let file = rows.files.first();
-            self.fail(StatementFailure {
-                file: file.map_or_else(|| rows.label(), |file| file.path.display().to_string()),
-                line: 1,
-                offset: 0,
-                head: rows.label(),
-                code: 0,
-                message: "no row of this table is loaded, because it was not created".to_owned(),
-                table: Some(format!("{}.{}", key.0, key.1)),
-            })?;
+            let file = file.map_or_else(|| rows.label(), |file| file.path.display().to_string());
+            self.list_rows_of_refused(&key, file)?;
             return Ok(None);
         }
         let mut place = Place::new(&rows.label());

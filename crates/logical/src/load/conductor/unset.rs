@@ -1,10 +1,12 @@
-//! `SET` statements that the server refused, when the load goes on: what they were for must not be created in another session.
+//! What follows from statements that the server refused, when the load goes on: what a `SET` was for is not created in another session, and
+//! rows of a table that is not there are left out.
 
 use std::collections::BTreeSet;
 
 use refloat_sqltext::{CharsetFamily, Item, LexMode, SetAssignment, SetScope};
 
 use super::Conductor;
+use super::registry::TableKey;
 use crate::load::error::LoadError;
 use crate::load::outcome::{StatementFailure, head};
 
@@ -76,6 +78,24 @@ impl Unset {
 }
 
 impl Conductor<'_> {
+    /// Lists that rows are left out because their table was refused, and the load went on.
+    pub(super) fn list_rows_of_refused(
+        &mut self,
+        key: &TableKey,
+        file: String,
+    ) -> Result<(), LoadError> {
+        let table = format!("{}.{}", key.0, key.1);
+        self.fail(StatementFailure {
+            file,
+            line: 1,
+            offset: 0,
+            head: format!("rows of table {table}"),
+            code: 0,
+            message: "no row of this table is loaded, because it was not created".to_owned(),
+            table: Some(table),
+        })
+    }
+
     /// Whether a program or view is not created, because the session that it belongs to was refused; it is listed then.
     pub(super) fn lacks_session(&mut self, text: &[u8], item: &Item) -> Result<bool, LoadError> {
         if self.unset.names.is_empty() {

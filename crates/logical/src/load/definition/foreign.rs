@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use refloat_sqltext::{Element, LexMode, TokenKind, parse_create_table, tokens};
+use refloat_sqltext::{CreateTable, Element, LexMode, TokenKind, parse_create_table, tokens};
 use refloat_wire::Vendor;
 
 use super::ServerVersion;
@@ -110,7 +110,7 @@ pub fn written_for(text: &[u8], mode: LexMode, server: ServerVersion) -> Written
         });
     }
     if short_names {
-        let columns = table.iter().flat_map(|table| table.columns());
+        let columns = table.iter().flat_map(CreateTable::columns);
         let short = columns.filter(|column| column.type_name == GEOMETRIES);
         edits.extend(short.map(|column| (column.type_range.clone(), &b"geometrycollection"[..])));
         edits.sort_by_key(|(range, _)| range.start);

@@ -60,7 +60,7 @@ pub(crate) use outline::Modes;
 pub(crate) use plan::plan_from;
 pub use plan::{LoadPlan, PlannedTable, plan};
 pub(crate) use programs::literal;
-pub(crate) use table::Layout;
+pub(crate) use table::{Layout, NEVER_2038, NEVER_2106};
 pub(crate) use writer::tuples;
 
 use budget::Budget;

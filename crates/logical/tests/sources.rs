@@ -9,6 +9,8 @@ mod by_hand;
 mod case;
 #[path = "sources/delimited.rs"]
 mod delimited;
+#[path = "sources/history.rs"]
+mod history;
 #[path = "sources/mydumper.rs"]
 mod mydumper;
 #[path = "sources/mydumper_cases.rs"]

@@ -81,6 +81,27 @@ impl Snapshot {
         Ok(snapshot)
     }
 
+    /// Reads rows alone, with the names of their columns and not their types: between vendors the same values stand in columns that are
+    /// called differently. The connection's session is changed for it.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub fn rows_of_any_vendor(conn: &mut Connection) -> Result<Self, Error> {
+        catalogue::prepare_session(conn)?;
+        let mut snapshot = Self::default();
+        for database in databases(conn)? {
+            for table in catalogue::tables_with_rows(conn, &database)? {
+                let mut read = rows::read(conn, &database, &table, Scope::default())?;
+                for column in &mut read.columns {
+                    let name = column.rsplit_once(' ').map_or(0, |(name, _)| name.len());
+                    column.truncate(name);
+                }
+                snapshot.rows.insert(label(&database, &table), read);
+            }
+        }
+        Ok(snapshot)
+    }
+
     fn database(
         &mut self,
         conn: &mut Connection,

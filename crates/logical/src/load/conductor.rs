@@ -19,6 +19,7 @@ mod segments;
 mod statements;
 mod streamed;
 mod tables;
+mod unset;
 mod variables;
 
 use std::collections::{HashMap, HashSet};
@@ -103,6 +104,10 @@ pub struct Conductor<'a> {
     triggered: HashSet<TableKey>,
     /// Tables that only the control connection sees.
     temporary: HashSet<TableKey>,
+    /// What the server refused of the dump's session.
+    unset: unset::Unset,
+    /// Tables whose definition was refused, and the load went on.
+    refused: HashSet<TableKey>,
     /// Tables counted because of statements that may change any rows.
     recounted: usize,
     pub(super) entries: Vec<Entry>,
@@ -163,6 +168,8 @@ impl<'a> Conductor<'a> {
             touched: resume.has_begun(),
             triggered: HashSet::new(),
             temporary: HashSet::new(),
+            unset: unset::Unset::default(),
+            refused: HashSet::new(),
             recounted: 0,
             entries: Vec::new(),
             by_name: HashMap::new(),

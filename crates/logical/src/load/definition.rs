@@ -5,7 +5,7 @@ use refloat_wire::{ServerInfo, Vendor};
 use twox_hash::XxHash3_128;
 
 use self::conditional::as_seen_by;
-pub use self::conditional::passed_over;
+pub use self::foreign::{Lost, written_for};
 use self::words::Side;
 use super::outcome::ProofDifference;
 
@@ -14,6 +14,7 @@ mod collation;
 mod columns;
 mod conditional;
 mod defaults;
+mod foreign;
 mod keys;
 mod options;
 mod partitions;

@@ -10,7 +10,10 @@ use refloat_wire::{Connection, Error, ResultSet};
 
 use super::deferral::Deferral;
 use super::marks::TableDetail;
-use super::programs::literal;
+
+mod period;
+
+pub use period::{NEVER_2038, NEVER_2106, PeriodEnd};
 
 /// `ER_WARN_I_S_SKIPPED_TABLE`.
 const BEING_ALTERED: u16 = 1684;
@@ -121,6 +124,8 @@ pub struct Layout {
     pub transactional: bool,
     /// Whether the server keeps the history of its rows (MariaDB).
     pub versioned: bool,
+    /// Of such a table, when rows bring the times of their life: the column that says when it ended.
+    pub period_end: Option<PeriodEnd>,
 }
 
 impl Layout {
@@ -174,45 +179,8 @@ impl Layout {
             columns,
             transactional,
             versioned,
+            period_end: None,
         })
-    }
-
-    /// Takes the columns of a system-versioned table's period for such that rows fill, as they do in a session that writes history.
-    pub fn with_period(
-        &mut self,
-        catalog: &mut Connection,
-        db: &str,
-        name: &str,
-    ) -> Result<(), Error> {
-        let named = catalog.query(format!(
-            "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {} \
-             AND GENERATION_EXPRESSION IN ('ROW START', 'ROW END')",
-            literal(db),
-            literal(name)
-        ))?;
-        for period in named.texts(0) {
-            for column in &mut self.columns {
-                if column.name == period {
-                    column.generated = false;
-                }
-            }
-        }
-        if named.is_empty() {
-            // Its definition names no columns: no list shows them, and they are there.
-            self.columns
-                .extend(["row_start", "row_end"].map(|name| Column {
-                    class: ColumnClass::of("timestamp(6)", None),
-                    is_enum: false,
-                    charset: None,
-                    generated: false,
-                    invisible: true,
-                    auto_increment: false,
-                    from_sequence: false,
-                    needs_value: false,
-                    name: name.to_owned(),
-                }));
-        }
-        Ok(())
     }
 
     /// Whether rows for these columns leave one out that has to have a value. `LOAD DATA` of MySQL does not care.

@@ -57,6 +57,13 @@ pub enum Decode {
     Base64,
     /// They are the number of an `ENUM` member.
     Number,
+    /// One value stands for another one on this server.
+    Instead {
+        /// What is written.
+        of: &'static [u8],
+        /// What it is here.
+        with: &'static [u8],
+    },
     /// The field is for no column.
     Skip,
 }
@@ -430,6 +437,13 @@ impl Delimited {
         let raw = &text[field.start..field.end];
         let at = field.start;
         let refused = |error| VisitError::Visitor { at, error };
+        let how = match how {
+            Decode::Instead { of, with } if raw == of => {
+                return visitor.raw(with).map_err(refused);
+            }
+            Decode::Instead { .. } => Decode::Plain,
+            how => how,
+        };
         if !field.special {
             if how == Decode::Plain {
                 if !field.enclosed && self.null_word.as_deref() == Some(raw) {
@@ -449,7 +463,7 @@ impl Delimited {
         scratch.clear();
         self.unescape(raw, field.enclosed, scratch);
         match how {
-            Decode::Plain | Decode::Skip => {}
+            Decode::Plain | Decode::Instead { .. } | Decode::Skip => {}
             Decode::Number => return visitor.number(scratch).map_err(refused),
             Decode::Hex => {
                 if !from_hex(scratch) {

@@ -16,6 +16,8 @@ pub enum CellKind {
     Number,
     /// A document that one vendor keeps as text and the other as values.
     Json,
+    /// When a row of a system-versioned table ended; that it has not is another time before MariaDB 11.5.
+    PeriodEnd,
 }
 
 /// A column that is compared.
@@ -126,6 +128,11 @@ impl Pair {
         let across = vendors[0] != vendors[1];
         // A dump has no generated columns: they follow from the others.
         let (of_a, of_b) = (columns(&a, servers), columns(&b, servers));
+        // Rows of the past are compared where both have them.
+        let history = tables.iter().all(|table| match table {
+            TableOf::Server(table) => table.history,
+            TableOf::Dump(entry) => entry.history,
+        });
         let mut notes = Vec::new();
         let mut pair_columns = Vec::new();
         let mut selects: [Vec<Column>; 2] = [Vec::new(), Vec::new()];
@@ -151,9 +158,17 @@ impl Pair {
                     selects[side].push(how.column(column));
                 }
             }
+            let times = [own, other].iter().all(|of| {
+                of.column
+                    .is_none_or(|column| column.data_type == "timestamp")
+            });
+            let kind = match how.kind {
+                CellKind::Bytes if history && times => CellKind::PeriodEnd,
+                kind => kind,
+            };
             pair_columns.push(PairColumn {
                 name: own.name.to_owned(),
-                kind: how.kind,
+                kind,
             });
         }
         for other in &of_b {
@@ -174,11 +189,6 @@ impl Pair {
             Reading::new(b, select_b, places_b),
         ];
         let key = key_of(&tables, &pair_columns);
-        // Rows of the past are compared where both have them.
-        let history = tables.iter().all(|table| match table {
-            TableOf::Server(table) => table.history,
-            TableOf::Dump(entry) => entry.history,
-        });
         for reading in &mut readings {
             if let Reading::Server(table) = reading {
                 table.history &= history;

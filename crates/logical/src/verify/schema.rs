@@ -16,7 +16,7 @@ use super::options::{Compared, VerifyOptions};
 use super::outcome::{SchemaDifference, VerifyOutcome};
 use super::side::Side;
 use crate::dump::schema::strip;
-use crate::load::definition::{ServerVersion, differences};
+use crate::load::definition::{ServerVersion, differences, written_for};
 use refloat_sqltext::LexMode;
 use refloat_wire::Vendor;
 
@@ -186,8 +186,25 @@ impl Comparison {
         }
         // What the first says and the second does not have, and the other way round.
         let mode = LexMode::default();
-        let there = differences(self.versions[1], label, &a.text, mode, &text_b);
-        let back = differences(self.versions[0], label, &b.text, mode, &text_a);
+        let for_b = written_for(&a.text, mode, self.versions[1]);
+        let for_a = written_for(&b.text, mode, self.versions[0]);
+        let there = differences(self.versions[1], label, &for_b.text, mode, &text_b);
+        let back = differences(self.versions[0], label, &for_a.text, mode, &text_a);
+        // What one of them says in words that the other does not read is not there.
+        for one in &for_b.lost {
+            differ(
+                one.part.trim_end_matches(": "),
+                one.comment.clone(),
+                "not there".to_owned(),
+            );
+        }
+        for one in &for_a.lost {
+            differ(
+                one.part.trim_end_matches(": "),
+                "not there".to_owned(),
+                one.comment.clone(),
+            );
+        }
         let part = |about: &str| {
             let part = about.split_once(": ").map_or(about, |(_, part)| part);
             part.to_owned()

@@ -14,6 +14,7 @@ use crate::dump::DumpError;
 use crate::dump::catalog::Table;
 use crate::dump::ranges::{self, Range};
 use crate::dump::work;
+use crate::load::{NEVER_2038, NEVER_2106};
 
 /// Where a reader reads.
 pub enum Source<'a> {
@@ -105,13 +106,17 @@ fn push(text: &mut RowText, cell: Option<&[u8]>, kind: CellKind, scratch: &mut V
     };
     scratch.clear();
     let known = match kind {
-        CellKind::Bytes => false,
         CellKind::Number => std::str::from_utf8(value)
             .ok()
             .and_then(|value| value.parse::<f64>().ok())
             .is_some_and(|number| write!(scratch, "{number:?}").is_ok()),
         CellKind::Json => serde_json::from_slice::<serde_json::Value>(value)
             .is_ok_and(|value| serde_json::to_writer(&mut *scratch, &value).is_ok()),
+        CellKind::PeriodEnd if value == NEVER_2038 => {
+            scratch.extend_from_slice(NEVER_2106);
+            true
+        }
+        CellKind::Bytes | CellKind::PeriodEnd => false,
     };
     text.push(Some(if known { scratch } else { value }));
 }

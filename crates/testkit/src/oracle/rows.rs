@@ -126,6 +126,11 @@ pub fn read(
             if !scope.history {
                 continue;
             }
+            if expression == "ROW END" {
+                list.push(row_end(conn, &quote(&name))?);
+                rows.columns.push(format!("{name} {kind}"));
+                continue;
+            }
         }
         list.push(exact(&quote(&name), &kind.to_ascii_lowercase()));
         rows.columns.push(format!("{name} {kind}"));
@@ -135,7 +140,7 @@ pub fn read(
         from.push_str(" FOR SYSTEM_TIME ALL");
         if !period {
             // The columns that the server adds by itself.
-            list.extend(["row_start".to_owned(), "row_end".to_owned()]);
+            list.extend(["row_start".to_owned(), row_end(conn, "row_end")?]);
         }
     }
     conn.query_each(
@@ -147,6 +152,17 @@ pub fn read(
         },
     )?;
     Ok(rows)
+}
+
+/// When a row ended; a row of now has the end of time of its server, which is another one before MariaDB 11.5.
+fn row_end(conn: &mut Connection, name: &str) -> Result<String, Error> {
+    let long = conn.query_value("SELECT FROM_UNIXTIME(4294967295) IS NOT NULL")?;
+    let never = if long.as_deref() == Some("1") {
+        "2106-02-07 06:28:15.999999"
+    } else {
+        "2038-01-19 03:14:07.999999"
+    };
+    Ok(format!("IF({name} = '{never}', 'never', {name})"))
 }
 
 fn is_versioned(conn: &mut Connection, database: &str, table: &str) -> Result<bool, Error> {
@@ -165,7 +181,7 @@ fn exact(name: &str, kind: &str) -> String {
         "float" | "double" => format!("{name} * 1e0"),
         "bit" => format!("HEX({name} + 0)"),
         // The number too: index 0 and a member '' look the same.
-        "enum" | "set" => format!("CONCAT({name} + 0, ':', HEX({name}))"),
+        "enum" | "set" => format!("CONCAT(CAST({name} AS UNSIGNED), ':', HEX({name}))"),
         "json" | "uuid" | "inet4" | "inet6" => format!("HEX(CAST({name} AS CHAR))"),
         "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "year" | "date"
         | "time" | "datetime" | "timestamp" => name.to_owned(),

@@ -256,7 +256,17 @@ impl Conductor<'_> {
             // The server gives the numbers: in the order of the rows.
             self.entries[index].ordered = true;
         }
-        let decode = fields.iter().map(|field| field.1).collect();
+        // A row that has not ended says so by the last time that its server knows, which is another one before MariaDB 11.5.
+        let decode = |(name, decode): &(String, Decode)| match &columns.period_end {
+            Some(end) if *decode == Decode::Plain && name.eq_ignore_ascii_case(&end.column) => {
+                Decode::Instead {
+                    of: end.never_elsewhere,
+                    with: end.never,
+                }
+            }
+            _ => *decode,
+        };
+        let decode = fields.iter().map(decode).collect();
         Ok(Target {
             index,
             numbered,

@@ -84,6 +84,9 @@ impl Conductor<'_> {
         item: &Item,
     ) -> Result<(), LoadError> {
         let key = self.resolve(name)?;
+        if kind != Some(Kind::Sequence) && self.lacks_session(text, item)? {
+            return Ok(());
+        }
         if self.define(kind, true, &key, text, item)?
             && let Some(kind) = kind
         {
@@ -177,7 +180,7 @@ impl Conductor<'_> {
             }
         } else if self.keeps(kind, &key) {
             self.leave_out(text, item);
-        } else {
+        } else if !(creates && self.lacks_session(text, item)?) {
             let collation = self.altered_collation(session.database.as_deref())?;
             let mut object = created(kind, &key);
             if creates && kind == Kind::Trigger {

@@ -104,7 +104,8 @@ impl SqlReader {
 impl Conductor<'_> {
     /// Reads a block of a file of statements and does what it says; `false` at its end.
     pub(super) fn read_statements(&mut self, reader: &mut SqlReader) -> Result<bool, LoadError> {
-        let mut mode = self.session()?.lex_mode();
+        let session = self.session()?;
+        let mut mode = self.unset.mode_or(session.lex_mode());
         reader.cutter.set_mode(mode);
         // A row larger than a block makes the next block twice as large, so the rest is not copied time and again.
         let mut rest = std::mem::take(&mut reader.rest);
@@ -146,7 +147,7 @@ impl Conductor<'_> {
                     let now = self
                         .session
                         .as_ref()
-                        .map_or(mode, |session| session.lex_mode());
+                        .map_or(mode, |session| self.unset.mode_or(session.lex_mode()));
                     if now != mode {
                         reader.cutter.set_mode(now);
                         mode = now;

@@ -11,7 +11,7 @@ use refloat_sqltext::{
 use super::Conductor;
 use super::registry::Touch;
 use crate::load::chunk::{Block, Head, Piece};
-use crate::load::error::LoadError;
+use crate::load::error::{LoadError, Refusal};
 use crate::load::form::Form;
 use crate::load::marks::Stretch;
 use crate::load::options::{IndexMode, WritePath};
@@ -23,6 +23,32 @@ use crate::load::table::Column;
 use crate::load::writer::Written;
 
 impl Conductor<'_> {
+    /// Rows that have not ended would be rows of the past on a server that writes the end of time in another way, and no count tells.
+    fn refuse_other_never(&self, index: usize, text: &[u8]) -> Result<(), LoadError> {
+        let table = &self.entries[index].table;
+        let layout = table.layout();
+        let end = layout
+            .as_ref()
+            .and_then(|layout| layout.period_end.as_ref());
+        match end {
+            Some(end) if memchr::memmem::find(text, end.never_elsewhere).is_some() => {
+                let shown = |time: &[u8]| String::from_utf8_lossy(time).into_owned();
+                Err(LoadError::Refused(vec![Refusal {
+                    reason: format!(
+                        "table {}: the dump says of rows of now that they end at {}, which this server takes for rows of the past: its own end of \
+                         time is {}",
+                        table.label(),
+                        shown(end.never_elsewhere),
+                        shown(end.never)
+                    ),
+                    hint: "Dump the table with `refloat dump` into a folder, whose rows are written for the server that they come to, or without its history."
+                        .to_owned(),
+                }]))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn rows(
         &mut self,
         block: &Arc<Block>,
@@ -90,6 +116,7 @@ impl Conductor<'_> {
             self.begin_rows(index, header)?;
             self.place.last_header = Some(Arc::clone(header));
         }
+        self.refuse_other_never(index, text)?;
         self.entries[index].session = Some(Arc::clone(&session));
         self.entries[index].text_bytes += text.len() as u64;
         self.touched = true;

@@ -109,6 +109,7 @@ impl Conductor<'_> {
         database: Option<&str>,
     ) -> Result<(), LoadError> {
         self.control_only = false;
+        self.unset = super::unset::Unset::default();
         self.ensure_database()?;
         let mut wanted = (**start).clone();
         wanted.database = database
@@ -240,6 +241,12 @@ impl Conductor<'_> {
             .unwrap_or_default();
         let key = (database, rows.table.clone());
         if !self.wanted(&key) || self.leaves_out(&key.0)? {
+            return Ok(None);
+        }
+        if self.refused.contains(&key) {
+            let file = rows.files.first();
+            let file = file.map_or_else(|| rows.label(), |file| file.path.display().to_string());
+            self.list_rows_of_refused(&key, file)?;
             return Ok(None);
         }
         let mut place = Place::new(&rows.label());

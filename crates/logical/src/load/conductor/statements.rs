@@ -49,6 +49,15 @@ impl Conductor<'_> {
                 item,
             );
         }
+        if matches!(
+            kind,
+            StatementKind::CreateDatabase { .. }
+                | StatementKind::AlterDatabase { .. }
+                | StatementKind::AlterTable { .. }
+                | StatementKind::Index
+        ) {
+            self.tell_lost_of(text, item)?;
+        }
         match kind {
             StatementKind::Empty => Ok(()),
             StatementKind::Set => self.set(text, item),

@@ -27,6 +27,8 @@ struct Turn<'s> {
     /// Bytes of text that have come.
     bytes: u64,
     ended: bool,
+    /// That its rows are left out was said.
+    told: bool,
 }
 
 impl Conductor<'_> {
@@ -46,6 +48,12 @@ impl Conductor<'_> {
             match arrival {
                 Arrival::Rows { table, text, rows } => {
                     let turn = turn_of(&mut turns, table)?;
+                    if self.refused.contains(&turn.key) {
+                        if !std::mem::replace(&mut turn.told, true) {
+                            self.list_rows_of_refused(&turn.key, stream_name(turn.of))?;
+                        }
+                        continue;
+                    }
                     let block = Arc::new(Block::new(text, Arc::clone(&stream.pool)));
                     self.in_place_of(turn, |this, turn| {
                         this.streamed_rows(turn, start, &block, rows)
@@ -54,6 +62,9 @@ impl Conductor<'_> {
                 Arrival::TableEnd { table, rows } => {
                     let turn = turn_of(&mut turns, table)?;
                     turn.ended = true;
+                    if self.refused.contains(&turn.key) {
+                        continue;
+                    }
                     self.in_place_of(turn, |this, turn| this.end_streamed(turn, rows))?;
                 }
                 Arrival::Broken => return Err(LoadError::SourceEnded),
@@ -130,7 +141,7 @@ impl Conductor<'_> {
 
 impl<'s> Turn<'s> {
     fn new(of: &'s StreamedTable) -> Self {
-        let mut place = Place::new(&format!("table {}", of.label()));
+        let mut place = Place::new(&stream_name(of));
         place.size_known = Some(of.bytes);
         place.rows_only = true;
         Self {
@@ -140,8 +151,14 @@ impl<'s> Turn<'s> {
             target: None,
             bytes: 0,
             ended: false,
+            told: false,
         }
     }
+}
+
+/// What stands for the name of a file in messages.
+fn stream_name(of: &StreamedTable) -> String {
+    format!("table {}", of.label())
 }
 
 fn rows_in(block: &Block) -> u64 {

@@ -6,9 +6,10 @@ use refloat_sqltext::{Item, ObjectName};
 
 use super::Conductor;
 use super::registry::{TableKey, Touch, quoted_name};
-use crate::load::definition::{differences, passed_over};
+use crate::load::definition::{Lost, differences, written_for};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::ExistingPolicy;
+use crate::load::outcome::{LoadWarning, head};
 use crate::load::programs::Kind;
 
 impl Conductor<'_> {
@@ -35,7 +36,7 @@ impl Conductor<'_> {
             if if_not_exists && self.known(&key).is_some() {
                 return Ok(());
             }
-            return self.take_up(&key, text);
+            return self.take_up(&key, text, item);
         }
         if self.existed(&key) {
             match self.ctx.options.existing {
@@ -53,7 +54,14 @@ impl Conductor<'_> {
             // OR REPLACE takes its rows away: none of them may come after that.
             self.queue.wait_key(index)?;
         }
-        if self.execute(text, item, Some(&key))?.is_none() || Self::is_system(&key.0) {
+        let mode = self.session()?.lex_mode();
+        let server = self.catalog.server().into();
+        let written = written_for(text, mode, server);
+        if self.execute(&written.text, item, Some(&key))?.is_none() {
+            self.refused.insert(key);
+            return Ok(());
+        }
+        if Self::is_system(&key.0) {
             return Ok(());
         }
         if known.is_some() {
@@ -66,23 +74,34 @@ impl Conductor<'_> {
         let index = self.register(key, true, 0);
         let shown = Arc::clone(&self.entries[index].table);
         let (create, print) = self.show_create(&shown)?;
-        let text = self.map_collations(text)?;
-        let mode = self.session()?.lex_mode();
         let entry = &mut self.entries[index];
         entry.definition = Some(print);
         entry.engine = super::registry::engine_of(&create);
         entry.versioned = super::registry::is_versioned(&create);
-        let server = self.catalog.server().into();
-        for comment in passed_over(&text, mode, server) {
-            self.skipped.push(format!(
-                "line {}: table {}: {comment}: this server passes over what is meant for others",
-                item.line,
-                shown.label()
-            ));
-        }
+        self.tell_lost(&format!("table {}", shown.label()), &written.lost, item);
+        let text = self.map_collations(&written.text)?;
         for difference in differences(server, &shown.label(), &text, mode, &create) {
             self.ctx.differ(difference);
         }
+        Ok(())
+    }
+
+    /// Warns of what the dump says of something and this server does not read.
+    pub(super) fn tell_lost(&self, about: &str, lost: &[Lost], item: &Item) {
+        for one in lost {
+            self.ctx.warn(LoadWarning {
+                about: about.to_owned(),
+                code: 0,
+                message: format!("line {}: {one}", item.line),
+            });
+        }
+    }
+
+    /// [`Conductor::tell_lost`] of a statement that changes a definition and is run as it stands.
+    pub(super) fn tell_lost_of(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+        let mode = self.session()?.lex_mode();
+        let written = written_for(text, mode, self.catalog.server().into());
+        self.tell_lost(&head(text), &written.lost, item);
         Ok(())
     }
 
@@ -99,6 +118,7 @@ impl Conductor<'_> {
         let (create, _) = self.show_create(&probe)?;
         let text = self.map_collations(text)?;
         let server = self.catalog.server().into();
+        let text = written_for(&text, mode, server).text;
         let found = differences(server, &probe.label(), &text, mode, &create);
         match found.into_iter().next() {
             None => {

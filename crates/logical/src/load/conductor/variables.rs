@@ -9,7 +9,8 @@ use crate::load::session::VariableEffect;
 
 impl Conductor<'_> {
     pub(super) fn set(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        let mode = self.session()?.lex_mode();
+        let session = self.session()?;
+        let mode = self.unset.mode_or(session.lex_mode());
         let Some(assignments) = parse_set(text, mode) else {
             // SET ROLE, SET TRANSACTION, SET STATEMENT … FOR: more than variables.
             return self.barrier(text, item);
@@ -33,8 +34,10 @@ impl Conductor<'_> {
         let mapped = self.map_sql_mode(text, &assignments);
         let text = self.map_collations(mapped.as_deref().unwrap_or(text))?;
         if self.run_statement(&text, item, None, &[])?.is_none() {
+            self.unset.refused(&assignments, mode);
             return Ok(());
         }
+        self.unset.taken(&assignments);
         let mut autocommit = false;
         for assignment in &assignments {
             match assignment.scope {

@@ -27,17 +27,8 @@ pub fn as_seen_by(text: &[u8], mode: LexMode, server: Option<ServerVersion>) -> 
     seen
 }
 
-/// What of a text `server` passes over, and would change what is defined: the outermost conditional comments, as they stand.
-pub fn passed_over(text: &[u8], mode: LexMode, server: ServerVersion) -> Vec<String> {
-    hidden(text, mode, server)
-        .into_iter()
-        .map(|range| String::from_utf8_lossy(&text[range]).into_owned())
-        .filter(|comment| !says_nothing(comment))
-        .collect()
-}
-
 /// The outermost conditional comments that `server` does not run.
-fn hidden(text: &[u8], mode: LexMode, server: ServerVersion) -> Vec<Range<usize>> {
+pub(super) fn hidden(text: &[u8], mode: LexMode, server: ServerVersion) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     // Where the one that is open begins, and at which depth.
     let mut open: Option<(usize, usize)> = None;
@@ -61,13 +52,6 @@ fn hidden(text: &[u8], mode: LexMode, server: ServerVersion) -> Vec<Range<usize>
         }
     }
     found
-}
-
-/// Whether a comment only says what is so without it.
-fn says_nothing(comment: &str) -> bool {
-    ["ENCRYPTION='N'", "TABLESPACE `innodb_file_per_table`"]
-        .iter()
-        .any(|default| comment.contains(default))
 }
 
 /// Whether the server runs what stands behind this opening (`/*!50100`, `/*M!100301`).

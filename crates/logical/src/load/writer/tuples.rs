@@ -236,6 +236,7 @@ mod tests {
             ],
             transactional: true,
             versioned: false,
+            period_end: None,
         };
         let rows = DelimitedRows {
             format: Delimited::default(),

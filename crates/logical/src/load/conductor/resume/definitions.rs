@@ -8,7 +8,7 @@ use super::super::Conductor;
 use super::super::databases::default_collation;
 use super::super::registry::{TableKey, engine_of, is_versioned, quoted_name};
 use super::DatabaseStep;
-use crate::load::definition::{differences, fingerprint};
+use crate::load::definition::{differences, fingerprint, written_for};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::marks::{Found, TableDetail, TableFound};
 use crate::load::programs::Kind;
@@ -37,6 +37,7 @@ impl Conductor<'_> {
         &mut self,
         key: &TableKey,
         text: &[u8],
+        item: &Item,
     ) -> Result<(), LoadError> {
         let found = self.resume.found.tables.get(key);
         let detail = found.map_or_else(
@@ -89,9 +90,11 @@ impl Conductor<'_> {
         if self.in_past() {
             return Ok(());
         }
-        let text = self.map_collations(text)?.into_owned();
         let mode = self.session()?.lex_mode();
         let server = self.catalog.server().into();
+        let written = written_for(text, mode, server);
+        self.tell_lost(&format!("table {}", table.label()), &written.lost, item);
+        let text = self.map_collations(&written.text)?.into_owned();
         for difference in differences(server, &table.label(), &text, mode, &original) {
             self.ctx.differ(difference);
         }

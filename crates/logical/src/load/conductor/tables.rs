@@ -24,6 +24,10 @@ impl Conductor<'_> {
             return Ok(());
         }
         self.finish_current()?;
+        if !self.may_name_origin(text, item)? {
+            return Ok(());
+        }
+        self.note_name(&key)?;
         self.touch(&key.0, Touch::Define)?;
         if self.keeps(Kind::View, &key) {
             // Older dumps hold the place of a view with a table.
@@ -158,6 +162,7 @@ impl Conductor<'_> {
             if skip {
                 continue;
             }
+            self.refuse_same_name(&key)?;
             self.touch(&key.0, Touch::Define)?;
             if self.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append {
                 self.leave_out(text, item);

@@ -16,7 +16,7 @@ use refloat_sqltext::{LexMode, ObjectName, StatementKind};
 use refloat_store::InputError;
 
 use super::error::LoadError;
-use super::options::{LoadOptions, SystemSchemaMode};
+use super::options::{LoadOptions, StatementClass, SystemSchemaMode};
 use super::pattern::{is_system_database, matches_any};
 use super::renamed;
 
@@ -282,7 +282,14 @@ impl<'a> Gather<'a> {
     /// A statement; of a long one its beginning is enough.
     pub fn statement(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: u64) {
         let all = self.options.tables.is_empty();
-        if all && self.outline.old_database.len() < DEFINERS_MAX && self.names_origin(kind, text, mode) {
+        let left_out = self.options.skip.contains(&StatementClass::OldDatabase);
+        if all && left_out && self.names_origin(kind, text, mode) {
+            return;
+        }
+        if all
+            && self.outline.old_database.len() < DEFINERS_MAX
+            && self.names_origin(kind, text, mode)
+        {
             let found = (line, super::outcome::head(text));
             self.outline.old_database.push(found);
         }

@@ -11,6 +11,13 @@ use crate::load::error::{LoadError, Refusal};
 use crate::load::options::ExistingPolicy;
 use crate::load::programs::Kind;
 
+/// `ER_WRONG_MRG_TABLE`: a table of engine MERGE stands before those that it is made of.
+const MERGE_OF_NONE: u16 = 1168;
+/// The engine of such a table.
+const MERGE: &str = "MRG_MyISAM";
+/// Engines that show rows of other tables and servers: how many there are says nothing about the load.
+const ELSEWHERE: &[&str] = &[MERGE, "MERGE", "FEDERATED", "CONNECT", "SPIDER"];
+
 impl Conductor<'_> {
     pub(super) fn create_table(
         &mut self,
@@ -69,13 +76,29 @@ impl Conductor<'_> {
         }
         let index = self.register(key, true, 0);
         let shown = Arc::clone(&self.entries[index].table);
-        let (create, print) = self.show_create(&shown)?;
+        let (create, print) = match self.show_create(&shown) {
+            // The definition is taken; it can be shown when its tables are there as well.
+            Err(LoadError::Server { source, .. })
+                if source.server_code() == Some(MERGE_OF_NONE) =>
+            {
+                self.entries[index].engine = MERGE.to_owned();
+                shown.note_uncounted();
+                return Ok(());
+            }
+            other => other?,
+        };
         let text = self.map_collations(text)?;
         let mode = self.session()?.lex_mode();
         let entry = &mut self.entries[index];
         entry.definition = Some(print);
         entry.engine = super::registry::engine_of(&create);
         entry.versioned = super::registry::is_versioned(&create);
+        if ELSEWHERE
+            .iter()
+            .any(|engine| entry.engine.eq_ignore_ascii_case(engine))
+        {
+            shown.note_uncounted();
+        }
         let server = self.catalog.server().into();
         for comment in passed_over(&text, mode, server) {
             self.skipped.push(format!(

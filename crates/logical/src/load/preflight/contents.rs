@@ -36,7 +36,10 @@ pub fn not_empty(
         one == other || folds && one.to_lowercase() == other.to_lowercase()
     };
     for (database, content) in outline.by_database(options) {
-        if !content.defines || is_system_database(database) || ours.iter().any(|one| same(one, database)) {
+        if !content.defines
+            || is_system_database(database)
+            || ours.iter().any(|one| same(one, database))
+        {
             continue;
         }
         let contents = Contents::read(conn, database, false)?.unwrap_or_default();

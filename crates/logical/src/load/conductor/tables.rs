@@ -82,7 +82,7 @@ impl Conductor<'_> {
                 if source.server_code() == Some(MERGE_OF_NONE) =>
             {
                 self.entries[index].engine = MERGE.to_owned();
-                shown.note_uncounted();
+                shown.note_elsewhere();
                 return Ok(());
             }
             other => other?,
@@ -97,7 +97,7 @@ impl Conductor<'_> {
             .iter()
             .any(|engine| entry.engine.eq_ignore_ascii_case(engine))
         {
-            shown.note_uncounted();
+            shown.note_elsewhere();
         }
         let server = self.catalog.server().into();
         for comment in passed_over(&text, mode, server) {

@@ -81,7 +81,7 @@ impl Conductor<'_> {
             Err(LoadError::Server { source, .. })
                 if source.server_code() == Some(MERGE_OF_NONE) =>
             {
-                self.entries[index].engine = MERGE.to_owned();
+                MERGE.clone_into(&mut self.entries[index].engine);
                 shown.note_elsewhere();
                 return Ok(());
             }

@@ -62,9 +62,9 @@ pub fn not_empty(
 /// Names of the dump that are one to a server that reads names in any case.
 pub fn same_names(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
     let mut refusals = Vec::new();
-    let mut met: HashMap<String, String> = HashMap::new();
+    let mut seen: HashMap<String, String> = HashMap::new();
     let mut meet = |name: String| {
-        if let Some(first) = met.insert(name.to_lowercase(), name.clone())
+        if let Some(first) = seen.insert(name.to_lowercase(), name.clone())
             && first != name
         {
             refusals.push(Refusal::same_name(&first, &name));

@@ -1,5 +1,7 @@
 //! Unique keys while many write: nothing is there twice, nothing is lost, and no check of the server is switched off for it.
 
+use std::fmt::Write as _;
+
 use refloat_testkit::servers;
 
 use crate::support::{BOTH, Desk, ask, dump, finish, place, shared};
@@ -15,11 +17,12 @@ fn scattered(rows: u64) -> String {
     );
     for id in 0..rows {
         let end = if id + 1 == rows { ";\n" } else { ",\n" };
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             "({id},{},'{:032}'){end}",
             id * 7919 % rows,
             id * 6007 % rows
-        ));
+        );
     }
     text
 }

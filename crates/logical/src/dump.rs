@@ -4,6 +4,7 @@
 //! files of `chunk`. `docs/format.md` says what the folder holds, `docs/design/dump.md` why it is done in this way.
 
 mod accounts;
+mod beyond;
 mod block;
 pub(crate) mod catalog;
 mod chunk;
@@ -274,6 +275,9 @@ pub(crate) fn look(
         },
     })?;
     let mut notes = privileges::check(options, &facts, &databases)?;
+    if complete {
+        notes.extend(beyond::notes(control, options, &facts)?);
+    }
     let mut tables = Vec::with_capacity(databases.len());
     for database in &databases {
         let of = catalog::read_tables(control, options, database)?;

@@ -28,6 +28,7 @@ mod plan;
 mod preflight;
 mod programs;
 mod queue;
+mod renamed;
 mod resume;
 mod rows;
 mod session;

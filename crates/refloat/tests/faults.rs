@@ -6,6 +6,8 @@ mod support;
 
 #[path = "faults/archives.rs"]
 mod archives;
+#[path = "faults/attributes.rs"]
+mod attributes;
 #[path = "faults/certificates.rs"]
 mod certificates;
 #[path = "faults/chance.rs"]
@@ -28,6 +30,8 @@ mod disk;
 mod dumped;
 #[path = "faults/early.rs"]
 mod early;
+#[path = "faults/elsewhere.rs"]
+mod elsewhere;
 #[path = "faults/engines.rs"]
 mod engines;
 #[path = "faults/everything.rs"]
@@ -36,6 +40,8 @@ mod everything;
 mod existing;
 #[path = "faults/flags.rs"]
 mod flags;
+#[path = "faults/folded.rs"]
+mod folded;
 #[path = "faults/folders.rs"]
 mod folders;
 #[path = "faults/galera.rs"]
@@ -56,6 +62,8 @@ mod local_infile;
 mod memory;
 #[path = "faults/midway.rs"]
 mod midway;
+#[path = "faults/modes.rs"]
+mod modes;
 #[path = "faults/packets.rs"]
 mod packets;
 #[path = "faults/planned.rs"]
@@ -76,3 +84,5 @@ mod statements;
 mod stopped;
 #[path = "faults/target.rs"]
 mod target;
+#[path = "faults/unique.rs"]
+mod unique;

@@ -41,6 +41,7 @@ pub fn list(conn: &mut Connection, options: &DumpOptions) -> Result<Vec<Database
     let mut databases: Vec<String> = texts(&conn.query("SHOW DATABASES").map_err(failed)?, 0);
     databases.sort_unstable();
     databases.retain(|name| wanted_database(options, name));
+    let of_files = !conn.server().is_mysql_since((8, 0, 0));
     let mut listed = Vec::with_capacity(databases.len());
     for name in databases {
         let query = format!("SHOW FULL TABLES FROM {}", quote_ident(&name));
@@ -61,7 +62,8 @@ pub fn list(conn: &mut Connection, options: &DumpOptions) -> Result<Vec<Database
             if !wanted_table(options, &database.name, &name) {
                 continue;
             }
-            if name.starts_with("#sql") || name.starts_with("#mysql50#") {
+            // A file whose name is no table's, such as what a killed ALTER leaves. MySQL 8.0 and newer list no files, so there it is a name.
+            if of_files && name.starts_with("#mysql50#") {
                 database.leftovers.push(name);
                 continue;
             }

@@ -7,6 +7,7 @@
 mod barrier;
 mod databases;
 mod delimited;
+mod folded;
 mod foreign_keys;
 mod indexes;
 mod objects;
@@ -38,6 +39,7 @@ use super::marks::{Counted, Found};
 use super::outcome::{Bounded, LoadOutcome, OrphanRows, TableOutcome};
 use super::programs::Created;
 use super::queue::Queue;
+use super::renamed;
 use super::session::{Session, Tracker};
 use crate::source::cutter::Ends;
 
@@ -79,6 +81,8 @@ pub struct Marks {
     pub completed: bool,
     /// `-- Dump completed` was seen.
     pub closed: bool,
+    /// The database that the dump was made of, where its head names one.
+    pub origin: Option<String>,
 }
 
 /// Reads the dump and keeps the order of things.
@@ -113,6 +117,7 @@ pub struct Conductor<'a> {
     pub(super) entries: Vec<Entry>,
     by_name: HashMap<TableKey, usize>,
     databases: HashMap<String, registry::Database>,
+    folded: folded::Folded,
     /// What belongs to the file that is being read.
     place: Place,
     /// Bytes of the dump that are done with, for a plain file.
@@ -151,6 +156,7 @@ impl<'a> Conductor<'a> {
         let mut catalog = ctx.connect("for the catalogue")?;
         // Behind the writers.
         ctx.hold(&mut catalog, ctx.options.threads.max(1) + 1)?;
+        let folded = folded::Folded::ask(&mut catalog)?;
         let resume = Resume::of(found);
         let tracker = Tracker::new(&mut catalog)
             .map_err(|error| LoadError::server("reading session variables", error))?;
@@ -174,6 +180,7 @@ impl<'a> Conductor<'a> {
             entries: Vec::new(),
             by_name: HashMap::new(),
             databases: HashMap::new(),
+            folded,
             place,
             done: Arc::clone(&ctx.done_bytes),
             postponed: Vec::new(),
@@ -282,7 +289,12 @@ impl<'a> Conductor<'a> {
                     CommentKind::DumpCompleted => {
                         (self.marks.completed, self.marks.closed) = (true, true);
                     }
-                    CommentKind::Plain | CommentKind::SandboxMode => {}
+                    CommentKind::Plain => {
+                        if let Some(name) = renamed::origin(&block[text]) {
+                            self.marks.origin = Some(name);
+                        }
+                    }
+                    CommentKind::SandboxMode => {}
                 }
                 Ok(())
             }

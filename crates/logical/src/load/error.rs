@@ -41,6 +41,22 @@ impl Refusal {
         }
     }
 
+    /// Statements of the dump name another database than the one that it is to go into.
+    pub(super) fn other_database(name: &str, wanted: &str) -> Self {
+        Self {
+            reason: format!("the dump has statements for tables of database {name}, but --database says {wanted}"),
+            hint: "Leave --database away to load into the databases that the dump names; renaming a database is not done.".to_owned(),
+        }
+    }
+
+    /// Two names of the dump are one to the server.
+    pub(super) fn same_name(first: &str, second: &str) -> Self {
+        Self {
+            reason: format!("{first} and {second} are different names in the dump, and one to this server (lower_case_table_names is not 0)"),
+            hint: "Load into a server with lower_case_table_names = 0, or rename one of them at the source and dump again.".to_owned(),
+        }
+    }
+
     /// The dump holds a schema of the server itself, and nobody said what is to become of it.
     pub(super) fn system_schema(database: &str) -> Self {
         Self {

@@ -143,9 +143,27 @@ pub enum StatementClass {
     Global,
     /// `SET @@GLOBAL.GTID_PURGED`.
     GtidPurged,
+    /// With another database than the dump was made of: definitions that name the old one.
+    OldDatabase,
 }
 
 impl StatementClass {
+    /// Why it is not run unasked.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::OldDatabase => {
+                "it names the database that the dump was made of, which is not the one that it goes into"
+            }
+            _ => "it changes the server beyond the dump's databases",
+        }
+    }
+
+    /// How to choose.
+    pub(super) fn hint(self) -> String {
+        let word = self.word();
+        format!("--allow {word} runs such statements as they stand, --skip {word} leaves them out.")
+    }
+
     /// The word that the program's `--allow` takes.
     pub fn word(self) -> &'static str {
         match self {
@@ -153,6 +171,7 @@ impl StatementClass {
             Self::Replication => "replication",
             Self::Global => "global",
             Self::GtidPurged => "gtid-purged",
+            Self::OldDatabase => "old-database",
         }
     }
 }

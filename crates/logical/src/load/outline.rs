@@ -16,8 +16,9 @@ use refloat_sqltext::{LexMode, ObjectName, StatementKind};
 use refloat_store::InputError;
 
 use super::error::LoadError;
-use super::options::{LoadOptions, SystemSchemaMode};
+use super::options::{LoadOptions, StatementClass, SystemSchemaMode};
 use super::pattern::{is_system_database, matches_any};
+use super::renamed;
 
 pub use mode::Modes;
 pub use program::Account;
@@ -26,7 +27,7 @@ pub use program::Account;
 const SIZE_MAX: u64 = 8 << 30;
 /// Names that are kept of one database; a dump of more tables is checked by its databases only.
 const NAMES_MAX: usize = 20_000;
-/// Definers that are kept.
+/// Definers, and definitions that name the old database, that are kept.
 const DEFINERS_MAX: usize = 100;
 
 /// What a dump seems to hold of what was asked for.
@@ -46,6 +47,8 @@ pub struct Outline {
     pub header: bool,
     /// Whether the closing comment is there.
     pub completed: bool,
+    /// Definitions that name the database which the dump was made of, when it goes into another; the line of each, and its beginning.
+    pub old_database: Vec<(u64, String)>,
 }
 
 /// What a dump brings into one database.
@@ -65,6 +68,8 @@ pub struct Content {
     pub database: bool,
     /// Whether it creates views.
     pub views: bool,
+    /// Their names.
+    pub viewed: Names,
     /// Whether it creates triggers.
     pub triggers: bool,
     /// Whether it creates procedures, functions or packages.
@@ -101,6 +106,11 @@ impl Names {
     /// All of them; `None` when there were too many.
     pub fn all(&self) -> Option<&BTreeSet<String>> {
         (!self.more).then_some(&self.list)
+    }
+
+    /// Those that are kept.
+    pub fn iter(&self) -> impl Iterator<Item = &String> {
+        self.list.iter()
     }
 
     /// The first of them.
@@ -175,6 +185,8 @@ pub struct Gather<'a> {
     options: &'a LoadOptions,
     outline: Outline,
     database: Option<String>,
+    /// The database that the dump was made of.
+    origin: Option<String>,
 }
 
 impl<'a> Gather<'a> {
@@ -184,7 +196,29 @@ impl<'a> Gather<'a> {
             options,
             outline: Outline::default(),
             database: None,
+            origin: None,
         }
+    }
+
+    /// A comment between statements.
+    pub fn comment(&mut self, text: &[u8]) {
+        if let Some(name) = renamed::origin(text) {
+            self.origin = Some(name);
+        }
+    }
+
+    /// Whether a statement defines something that names the database which the dump was made of, when it goes into another.
+    pub fn names_origin(&self, kind: &StatementKind, text: &[u8], mode: LexMode) -> bool {
+        let defines = matches!(
+            kind,
+            StatementKind::CreateTable { .. }
+                | StatementKind::CreateView { .. }
+                | StatementKind::CreateTrigger { .. }
+                | StatementKind::CreateRoutine { .. }
+                | StatementKind::CreateEvent { .. }
+        );
+        let origin = renamed::other_origin(self.options, self.origin.as_deref());
+        defines && origin.is_some_and(|origin| renamed::names(text, mode, origin))
     }
 
     /// Goes into a database, as a file of a folder does whose name says it.
@@ -248,6 +282,17 @@ impl<'a> Gather<'a> {
     /// A statement; of a long one its beginning is enough.
     pub fn statement(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: u64) {
         let all = self.options.tables.is_empty();
+        let left_out = self.options.skip.contains(&StatementClass::OldDatabase);
+        if all && left_out && self.names_origin(kind, text, mode) {
+            return;
+        }
+        if all
+            && self.outline.old_database.len() < DEFINERS_MAX
+            && self.names_origin(kind, text, mode)
+        {
+            let found = (line, super::outcome::head(text));
+            self.outline.old_database.push(found);
+        }
         match kind {
             StatementKind::Use { database } => {
                 self.name_database(database, line);
@@ -287,6 +332,9 @@ impl<'a> Gather<'a> {
                 let content = self.content(view.database.as_deref());
                 content.defines = true;
                 content.views |= all;
+                if all {
+                    content.viewed.add(shown(&view.name));
+                }
                 self.program(all, "view", view, text, mode);
             }
             StatementKind::CreateRoutine { what, routine } => {

@@ -12,7 +12,7 @@ use refloat_wire::Connection;
 
 use super::context::init_session;
 use super::error::{LoadError, Refusal};
-use super::options::{LoadOptions, SystemSchemaMode, WritePath};
+use super::options::{LoadOptions, OnError, StatementClass, SystemSchemaMode, WritePath};
 use super::outline::Outline;
 use super::pattern::is_system_database;
 use super::resume::{Begun, Earlier};
@@ -143,7 +143,12 @@ pub fn judge_server(
     }
     refusals.extend(privileges::missing(options, conn, facts, outline.as_ref()).map_err(server)?);
     if let Some(outline) = &outline {
-        refusals.extend(contents::not_empty(options, conn, outline, earlier).map_err(server)?);
+        let folds = facts.number("lower_case_table_names") != Some(0);
+        if folds {
+            refusals.extend(contents::same_names(options, outline));
+        }
+        let not_empty = contents::not_empty(options, conn, outline, earlier, folds);
+        refusals.extend(not_empty.map_err(server)?);
     }
     refusals.extend(wishes::binlog(options, facts));
     let (write_path, advice) = choose_path(options, conn, facts, &mut refusals);
@@ -178,11 +183,29 @@ fn places(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
                 .is_some_and(|wanted| wanted != *name)
         })
         .min_by_key(|(_, line)| **line);
+    let qualified = outline.contents.keys().flatten().find(|name| {
+        let wanted = options.database.as_ref();
+        wanted.is_some_and(|wanted| wanted != *name) && !outline.named.contains_key(*name)
+    });
+    if let (Some(name), Some(wanted)) = (qualified, &options.database) {
+        refusals.push(Refusal::other_database(name, wanted));
+    }
     if let (Some((name, line)), Some(wanted)) = (other, &options.database) {
         refusals.push(Refusal {
             reason: format!("the dump names its own database {name} (line {line}), but --database says {wanted}"),
             hint: "Leave --database away to load into the dump's own databases; renaming a database is not done.".to_owned(),
         });
+    }
+    let class = StatementClass::OldDatabase;
+    if !options.allow.contains(&class)
+        && !options.skip.contains(&class)
+        && options.on_error == OnError::Stop
+    {
+        let reason = class.reason();
+        refusals.extend(outline.old_database.iter().map(|(line, head)| Refusal {
+            reason: format!("line {line}: {reason}: {head}"),
+            hint: class.hint(),
+        }));
     }
     if let Some(table) = outline.homeless(options) {
         refusals.push(Refusal {

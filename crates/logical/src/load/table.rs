@@ -266,6 +266,7 @@ pub struct Table {
     encode_failures: AtomicU64,
     replaced: AtomicBool,
     uncounted: AtomicBool,
+    elsewhere: AtomicBool,
     /// Rows that statements brought, or took away, whose rows nobody counts.
     others: AtomicI64,
     progress: Mutex<Option<TableProgress>>,
@@ -307,6 +308,7 @@ impl Table {
             encode_failures: AtomicU64::new(0),
             replaced: AtomicBool::new(false),
             uncounted: AtomicBool::new(false),
+            elsewhere: AtomicBool::new(false),
             others: AtomicI64::new(0),
             progress: Mutex::new(None),
             detail: Mutex::default(),
@@ -463,6 +465,16 @@ impl Table {
     /// Whether the rows that are there cannot be told from those that were sent.
     pub fn is_uncounted(&self) -> bool {
         self.uncounted.load(Ordering::Relaxed)
+    }
+
+    /// Notes that it shows rows of other tables or servers.
+    pub fn note_elsewhere(&self) {
+        self.elsewhere.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its rows are elsewhere, and none were sent there: how many there are says nothing, and the other server may be away.
+    pub fn is_elsewhere(&self) -> bool {
+        self.elsewhere.load(Ordering::Relaxed) && self.expected() == 0
     }
 
     /// Whether rows came by `REPLACE`.

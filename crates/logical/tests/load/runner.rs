@@ -398,6 +398,7 @@ fn apply(options: &mut LoadOptions, args: &[String]) {
         "replication" => StatementClass::Replication,
         "global" => StatementClass::Global,
         "gtid-purged" => StatementClass::GtidPurged,
+        "old-database" => StatementClass::OldDatabase,
         other => panic!("no class {other}"),
     };
     let mut words = args.iter().map(String::as_str);

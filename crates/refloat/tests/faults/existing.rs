@@ -225,3 +225,38 @@ fn collations_are_mapped_around_programs_too() {
         );
     }
 }
+
+/// Columns of the same types in another order: values go by name, or not at all.
+#[test]
+fn columns_in_another_order_are_never_filled_by_position() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        let swapped = "CREATE TABLE @db.t (id int NOT NULL PRIMARY KEY, last_name varchar(20), first_name varchar(20))";
+        desk.ask(server, "CREATE DATABASE @db");
+        desk.ask(server, swapped);
+        let create = "CREATE TABLE `t` (`id` int NOT NULL, `first_name` varchar(20), `last_name` varchar(20), PRIMARY KEY (`id`));\n";
+        let rows = "VALUES (1,'Ada','Lovelace');\n";
+        let plain = dump(&format!("{create}INSERT INTO `t` {rows}"));
+        let named = "(`id`,`first_name`,`last_name`)";
+        let named = [
+            dump(&format!("{create}INSERT INTO `t` {named} {rows}")),
+            dump(&format!("INSERT INTO `t` {named} {rows}")),
+        ];
+        for text in [&plain, &named[0]] {
+            desk.load_text(text, server, &["--append"])
+                .exits(3)
+                .says("first_name, last_name")
+                .says("last_name, first_name");
+            assert_eq!(desk.rows(server, "t"), Some(0), "{kind}");
+        }
+        for path in ["auto", "load-data", "insert"] {
+            desk.load_text(&named[1], server, &["--append", "--write-path", path])
+                .exits(0);
+            let found = desk.ask(server, "SELECT first_name, last_name FROM @db.t");
+            assert_eq!(found, "Ada\tLovelace", "{kind} {path}");
+            desk.ask(server, "DELETE FROM @db.t");
+        }
+        desk.ask(server, "DROP DATABASE @db");
+    }
+}

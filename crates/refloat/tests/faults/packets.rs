@@ -173,3 +173,36 @@ fn a_row_refused_beside_computed_columns_is_the_one_that_is_named() {
     );
     desk.ask(server, "DROP DATABASE @db");
 }
+
+/// A binary log that takes no large transaction: the load writes smaller ones, or says which variable it is.
+#[test]
+fn a_transaction_larger_than_the_binary_log_takes_is_named() {
+    for kind in BOTH {
+        let options = servers::quick(kind)
+            .option("max_binlog_cache_size", "4096")
+            .option("binlog_cache_size", "4096");
+        let options = if kind.is_mariadb() {
+            options.option("log_bin", "binlog").option("server_id", "1")
+        } else {
+            options
+        };
+        let server = servers::start(&options);
+        let mut desk = Desk::new();
+        let text = dump(&crate::support::table("items", 3000));
+        let run = desk.load_text(&text, &server, &[]);
+        assert!(
+            run.code == Some(0) || run.stderr.contains("max_binlog_cache_size"),
+            "{kind}: {run:?}"
+        );
+        assert_eq!(
+            run.code == Some(0),
+            desk.rows(&server, "items") == Some(3000),
+            "{kind}"
+        );
+        desk.next();
+        let few = dump(&crate::support::table("items", 200));
+        desk.load_text(&few, &server, &["--chunk-rows", "10"])
+            .exits(0)
+            .says("done and proven");
+    }
+}

@@ -30,6 +30,7 @@ impl Conductor<'_> {
         let Some(name) = self.own_database(database, item)? else {
             return Ok(());
         };
+        self.note_name(&(name.clone(), String::new()))?;
         let keeps = self.place.keeps_databases || self.resumes();
         let kept = keeps && default_collation(&mut self.catalog, &name)?.is_some();
         let created = kept || self.execute(text, item, None)?.is_some();
@@ -77,6 +78,7 @@ impl Conductor<'_> {
         let Some(name) = self.own_database(database, item)? else {
             return Ok(());
         };
+        self.refuse_same_name(&(name.clone(), String::new()))?;
         // With --append nothing goes, with --replace only what the dump brings anew.
         let keeps = match self.ctx.options.existing {
             ExistingPolicy::Append => true,

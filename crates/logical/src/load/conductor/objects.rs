@@ -44,6 +44,9 @@ impl Conductor<'_> {
             self.leave_out(text, item);
             return Ok(false);
         }
+        if creates && !self.may_name_origin(text, item)? {
+            return Ok(false);
+        }
         if let Some(kind) = kind.filter(|_| creates && !self.in_past()) {
             self.replace_program(kind, key)?;
             self.remove_leftover(kind, key)?;
@@ -87,6 +90,9 @@ impl Conductor<'_> {
         if kind != Some(Kind::Sequence) && self.lacks_session(text, item)? {
             return Ok(());
         }
+        if matches!(kind, Some(Kind::View | Kind::Sequence)) && self.ctx.options.tables.is_empty() {
+            self.note_name(&key)?;
+        }
         if self.define(kind, true, &key, text, item)?
             && let Some(kind) = kind
         {
@@ -124,6 +130,7 @@ impl Conductor<'_> {
             if !self.ctx.options.tables.is_empty() || self.leaves_out(&key.0)? {
                 return Ok(());
             }
+            self.refuse_same_name(&key)?;
             self.touch(&key.0, Touch::Define)?;
             if self.keeps(Kind::View, &key) {
                 self.leave_out(text, item);
@@ -180,7 +187,9 @@ impl Conductor<'_> {
             }
         } else if self.keeps(kind, &key) {
             self.leave_out(text, item);
-        } else if !(creates && self.lacks_session(text, item)?) {
+        } else if !creates
+            || (!self.lacks_session(text, item)? && self.may_name_origin(text, item)?)
+        {
             let collation = self.altered_collation(session.database.as_deref())?;
             let mut object = created(kind, &key);
             if creates && kind == Kind::Trigger {

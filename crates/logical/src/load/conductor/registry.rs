@@ -1,5 +1,6 @@
 //! What is known of the target: databases as they were found, tables as they come along.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use refloat_run::Event;
@@ -116,6 +117,13 @@ impl Conductor<'_> {
 
     /// Looks at a database before it is changed for the first time, and refuses what would destroy something.
     pub(super) fn touch(&mut self, database: &str, touch: Touch) -> Result<(), LoadError> {
+        if let Some(wanted) = &self.ctx.options.database
+            && !self.folded.same(wanted, database)
+            && !Self::is_system(database)
+        {
+            let refusal = Refusal::other_database(database, wanted);
+            return Err(LoadError::Refused(vec![refusal]));
+        }
         if !self.databases.contains_key(database) {
             let found = self.first_look(database)?;
             self.databases.insert(database.to_owned(), found);
@@ -188,7 +196,13 @@ impl Conductor<'_> {
     pub(super) fn existed(&self, key: &TableKey) -> bool {
         self.databases
             .get(&key.0)
-            .is_some_and(|database| database.contents.tables.contains(&key.1))
+            .is_some_and(|database| self.holds(&database.contents.tables, &key.1))
+    }
+
+    /// Whether a name is in a list of the server's, as the server compares them.
+    fn holds(&self, names: &HashSet<String>, name: &str) -> bool {
+        names.contains(name)
+            || self.folded.on && names.iter().any(|one| self.folded.same(one, name))
     }
 
     /// Whether a database held anything before the run, and still has some of it.
@@ -203,8 +217,8 @@ impl Conductor<'_> {
         self.databases
             .get(&key.0)
             .is_some_and(|database| match kind {
-                Kind::View => database.contents.views.contains(&key.1),
-                Kind::Sequence => database.contents.tables.contains(&key.1),
+                Kind::View => self.holds(&database.contents.views, &key.1),
+                Kind::Sequence => self.holds(&database.contents.tables, &key.1),
                 _ => database
                     .contents
                     .programs
@@ -241,8 +255,14 @@ impl Conductor<'_> {
     /// Forgets what was there before, after the dump dropped it.
     pub(super) fn forget(&mut self, key: &TableKey) {
         if let Some(database) = self.databases.get_mut(&key.0) {
-            database.contents.tables.remove(&key.1);
-            database.contents.views.remove(&key.1);
+            let contents = &mut database.contents;
+            contents.tables.remove(&key.1);
+            contents.views.remove(&key.1);
+            if self.folded.on {
+                let other = |name: &String| !self.folded.same(name, &key.1);
+                contents.tables.retain(other);
+                contents.views.retain(other);
+            }
         }
         if let Some(index) = self.by_name.remove(key) {
             self.entries[index].dropped = true;

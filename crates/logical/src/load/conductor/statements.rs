@@ -12,6 +12,7 @@ use crate::load::outcome::head;
 use crate::load::outcome::{LoadWarning, StatementFailure};
 use crate::load::pattern::matches_any;
 use crate::load::programs::Kind;
+use crate::load::renamed;
 
 /// Warnings about definitions that say nothing about the result: deprecated syntax, names and modes, objects that a
 /// `DROP … IF EXISTS` did not find or a `CREATE … IF NOT EXISTS` did, a spatial index that queries will not use.
@@ -241,6 +242,29 @@ impl Conductor<'_> {
         })
     }
 
+    /// Whether a definition runs that may name the database which the dump was made of, when it goes into another: unasked it does not.
+    pub(super) fn may_name_origin(&mut self, text: &[u8], item: &Item) -> Result<bool, LoadError> {
+        let class = StatementClass::OldDatabase;
+        let options = &self.ctx.options;
+        let Some(origin) = renamed::other_origin(options, self.marks.origin.as_deref()) else {
+            return Ok(true);
+        };
+        let origin = origin.to_owned();
+        let (allowed, left_out) = (
+            options.allow.contains(&class),
+            options.skip.contains(&class),
+        );
+        if allowed || !renamed::names(text, self.session()?.lex_mode(), &origin) {
+            return Ok(true);
+        }
+        if left_out {
+            self.leave_out(text, item);
+        } else {
+            self.refuse_statement(&refused(class), text, item)?;
+        }
+        Ok(false)
+    }
+
     /// A statement that reaches beyond the dump's databases runs only when its class is allowed.
     fn class(&mut self, class: StatementClass, text: &[u8], item: &Item) -> Result<(), LoadError> {
         // mysqldump sets this around the server's own tables of statistics, and back: it goes with them.
@@ -258,12 +282,7 @@ impl Conductor<'_> {
                 .push(format!("line {}: {}", item.line, head(text)));
             return Ok(());
         }
-        let word = class.word();
-        self.refuse_statement(
-            &format!("refused: it changes the server beyond the dump's databases (--allow {word} runs it, --skip {word} leaves it out)"),
-            text,
-            item,
-        )
+        self.refuse_statement(&refused(class), text, item)
     }
 
     /// [`Conductor::run_statement`] for one that may change the server.
@@ -387,6 +406,12 @@ impl Conductor<'_> {
         });
         Ok(mapped.map_or(std::borrow::Cow::Borrowed(text), std::borrow::Cow::Owned))
     }
+}
+
+/// Why a statement of a class is not run, and how to choose.
+fn refused(class: StatementClass) -> String {
+    let (reason, word) = (class.reason(), class.word());
+    format!("refused: {reason} (--allow {word} runs it, --skip {word} leaves it out)")
 }
 
 /// Whether a statement may stand in a file of rows, which is read at the same time as others.

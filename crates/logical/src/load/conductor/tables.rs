@@ -12,6 +12,13 @@ use crate::load::options::ExistingPolicy;
 use crate::load::outcome::{LoadWarning, head};
 use crate::load::programs::Kind;
 
+/// `ER_WRONG_MRG_TABLE`: a table of engine MERGE stands before those that it is made of.
+const MERGE_OF_NONE: u16 = 1168;
+/// The engine of such a table.
+const MERGE: &str = "MRG_MyISAM";
+/// Engines that show rows of other tables and servers: how many there are says nothing about the load.
+const ELSEWHERE: &[&str] = &[MERGE, "MERGE", "FEDERATED", "CONNECT", "SPIDER"];
+
 impl Conductor<'_> {
     pub(super) fn create_table(
         &mut self,
@@ -25,6 +32,10 @@ impl Conductor<'_> {
             return Ok(());
         }
         self.finish_current()?;
+        if !self.may_name_origin(text, item)? {
+            return Ok(());
+        }
+        self.note_name(&key)?;
         self.touch(&key.0, Touch::Define)?;
         if self.keeps(Kind::View, &key) {
             // Older dumps hold the place of a view with a table.
@@ -73,11 +84,27 @@ impl Conductor<'_> {
         }
         let index = self.register(key, true, 0);
         let shown = Arc::clone(&self.entries[index].table);
-        let (create, print) = self.show_create(&shown)?;
+        let (create, print) = match self.show_create(&shown) {
+            // The definition is taken; it can be shown when its tables are there as well.
+            Err(LoadError::Server { source, .. })
+                if source.server_code() == Some(MERGE_OF_NONE) =>
+            {
+                MERGE.clone_into(&mut self.entries[index].engine);
+                shown.note_elsewhere();
+                return Ok(());
+            }
+            other => other?,
+        };
         let entry = &mut self.entries[index];
         entry.definition = Some(print);
         entry.engine = super::registry::engine_of(&create);
         entry.versioned = super::registry::is_versioned(&create);
+        if ELSEWHERE
+            .iter()
+            .any(|engine| entry.engine.eq_ignore_ascii_case(engine))
+        {
+            shown.note_elsewhere();
+        }
         self.tell_lost(&format!("table {}", shown.label()), &written.lost, item);
         let text = self.map_collations(&written.text)?;
         for difference in differences(server, &shown.label(), &text, mode, &create) {
@@ -178,6 +205,7 @@ impl Conductor<'_> {
             if skip {
                 continue;
             }
+            self.refuse_same_name(&key)?;
             self.touch(&key.0, Touch::Define)?;
             if self.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append {
                 self.leave_out(text, item);

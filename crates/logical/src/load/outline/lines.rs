@@ -21,6 +21,8 @@ const HEAD: usize = 1024;
 const STATEMENT: usize = 8 << 10;
 /// Bytes at the end of a line in which its delimiter must stand.
 const TAIL: usize = 64;
+/// The first line of newer MariaDB dumps, which is for the stock client: no server runs it, and no delimiter ends it.
+const SANDBOX: [&[u8]; 2] = [b"/*M!999999\\-", b"/*!999999\\-"];
 /// Bytes at the end of a file in which its closing comment must stand.
 const FILE_TAIL: usize = 4096;
 
@@ -146,9 +148,13 @@ impl<'a> Walk<'a> {
                 }
                 let plain_comment = line.starts_with(b"--")
                     || line.starts_with(b"#")
+                    || SANDBOX.iter().any(|head| line.starts_with(head))
                     || (line.starts_with(b"/*")
                         && !line.starts_with(b"/*!")
                         && !line.starts_with(b"/*M!"));
+                if plain_comment {
+                    self.gather.comment(line);
+                }
                 if line.is_empty() || plain_comment {
                     return;
                 }

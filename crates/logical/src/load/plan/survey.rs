@@ -252,7 +252,8 @@ impl<'a> Survey<'a> {
                     ItemKind::Comment(CommentKind::DumpCompleted) => {
                         self.gather.outline().completed = true;
                     }
-                    ItemKind::Comment(_) | ItemKind::Blank => {}
+                    ItemKind::Comment(_) => self.gather.comment(text),
+                    ItemKind::Blank => {}
                 }
                 at += item.len;
             }
@@ -396,6 +397,13 @@ impl<'a> Survey<'a> {
         if !beyond && self.gather.leaves_out(place.as_deref()) {
             return Fate::Silent;
         }
+        let class = StatementClass::OldDatabase;
+        if !chosen
+            && !self.options.allow.contains(&class)
+            && self.gather.names_origin(kind, text, self.modes.now())
+        {
+            return self.class(class, text);
+        }
         match kind {
             StatementKind::Set
             | StatementKind::LockTables
@@ -488,11 +496,7 @@ impl<'a> Survey<'a> {
         if self.options.skip.contains(&class) || schema == Some(SystemSchemaMode::Skip) {
             return Fate::LeftOut;
         }
-        let word = class.word();
-        Fate::Refused(
-            "it changes the server beyond the dump's databases".to_owned(),
-            format!("--allow {word} runs such statements, --skip {word} leaves them out."),
-        )
+        Fate::Refused(class.reason().to_owned(), class.hint())
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the server holds already.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use refloat_run::settings::Grants;
@@ -21,6 +21,7 @@ pub fn not_empty(
     conn: &mut Connection,
     outline: &Outline,
     earlier: &Earlier,
+    folds: bool,
 ) -> Result<Vec<Refusal>, refloat_wire::Error> {
     let mut refusals = Vec::new();
     if options.existing != ExistingPolicy::Refuse {
@@ -31,8 +32,14 @@ pub fn not_empty(
         .as_ref()
         .map(Begun::databases)
         .unwrap_or_default();
+    let same = |one: &str, other: &str| {
+        one == other || folds && one.to_lowercase() == other.to_lowercase()
+    };
     for (database, content) in outline.by_database(options) {
-        if !content.defines || is_system_database(database) || ours.contains(database) {
+        if !content.defines
+            || is_system_database(database)
+            || ours.iter().any(|one| same(one, database))
+        {
             continue;
         }
         let contents = Contents::read(conn, database, false)?.unwrap_or_default();
@@ -50,6 +57,28 @@ pub fn not_empty(
         }
     }
     Ok(refusals)
+}
+
+/// Names of the dump that are one to a server that reads names in any case.
+pub fn same_names(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    let mut seen: HashMap<String, String> = HashMap::new();
+    let mut meet = |name: String| {
+        if let Some(first) = seen.insert(name.to_lowercase(), name.clone())
+            && first != name
+        {
+            refusals.push(Refusal::same_name(&first, &name));
+        }
+    };
+    for name in outline.named.keys() {
+        meet(format!("database {name}"));
+    }
+    for (database, content) in outline.by_database(options) {
+        for name in content.created.iter().chain(content.viewed.iter()) {
+            meet(format!("{database}.{name}"));
+        }
+    }
+    refusals
 }
 
 /// Statements that a load with `--append` stops at, because they may change rows that are there; the first of each database.

@@ -461,6 +461,8 @@ pub enum StatementClass {
     Global,
     /// SET `@@GLOBAL.GTID_PURGED`
     GtidPurged,
+    /// With --database: definitions that name the database which the dump was made of
+    OldDatabase,
 }
 
 /// `--on-error`.

@@ -1,0 +1,105 @@
+//! What a server holds beside its databases, which is in no logical dump: it is counted, so that nobody misses it later.
+
+use refloat_run::settings::Facts;
+use refloat_wire::{Connection, Vendor};
+
+use super::error::DumpError;
+use super::options::DumpOptions;
+
+/// `ER_XAER_RMERR`: MySQL says so to an account without `XA_RECOVER_ADMIN`.
+const XA_DENIED: u16 = 1401;
+/// `ER_NO_SUCH_TABLE`, `ER_UNKNOWN_TABLE`, `ER_BAD_FIELD_ERROR`: a version that does not have it.
+const NOT_HAD: &[u16] = &[1146, 1109, 1054];
+
+/// Kinds of objects of the whole server: what they are called, and what counts them.
+const KINDS: &[(Option<Vendor>, &str, &str)] = &[
+    (None, "loadable functions", "mysql.func"),
+    (None, "servers of CREATE SERVER", "mysql.servers"),
+    (
+        None,
+        "plugins that were installed",
+        "information_schema.PLUGINS WHERE PLUGIN_LIBRARY IS NOT NULL",
+    ),
+    (Some(Vendor::MySql), "components", "mysql.component"),
+    (
+        Some(Vendor::MySql),
+        "resource groups",
+        "information_schema.RESOURCE_GROUPS WHERE RESOURCE_GROUP_NAME NOT IN ('USR_default', 'SYS_default')",
+    ),
+    (
+        Some(Vendor::MySql),
+        "spatial reference systems of your own",
+        "information_schema.ST_SPATIAL_REFERENCE_SYSTEMS WHERE SRS_ID <> 0 AND COALESCE(ORGANIZATION, '') <> 'EPSG'",
+    ),
+    (
+        Some(Vendor::MySql),
+        "histograms",
+        "information_schema.COLUMN_STATISTICS",
+    ),
+    (
+        Some(Vendor::MariaDb),
+        "statistics of columns (ANALYZE … PERSISTENT)",
+        "mysql.column_stats WHERE db_name <> 'mysql'",
+    ),
+];
+
+/// What the dump of a server does not hold of it. Prepared XA transactions are told of always, objects of the whole server where all
+/// databases are asked for.
+pub fn notes(
+    conn: &mut Connection,
+    options: &DumpOptions,
+    facts: &Facts,
+) -> Result<Vec<String>, DumpError> {
+    let mut notes: Vec<String> = prepared(conn)?.into_iter().collect();
+    if !options.databases.is_empty() || !options.tables.is_empty() {
+        return Ok(notes);
+    }
+    let (mut found, mut hidden) = (Vec::new(), Vec::new());
+    for (_, what, source) in KINDS
+        .iter()
+        .filter(|(vendor, ..)| vendor.is_none_or(|vendor| vendor == facts.vendor))
+    {
+        match conn.query(format!("SELECT COUNT(*) FROM {source}")) {
+            Ok(result) => match result.u64(0, 0) {
+                Some(0) | None => {}
+                Some(count) => found.push(format!("{count} {what}")),
+            },
+            Err(error) if error.is_access_denied() => hidden.push(*what),
+            Err(error)
+                if error
+                    .server_code()
+                    .is_some_and(|code| NOT_HAD.contains(&code)) => {}
+            Err(error) => return Err(DumpError::server(format!("counting {what}"), error)),
+        }
+    }
+    if !found.is_empty() {
+        notes.push(format!(
+            "the server has more than databases, which is not in the dump: {}",
+            found.join(", ")
+        ));
+    }
+    if !hidden.is_empty() {
+        notes.push(format!(
+            "the account may not see whether the server has {}; they would not be in the dump",
+            hidden.join(", ")
+        ));
+    }
+    Ok(notes)
+}
+
+/// Transactions that wait for `XA COMMIT`: their rows are not there yet. An account that may not list them is told nothing.
+fn prepared(conn: &mut Connection) -> Result<Option<String>, DumpError> {
+    let result = match conn.query("XA RECOVER") {
+        Ok(result) => result,
+        Err(error) if error.is_access_denied() || error.server_code() == Some(XA_DENIED) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(DumpError::server("listing prepared transactions", error)),
+    };
+    Ok((!result.is_empty()).then(|| {
+        format!(
+            "{} prepared XA transactions (XA RECOVER lists them) are not in the dump: what they have written comes only with XA COMMIT",
+            result.len()
+        )
+    }))
+}

@@ -282,6 +282,7 @@ pub(crate) fn look(
     for database in &databases {
         let of = catalog::read_tables(control, options, database)?;
         for table in &of {
+            notes.extend(table.unshown.iter().cloned());
             if table.policy == DataPolicy::Elsewhere {
                 notes.push(format!(
                     "table {}: only its definition is in the dump, engine {} keeps its rows elsewhere",

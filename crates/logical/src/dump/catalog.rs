@@ -3,6 +3,7 @@
 mod collated;
 mod programs;
 mod tables;
+mod unshown;
 
 use std::collections::BTreeSet;
 

@@ -205,3 +205,46 @@ fn what_is_not_in_a_dump_is_said() {
         assert_eq!(desk.rows(&server, "#sql-mine"), Some(2), "{kind}");
     }
 }
+
+/// A character beyond U+FFFF in a default or a member, which `SHOW CREATE TABLE` has as a question mark.
+#[test]
+fn characters_that_the_server_does_not_show_are_told() {
+    for kind in BOTH {
+        let server = servers::start(&servers::quick(kind));
+        let desk = Desk::new();
+        ask(
+            &server,
+            &format!(
+                "SET NAMES utf8mb4; CREATE DATABASE {0}; CREATE TABLE {0}.t (a int PRIMARY KEY, c varchar(9) CHARACTER SET utf8mb4 DEFAULT '\u{1F4A9}?', \
+                 e enum('a', '\u{1F4A9}') CHARACTER SET utf8mb4, plain varchar(9) CHARACTER SET utf8mb4 DEFAULT 'why?')",
+                desk.db
+            ),
+        );
+        let out = desk.path("out");
+        let mut command = desk.refloat(["dump", "--from", &server.url(), "--out"]);
+        command.arg(&out);
+        let run = finish(command)
+            .exits(0)
+            .says("column e: the server shows a member with ?")
+            .never_says("column plain");
+        ask(&server, &format!("DROP DATABASE {}", desk.db));
+        let mut command = desk.refloat(["load"]);
+        command.arg(&out).args(["--to", &server.url()]);
+        finish(command).exits(0);
+        if kind.is_mariadb() {
+            // What is advised brings the default back.
+            let advised = format!(
+                "ALTER TABLE `{}`.`t` ALTER COLUMN `c` SET DEFAULT _utf8mb4 x'F09F92A93F'",
+                desk.db
+            );
+            run.says(&advised);
+            ask(&server, &advised);
+        }
+        ask(
+            &server,
+            &format!("INSERT INTO {}.t (a) VALUES (1)", desk.db),
+        );
+        let found = ask(&server, &format!("SELECT HEX(c) FROM {}.t", desk.db));
+        assert_eq!(found, "F09F92A93F", "{kind}");
+    }
+}

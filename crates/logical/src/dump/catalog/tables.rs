@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use refloat_sqltext::{LexMode, parse_create_table, quote_ident};
 use refloat_wire::{Connection, ResultSet, Vendor};
 
-use super::{Database, GONE, collated, show_create};
+use super::{Database, GONE, collated, show_create, unshown};
 use crate::dump::error::DumpError;
 use crate::dump::options::DumpOptions;
 use crate::load::definition::fingerprint;
@@ -60,6 +60,8 @@ pub struct Table {
     pub bytes: u64,
     /// Rows, as the server estimates them.
     pub rows: u64,
+    /// What the server does not show of its definition.
+    pub unshown: Vec<String>,
 }
 
 /// A column of a row.
@@ -199,7 +201,7 @@ pub fn read_tables(
         conn,
         format!(
             "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, EXTRA, {expression}, \
-             CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS \
+             CHARACTER_SET_NAME, COLLATION_NAME, COLUMN_DEFAULT FROM information_schema.COLUMNS \
              WHERE TABLE_SCHEMA = {schema} ORDER BY CAST(TABLE_NAME AS BINARY), ORDINAL_POSITION"
         ),
     )?;
@@ -251,7 +253,9 @@ pub fn read_tables(
             .map(|rows| usable_key(&keys, rows.clone(), &all, &read))
             .unwrap_or_default();
         let rows = number(2);
+        let unshown = unshown::of(conn, &database.name, name, &all)?;
         tables.push(Table {
+            unshown,
             database: database.name.clone(),
             name: name.to_owned(),
             policy: policy(&engine, &create),
@@ -355,15 +359,17 @@ fn groups(result: &ResultSet) -> HashMap<&str, std::ops::Range<usize>> {
 }
 
 /// What the server says about a column.
-struct Described {
-    name: String,
-    data_type: String,
-    column_type: String,
+pub(super) struct Described {
+    pub(super) name: String,
+    pub(super) data_type: String,
+    pub(super) column_type: String,
     nullable: bool,
     extra: String,
     expression: String,
-    charset: String,
+    pub(super) charset: String,
     collation: String,
+    /// As the server writes it; empty when there is none.
+    pub(super) default: String,
 }
 
 impl Described {
@@ -378,6 +384,7 @@ impl Described {
             expression: text(6),
             charset: text(7),
             collation: text(8),
+            default: text(9),
         }
     }
 

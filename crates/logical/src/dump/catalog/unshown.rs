@@ -1,0 +1,87 @@
+//! Characters that servers do not show in definitions.
+//!
+//! MariaDB and MySQL write definitions in three-byte UTF-8: a character beyond U+FFFF in a member of an `ENUM` or a `SET`, and on
+//! MariaDB in a default, is shown as `?`. No tool that reads `SHOW CREATE TABLE` sees it, and a table that is made from the text is
+//! another one. What can be found out is told.
+
+use refloat_sqltext::quote_ident;
+use refloat_wire::Connection;
+
+use super::tables::Described;
+use crate::dump::error::DumpError;
+use crate::manifest::hex;
+
+/// Character sets that have such characters.
+const WIDE: &[&str] = &["utf8mb4", "utf16", "utf16le", "utf32"];
+/// What stands for a character that cannot be shown.
+const INSTEAD: char = '?';
+
+/// What is told of a table's columns, a line each.
+pub fn of(
+    conn: &mut Connection,
+    database: &str,
+    table: &str,
+    columns: &[Described],
+) -> Result<Vec<String>, DumpError> {
+    let mut told = Vec::new();
+    let wide = columns
+        .iter()
+        .filter(|column| WIDE.contains(&column.charset.as_str()));
+    for column in wide {
+        let place = format!("table {database}.{table}: column {}", column.name);
+        let lists = matches!(column.data_type.as_str(), "enum" | "set");
+        if lists && column.column_type.contains(INSTEAD) {
+            told.push(format!(
+                "{place}: the server shows a member with ?, which may stand for a character beyond U+FFFF that it cannot show; the dump has the definition as it is \
+                 shown, and a load will refuse rows with that member"
+            ));
+        }
+        // MySQL writes such a default in hexadecimal digits.
+        if column.default.starts_with('\'') && column.default.contains(INSTEAD) {
+            let shown = unquoted(&column.default);
+            let Some(real) = default_of(conn, database, table, &column.name)? else {
+                continue;
+            };
+            if !real.eq_ignore_ascii_case(&hex(shown.as_bytes())) {
+                told.push(format!(
+                    "{place}: its default has characters that the server does not show, and the dump has it as it is shown; after a load: \
+                     ALTER TABLE {}.{} ALTER COLUMN {} SET DEFAULT _utf8mb4 x'{real}'",
+                    quote_ident(database),
+                    quote_ident(table),
+                    quote_ident(&column.name)
+                ));
+            }
+        }
+    }
+    Ok(told)
+}
+
+/// The text of a literal as MariaDB's information schema writes it.
+fn unquoted(literal: &str) -> String {
+    let inner = literal
+        .strip_prefix('\'')
+        .and_then(|rest| rest.strip_suffix('\''));
+    let inner = inner.unwrap_or(literal);
+    inner.replace("''", "'").replace("\\\\", "\\")
+}
+
+/// The digits of a column's default in UTF-8. The outer join takes it from the definition, also of a table without rows.
+fn default_of(
+    conn: &mut Connection,
+    database: &str,
+    table: &str,
+    column: &str,
+) -> Result<Option<String>, DumpError> {
+    let found = conn.query_value(format!(
+        "SELECT HEX(CONVERT(DEFAULT({}) USING utf8mb4)) FROM (SELECT 1) AS one LEFT JOIN {}.{} ON 0",
+        quote_ident(column),
+        quote_ident(database),
+        quote_ident(table)
+    ));
+    found.map_err(|error| {
+        DumpError::server(
+            format!("reading the default of column {column} of table {database}.{table}"),
+            error,
+        )
+    })
+}

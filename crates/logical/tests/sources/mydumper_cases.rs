@@ -45,6 +45,18 @@ const REFUSED: &[Refused] = &[
     ),
     (
         ALL,
+        "database-charset",
+        "Data truncated for column 'e'",
+        "the same",
+    ),
+    (
+        ALL,
+        "database-charsets",
+        "Data truncated for column 'e'",
+        "the same",
+    ),
+    (
+        ALL,
         "invalid-dates",
         "Invalid default value",
         "definitions come without their SQL mode",
@@ -54,6 +66,12 @@ const REFUSED: &[Refused] = &[
         "names",
         "Could not create output file",
         "names are not quoted",
+    ),
+    (
+        ALL,
+        "names-comments",
+        "Could not create output file",
+        "the same",
     ),
     (
         ALL,

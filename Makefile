@@ -8,7 +8,9 @@ SHELL := /bin/bash
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-REFLOAT := $(TARGET)/release/refloat
+# `dev` builds in less time what runs slower: enough to see that everything works.
+PROFILE ?= release
+REFLOAT := $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/refloat
 # The servers that demo and tests use; see scripts/install-servers.
 SERVERS ?= mariadb-10.11 mariadb-11.8 mysql-9.7
 
@@ -27,7 +29,7 @@ servers: ## Install the servers and tools that demo and tests need
 
 .PHONY: build
 build: toolchain ## Build the program, optimised
-	$(CARGO) build --release --locked -p refloat
+	$(CARGO) build --profile $(PROFILE) --locked -p refloat
 
 .PHONY: demo
 demo: build ## See a dump loaded by the stock client and by refloat; DEMO_ROWS=50000 for a short one

@@ -15,43 +15,49 @@ use crate::built::{self, compare};
 use crate::by_hand;
 use crate::case::Case;
 
-type Way = (&'static str, fn(&mut DumpOptions));
+/// What a way of dumping is called, how it is done, and how its dump is restored.
+type Way = (
+    &'static str,
+    fn(&mut DumpOptions),
+    [(&'static str, Restore); 2],
+);
 
 /// The ways of dumping.
 const WAYS: &[Way] = &[
-    ("default", |_| {}),
-    ("tiny files, 4 threads, plain", |options| {
-        options.threads = 4;
-        options.chunk_bytes = 1000;
-        options.compression = RowCompression::None;
-    }),
+    ("default", |_| {}, [BY_LOAD_DATA, BY_HAND]),
+    (
+        "tiny files, 4 threads, plain",
+        |options| {
+            options.threads = 4;
+            options.chunk_bytes = 1000;
+            options.compression = RowCompression::None;
+        },
+        [LOADED, AS_INSERT],
+    ),
 ];
 
 /// A way of restoring a dump.
 type Restore = fn(&Ephemeral, &Path, &Path) -> Result<(), String>;
 
-/// The ways of restoring: the second last leaves the file that the stock client reads beside the dump's.
-const RESTORES: &[(&str, Restore)] = &[
-    ("loaded", |server, out, state| {
-        load_it(server, out, state, |_| {})
-    }),
-    ("loaded as INSERT, in small chunks", |server, out, state| {
-        load_it(server, out, state, |options| {
-            options.write_path = WritePath::Insert;
-            options.chunk_bytes = Some(500);
-            options.defer_min_bytes = 0;
-            options.threads = 4;
-        })
-    }),
-    ("loaded by LOAD DATA", |server, out, state| {
-        load_it(server, out, state, |options| {
-            options.write_path = WritePath::LoadData;
-        })
-    }),
-    ("restored by hand", |server, out, _| {
-        by_hand::restore(server, out)
-    }),
-];
+const LOADED: (&str, Restore) = ("loaded", |server, out, state| {
+    load_it(server, out, state, |_| {})
+});
+const AS_INSERT: (&str, Restore) = ("loaded as INSERT, in small chunks", |server, out, state| {
+    load_it(server, out, state, |options| {
+        options.write_path = WritePath::Insert;
+        options.chunk_bytes = Some(500);
+        options.defer_min_bytes = 0;
+        options.threads = 4;
+    })
+});
+const BY_LOAD_DATA: (&str, Restore) = ("loaded by LOAD DATA", |server, out, state| {
+    load_it(server, out, state, |options| {
+        options.write_path = WritePath::LoadData;
+    })
+});
+const BY_HAND: (&str, Restore) = ("restored by hand", |server, out, _| {
+    by_hand::restore(server, out)
+});
 
 /// The ways of restoring a dump that is SQL.
 const SQL_RESTORES: &[(&str, Restore)] = &[
@@ -113,16 +119,16 @@ pub fn all_sources(kind: ServerKind) {
             failures.push(format!("{} [sql]: {error}", case.name));
         }
         let mut dumps = Vec::new();
-        for (number, (label, adjust)) in WAYS.iter().enumerate() {
+        for (number, (label, adjust, restores)) in WAYS.iter().enumerate() {
             let out = folder.path().join(format!("{}-{number}", case.name));
             let mut options = DumpOptions::new(servers::target(server), &out);
             adjust(&mut options);
             match take(&options, folder.path()) {
-                Ok(outcome) => dumps.push((label, out, outcome)),
+                Ok(outcome) => dumps.push((label, out, outcome, restores)),
                 Err(error) => failures.push(format!("{} [{label}]: {error}", case.name)),
             }
         }
-        for (label, out, outcome) in dumps {
+        for (label, out, outcome, restores) in dumps {
             servers::empty(server);
             let name = format!("{} [{label}]", case.name);
             let rows: u64 = wanted.rows.values().map(|rows| rows.count).sum();
@@ -132,7 +138,7 @@ pub fn all_sources(kind: ServerKind) {
                     outcome.rows
                 ));
             }
-            for (how, restore) in RESTORES {
+            for (how, restore) in restores {
                 servers::empty(server);
                 let name = format!("{name}, {how}");
                 if let Err(error) = restore(server, &out, folder.path()) {

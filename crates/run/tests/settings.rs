@@ -208,6 +208,7 @@ const CASES: &[Case] = &[
     ("killed, from the folder alone", killed_folder),
     ("killed, from the row alone", killed_row),
     ("killed before the changes were confirmed", killed_early),
+    ("killed while the journal was removed", killed_removing),
     ("the next run puts back first", next_run),
     ("two runs at once", two_runs),
     ("changed by someone else", changed_by_someone_else),
@@ -388,6 +389,21 @@ fn killed_early(lab: &mut Lab) {
             .all(|s| s.result == RevertResult::Reverted),
         "{report:?}"
     );
+}
+
+/// Everything was back, and the process ended between removing the table, removing the schema, and closing its folder.
+fn killed_removing(lab: &mut Lab) {
+    for gone in ["TABLE refloat.settings_journal", "DATABASE refloat"] {
+        let dir = abandoned(lab);
+        kill_owner(lab, &dir);
+        let mut conn = lab.connect();
+        conn.exec(format!("DROP {gone}")).unwrap();
+        let report = revert_run(&dir, &mut conn, &quiet(), false)
+            .unwrap()
+            .unwrap();
+        assert!(report.complete, "{gone}: {report:?}");
+        assert!(!databases(&mut conn).contains(&"refloat".to_owned()));
+    }
 }
 
 fn next_run(lab: &mut Lab) {

@@ -116,10 +116,12 @@ impl AppliedSettings {
             return Ok(());
         }
         if let Some(other) = in_the_way {
-            let why = format!(
-                "run {} has changed settings on this server and may still work",
-                other.journal.run
-            );
+            let run = &other.journal.run;
+            let why = if self.is_dead(&other) {
+                format!("what run {run} has changed on this server could not all be put back")
+            } else {
+                format!("run {run} has changed settings on this server and may still work")
+            };
             self.left_to = Some(other.journal.run);
             self.leave(plan, &why, events);
             return Ok(());

@@ -217,11 +217,8 @@ pub(super) fn write_row(conn: &mut Connection, journal: &Journal) -> Result<(), 
         })?,
     );
     unlogged(conn, |conn| {
-        let schemas = format!(
-            "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME='{JOURNAL_SCHEMA}'"
-        );
         // An empty one was left by a run that ended between removing the table and the schema.
-        let ours = conn.query(schemas)?.u64(0, 0) == Some(0) || objects(conn)? == Some(0);
+        let ours = !schema_exists(conn)? || objects(conn)? == Some(0);
         let comment = if ours {
             conn.exec(format!("CREATE DATABASE IF NOT EXISTS `{JOURNAL_SCHEMA}`"))?;
             OUR_SCHEMA
@@ -250,6 +247,13 @@ pub(super) fn touch(conn: &mut Connection, run: &RunId) -> Result<(), SettingsEr
     })
 }
 
+fn schema_exists(conn: &mut Connection) -> Result<bool, SettingsError> {
+    let schemas = format!(
+        "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME='{JOURNAL_SCHEMA}'"
+    );
+    Ok(conn.query(schemas)?.u64(0, 0) != Some(0))
+}
+
 /// How many objects the schema holds.
 fn objects(conn: &mut Connection) -> Result<Option<u64>, SettingsError> {
     let result = conn.query(format!(
@@ -260,24 +264,28 @@ fn objects(conn: &mut Connection) -> Result<Option<u64>, SettingsError> {
     Ok(result.u64(0, 0))
 }
 
-/// Removes the row, the table when it holds no other, and the schema when it is ours and holds nothing else.
+/// Removes the row, the table when it holds no other, and the schema when it is ours and holds nothing else. What a run that ended in the
+/// middle of this has removed already is no error.
 pub(super) fn remove_row(conn: &mut Connection, run: &RunId) -> Result<(), SettingsError> {
     unlogged(conn, |conn| {
         let table = format!("`{JOURNAL_SCHEMA}`.`{JOURNAL_TABLE}`");
-        conn.exec(format!("DELETE FROM {table} WHERE run='{run}'"))?;
-        if conn
-            .query(format!("SELECT COUNT(*) FROM {table}"))?
-            .u64(0, 0)
-            != Some(0)
-        {
-            return Ok(());
-        }
-        let comment = conn.query_value(format!(
+        let comment = conn.query(format!(
             "SELECT TABLE_COMMENT FROM information_schema.TABLES \
              WHERE TABLE_SCHEMA='{JOURNAL_SCHEMA}' AND TABLE_NAME='{JOURNAL_TABLE}'"
         ))?;
-        conn.exec(format!("DROP TABLE {table}"))?;
-        if comment.as_deref() == Some(OUR_SCHEMA) && objects(conn)? == Some(0) {
+        let ours = if comment.is_empty() {
+            // An empty schema without the table is what was left between removing the two.
+            schema_exists(conn)?
+        } else {
+            conn.exec(format!("DELETE FROM {table} WHERE run='{run}'"))?;
+            let others = conn.query(format!("SELECT COUNT(*) FROM {table}"))?;
+            if others.u64(0, 0) != Some(0) {
+                return Ok(());
+            }
+            conn.exec(format!("DROP TABLE {table}"))?;
+            comment.bytes(0, 0) == Some(OUR_SCHEMA.as_bytes())
+        };
+        if ours && objects(conn)? == Some(0) {
             conn.exec(format!("DROP DATABASE IF EXISTS `{JOURNAL_SCHEMA}`"))?;
         }
         Ok(())

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::commands::{completions, copy, dump, inspect, load, man, sandbox, settings, verify};
+use crate::commands::{
+    cluster, completions, copy, dump, inspect, load, man, sandbox, settings, verify,
+};
 use crate::context::Context;
 use crate::exit::{self, Exit};
 
@@ -31,6 +33,9 @@ EXAMPLES:
 
   Is it the same as the server now?
       refloat verify /backup/db1 mysql://root@db1/
+
+  How does a Galera cluster do, as seen by each of its nodes?
+      refloat cluster status --cluster mysql://root@db1/
 
   Put back settings after a run that was killed:
       refloat settings list
@@ -75,6 +80,7 @@ enum Command {
     Dump(Box<dump::DumpArgs>),
     Copy(Box<copy::CopyArgs>),
     Verify(Box<verify::VerifyArgs>),
+    Cluster(cluster::ClusterArgs),
     Settings(settings::SettingsArgs),
     Sandbox(sandbox::SandboxArgs),
     Completions(completions::CompletionsArgs),
@@ -103,6 +109,7 @@ impl Cli {
             Command::Dump(args) => dump::run(&args, context),
             Command::Copy(args) => copy::run(&args, context),
             Command::Verify(args) => verify::run(&args, context),
+            Command::Cluster(args) => cluster::run(&args, context),
             Command::Settings(args) => settings::run(args, context),
             Command::Sandbox(args) => sandbox::run(args, context),
             Command::Completions(args) => completions::run(&args),

@@ -1,6 +1,7 @@
 //! One file per command. Each has an argument struct whose comments are the help text, and a `run` function that reads
 //! as a recipe: it takes the arguments and the [`Context`](crate::context::Context) and returns the exit code.
 
+pub mod cluster;
 pub mod completions;
 pub mod copy;
 pub mod dump;

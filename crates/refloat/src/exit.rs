@@ -8,6 +8,7 @@ mod hints;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use refloat_cluster::ConfigError;
 use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::LoadError;
@@ -18,7 +19,7 @@ use refloat_wire::options::user_info;
 use crate::connect::PASSWORD_KEYS;
 use crate::context::Context;
 pub use hints::failure_hint;
-use hints::{of_copy, of_dump, of_load, of_verify, wire_hints};
+use hints::{of_config, of_copy, of_dump, of_load, of_verify, wire_hints};
 
 /// How a command ended. The numbers are stable and documented in `docs/exit-codes.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +113,9 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
         }
         if let Some(verify) = cause.downcast_ref::<VerifyError>() {
             return of_verify(verify);
+        }
+        if let Some(config) = cause.downcast_ref::<ConfigError>() {
+            return of_config(config);
         }
         if let Some(wire) = cause.downcast_ref::<refloat_wire::Error>() {
             return (Exit::Failed, wire_hints(wire));

@@ -6,6 +6,7 @@
 //! Read first: [`live::TerminalFace`] (what a person watches), [`progress::View`] (what one frame of it shows) and
 //! [`human`] (the only place where numbers become text).
 
+pub mod cluster;
 pub mod human;
 pub mod live;
 pub mod progress;

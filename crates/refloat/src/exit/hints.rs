@@ -1,5 +1,6 @@
 //! Exit code and hints for each kind of error.
 
+use refloat_cluster::ConfigError;
 use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::{LoadError, StatementFailure};
@@ -22,6 +23,17 @@ const WRONG_VALUE: u16 = 1231;
 const UNKNOWN_COLLATION: u16 = 1273;
 /// What to do about text that ends too early.
 const CUT: &str = "The dump is cut: copy it again and compare checksums, or make it again.";
+
+/// Exit code and hints for a list of nodes that cannot be used.
+pub fn of_config(error: &ConfigError) -> (Exit, Vec<String>) {
+    let hint = match error {
+        ConfigError::Read { .. } => {
+            "Give --cluster the path of a cluster.toml, or the URL of a node: mysql://USER@HOST:PORT/"
+        }
+        _ => "`refloat cluster --help` shows what a cluster.toml looks like.",
+    };
+    (Exit::Usage, vec![hint.to_owned()])
+}
 
 /// Exit code and hints for a comparison that stopped.
 pub fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {

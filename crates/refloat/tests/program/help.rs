@@ -11,6 +11,8 @@ pub const COMMANDS: &[&[&str]] = &[
     &["dump"],
     &["copy"],
     &["verify"],
+    &["cluster"],
+    &["cluster", "status"],
     &["settings"],
     &["settings", "list"],
     &["settings", "show"],
@@ -54,7 +56,7 @@ fn every_page_has_examples_and_fits() {
 
 #[test]
 fn the_list_of_commands_above_is_complete() {
-    for command in [&[][..], &["settings"], &["sandbox"]] {
+    for command in [&[][..], &["cluster"], &["settings"], &["sandbox"]] {
         let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
         let page = refloat(&args).exits(0).stdout;
         let listed = page

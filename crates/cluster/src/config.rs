@@ -1,0 +1,214 @@
+//! `cluster.toml`: which nodes there are, how they are reached, and how they are started and stopped.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::ConfigError;
+
+/// What stands in a `cluster.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterFile {
+    /// What people call the cluster.
+    pub name: String,
+    /// Its nodes, in the order in which they are shown.
+    #[serde(rename = "node")]
+    pub nodes: Vec<NodeConfig>,
+}
+
+/// One `[[node]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    /// What people call the node.
+    pub name: String,
+    /// `mysql://USER@HOST:PORT/`, without a password.
+    pub url: String,
+    /// The machine that it runs on, as `ssh` takes it; without it, this machine.
+    #[serde(default)]
+    pub ssh: Option<String>,
+    /// Its data directory; without it, what the server says, or `/var/lib/mysql` while it is down.
+    #[serde(default)]
+    pub datadir: Option<PathBuf>,
+    /// How it is started and stopped; without it, it can be looked at and not more.
+    #[serde(default)]
+    pub control: Option<ControlConfig>,
+}
+
+/// How a node is started and stopped: by the sandbox, by systemd, or by commands.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControlConfig {
+    /// Name of an instance of the sandbox on this machine.
+    #[serde(default)]
+    pub sandbox: Option<String>,
+    /// Name of a systemd unit.
+    #[serde(default)]
+    pub systemd: Option<String>,
+    /// Command that starts the node, to join its cluster.
+    #[serde(default)]
+    pub start: Option<String>,
+    /// Command that stops it cleanly.
+    #[serde(default)]
+    pub stop: Option<String>,
+    /// Command that starts it as the first node of a cluster.
+    #[serde(default)]
+    pub bootstrap: Option<String>,
+}
+
+impl ClusterFile {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the file, and the line or the node.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(&text, path)
+    }
+
+    /// The same from text; `path` is for messages.
+    ///
+    /// # Errors
+    /// As [`ClusterFile::read`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        let file: Self = toml::from_str(text).map_err(|error| ConfigError::Syntax {
+            path: path.to_owned(),
+            reason: error.to_string().trim_end().to_owned(),
+        })?;
+        file.check().map_err(|reason| ConfigError::Meaning {
+            path: path.to_owned(),
+            reason,
+        })?;
+        Ok(file)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.nodes.is_empty() {
+            return Err("it names no node: write one [[node]] for each".to_owned());
+        }
+        let (mut names, mut urls) = (HashSet::new(), HashSet::new());
+        for node in &self.nodes {
+            if node.name.is_empty() || node.name.chars().any(char::is_control) {
+                return Err(format!("the node with url {} needs a name", node.url));
+            }
+            if !names.insert(&node.name) {
+                return Err(format!("two nodes are called {}", node.name));
+            }
+            if !urls.insert(&node.url) {
+                return Err(format!("node {} has the url of another one", node.name));
+            }
+            // A name that begins with a dash would be an option of ssh.
+            if node
+                .ssh
+                .as_deref()
+                .is_some_and(|ssh| ssh.is_empty() || ssh.starts_with('-'))
+            {
+                return Err(format!("node {}: ssh names no machine", node.name));
+            }
+            if let Some(control) = &node.control {
+                control
+                    .check()
+                    .map_err(|reason| format!("node {}: {reason}", node.name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ControlConfig {
+    fn check(&self) -> Result<(), String> {
+        let commands = self.start.is_some() || self.stop.is_some() || self.bootstrap.is_some();
+        let ways = [self.sandbox.is_some(), self.systemd.is_some(), commands];
+        match ways.iter().filter(|way| **way).count() {
+            0 => Err("control is empty: give sandbox, systemd, or start and stop".to_owned()),
+            1 if commands && (self.start.is_none() || self.stop.is_none()) => {
+                Err("control needs both start and stop".to_owned())
+            }
+            1 => Ok(()),
+            _ => Err("control takes one of sandbox, systemd and commands".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<ClusterFile, String> {
+        ClusterFile::parse(text, Path::new("c.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_with_all_ways_of_control() {
+        let file = parse(
+            r#"
+            name = "shop"
+            [[node]]
+            name = "n1"
+            url = "mysql://root@10.0.0.1/"
+            ssh = "admin@10.0.0.1"
+            datadir = "/data/mysql"
+            control = { systemd = "mariadb" }
+            [[node]]
+            name = "n2"
+            url = "mysql://root@10.0.0.2/"
+            control = { start = "run me", stop = "end me" }
+            [[node]]
+            name = "n3"
+            url = "mysql://root@127.0.0.1:3307/"
+            control = { sandbox = "c-3" }
+            [[node]]
+            name = "n4"
+            url = "mysql://root@10.0.0.4/"
+            "#,
+        )
+        .unwrap();
+        assert_eq!(file.nodes.len(), 4);
+        assert_eq!(file.nodes[0].ssh.as_deref(), Some("admin@10.0.0.1"));
+        assert_eq!(file.nodes[3].control, None);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_node() {
+        let node = |more: &str| {
+            format!(
+                "name='c'\n[[node]]\nname='a'\nurl='mysql://a/'\n[[node]]\nname='b'\nurl='mysql://b/'\n{more}\n"
+            )
+        };
+        for (text, words) in [
+            (String::new(), "missing field `name`"),
+            ("name='c'\nnode=[]".to_owned(), "names no node"),
+            (node("name='b'"), "duplicate key"),
+            (node("sssh='x'"), "unknown field `sssh`"),
+            (
+                node("ssh='-oProxyCommand=x'"),
+                "node b: ssh names no machine",
+            ),
+            (node("control={}"), "node b: control is empty"),
+            (node("control={start='x'}"), "node b: control needs both"),
+            (
+                node("control={systemd='x',sandbox='y'}"),
+                "node b: control takes one",
+            ),
+            (
+                node("[[node]]\nname='a'\nurl='mysql://c/'"),
+                "two nodes are called a",
+            ),
+            (
+                node("[[node]]\nname='c'\nurl='mysql://a/'"),
+                "node c has the url",
+            ),
+        ] {
+            let error = parse(&text).expect_err(&text);
+            assert!(
+                error.contains(words) && error.starts_with("c.toml: "),
+                "{error}"
+            );
+        }
+    }
+}

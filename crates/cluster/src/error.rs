@@ -1,0 +1,78 @@
+//! What can go wrong before anything is asked.
+
+use std::path::PathBuf;
+
+use refloat_wire::Error;
+
+/// Why a `cluster.toml` cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It cannot be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is no TOML, or has keys that nobody knows.
+    #[error("{path}: {reason}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Line, column and what is wrong there, as the parser says it.
+        reason: String,
+    },
+    /// It says something that cannot be.
+    #[error("{path}: {reason}")]
+    Meaning {
+        /// The file.
+        path: PathBuf,
+        /// What, and of which node.
+        reason: String,
+    },
+}
+
+/// Why the nodes of a cluster could not be found from one of them.
+#[derive(Debug, thiserror::Error)]
+pub enum DiscoverError {
+    /// The server could not be asked.
+    #[error("cannot ask {node} for the nodes of its cluster")]
+    Server {
+        /// The node that was given.
+        node: String,
+        /// Why.
+        source: Error,
+    },
+    /// It is no node of a Galera cluster.
+    #[error("{node} is no node of a Galera cluster: {reason}")]
+    NoGalera {
+        /// The server that was given.
+        node: String,
+        /// What it says of itself.
+        reason: String,
+    },
+}
+
+/// Why a machine could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// A program could not be started here.
+    #[error("cannot run {program}")]
+    Spawn {
+        /// The program.
+        program: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file could not be read.
+    #[error("cannot read {path} on {host}: {reason}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The machine.
+        host: String,
+        /// The system's words.
+        reason: String,
+    },
+}

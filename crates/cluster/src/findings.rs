@@ -1,0 +1,441 @@
+//! What is wrong with a cluster, by what its nodes say.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::node::{NodeState, Role};
+use crate::view::{ClusterView, NodeView};
+
+/// From so many waiting write-sets on a node is behind.
+const QUEUE_LONG: u64 = 100;
+/// From this part of the time on in which replication is paused, applications feel it.
+const PAUSED_MUCH: f64 = 0.05;
+/// A window shorter than this does not outlast a restart with an upgrade, in seconds.
+const WINDOW_SHORT: f64 = 600.0;
+/// So many names are told of a longer list.
+const NAMES_TOLD: usize = 5;
+
+/// How bad something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Worth knowing.
+    Note,
+    /// It will hurt some day.
+    Warning,
+    /// It hurts now, or data are in danger.
+    Critical,
+}
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The nodes that it is about, by name; empty: the cluster.
+    pub nodes: Vec<String>,
+    /// What it is, and what it means.
+    pub text: String,
+}
+
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, severity: Severity, nodes: &[&str], text: impl Into<String>) {
+        self.0.push(Finding {
+            severity,
+            nodes: nodes.iter().map(|name| (*name).to_owned()).collect(),
+            text: text.into(),
+        });
+    }
+}
+
+/// Everything that is wrong, the worst first.
+pub(crate) fn find(view: &ClusterView) -> Vec<Finding> {
+    let mut found = Findings(Vec::new());
+    component(view, &mut found);
+    for node in &view.nodes {
+        match &node.state {
+            Some(state) => answering(node, state, &mut found),
+            None => silent(node, &mut found),
+        }
+    }
+    differences(view, &mut found);
+    bootstrap(view, &mut found);
+    tables(view, &mut found);
+    let mut found = found.0;
+    found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    found
+}
+
+/// Whether there is one cluster, and all of it is here.
+fn component(view: &ClusterView, found: &mut Findings) {
+    use Severity::{Critical, Warning};
+    let primary: Vec<(&str, &NodeState)> = view
+        .nodes
+        .iter()
+        .filter_map(|node| Some((node.name.as_str(), node.primary()?)))
+        .collect();
+    if primary.is_empty() {
+        found.add(
+            Critical,
+            &[],
+            "no node that answers belongs to a primary component: nothing can be read or written",
+        );
+        return;
+    }
+    let all: Vec<&str> = primary.iter().map(|(name, _)| *name).collect();
+    let by = |what: &dyn Fn(&NodeState) -> String| {
+        let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for (name, state) in &primary {
+            groups.entry(what(state)).or_default().push(name);
+        }
+        groups
+    };
+    let told = |groups: &BTreeMap<String, Vec<&str>>| {
+        let groups: Vec<String> = groups
+            .iter()
+            .map(|(value, names)| format!("{} say {value}", names.join(", ")))
+            .collect();
+        groups.join("; ")
+    };
+    let histories = by(&|state| state.cluster_uuid.clone());
+    if histories.len() > 1 {
+        found.add(
+            Critical,
+            &all,
+            format!(
+                "these are two clusters, with histories of their own: {}",
+                told(&histories)
+            ),
+        );
+        return;
+    }
+    let views = by(&|state| format!("view {} of {} nodes", state.view.unwrap_or(0), state.size));
+    if views.len() > 1 {
+        found.add(
+            Critical,
+            &all,
+            format!("the nodes disagree on who belongs to the cluster: {}; unless that is over in a moment the cluster is split", told(&views)),
+        );
+    } else if let Some(size) = view.quorum.size {
+        let seen = primary.len() as u64;
+        if size > seen {
+            found.add(
+                Warning,
+                &[],
+                format!("the cluster has {size} members and {seen} of them were asked: the others are not listed, not nodes of this kind (garbd), or do not answer"),
+            );
+        }
+    }
+}
+
+fn answering(node: &NodeView, state: &NodeState, found: &mut Findings) {
+    use Severity::{Critical, Note, Warning};
+    let name = [node.name.as_str()];
+    if !state.primary {
+        found.add(
+            Critical,
+            &name,
+            format!("it is not in the primary component and sees {} of the nodes: it refuses statements", state.size),
+        );
+    } else if !state.ready {
+        found.add(
+            Critical,
+            &name,
+            format!("it is not ready ({}): it refuses statements", state.state),
+        );
+    }
+    match state.role {
+        Role::Donor if state.desync => found.add(
+            Warning,
+            &name,
+            "it was told to keep no pace (wsrep_desync=ON)",
+        ),
+        Role::Donor => found.add(
+            Warning,
+            &name,
+            "it gives a copy to another node, and keeps no pace meanwhile",
+        ),
+        Role::Joiner => found.add(Warning, &name, "it receives a copy, or waits for one"),
+        Role::Joined => found.add(Note, &name, "it catches up"),
+        Role::Synced if state.desync => {
+            found.add(Warning, &name, "wsrep_desync is ON: it may fall behind");
+        }
+        Role::Synced | Role::Undefined => {}
+    }
+    if !state.replicates {
+        found.add(
+            Critical,
+            &name,
+            "wsrep_on is OFF: what is written here does not go to the others",
+        );
+    }
+    if let Some(which) = &state.rejects_queries {
+        found.add(
+            Warning,
+            &name,
+            format!("it rejects queries (wsrep_reject_queries={which})"),
+        );
+    }
+    if state.read_only {
+        found.add(Note, &name, "it is read-only");
+    }
+    if state.receive_queue.now >= QUEUE_LONG {
+        found.add(
+            Warning,
+            &name,
+            format!("{} write-sets wait to be applied", state.receive_queue.now),
+        );
+    }
+    let flow = &state.flow_control;
+    if flow.paused >= PAUSED_MUCH {
+        let who = if flow.sent > 0 {
+            ", and it is one of those that the others wait for"
+        } else {
+            ""
+        };
+        found.add(
+            Warning,
+            &name,
+            format!(
+                "replication was paused {:.0} % of the time just now{who}",
+                flow.paused * 100.0
+            ),
+        );
+    }
+    if let Some(covers) = state
+        .gcache
+        .covers_seconds
+        .filter(|covers| state.primary && *covers < WINDOW_SHORT)
+    {
+        found.add(
+            Warning,
+            &name,
+            format!("its gcache covers an absence of {covers:.0} s at the present rate: a node that is away for longer needs a full copy"),
+        );
+    }
+    if state.primary && !state.binlog_format.eq_ignore_ascii_case("ROW") {
+        found.add(
+            Warning,
+            &name,
+            format!("binlog_format is {}: Galera needs ROW", state.binlog_format),
+        );
+    }
+    if state.autoinc_lock_mode.is_some_and(|mode| mode != 2) {
+        found.add(
+            Warning,
+            &name,
+            "innodb_autoinc_lock_mode is not 2: appliers may deadlock",
+        );
+    }
+}
+
+fn silent(node: &NodeView, found: &mut Findings) {
+    let why = node.unreachable.as_deref().unwrap_or("it does not answer");
+    found.add(
+        Severity::Critical,
+        &[&node.name],
+        format!("it does not answer: {why}"),
+    );
+    if let Some(reason) = &node.files_unreadable {
+        found.add(
+            Severity::Note,
+            &[&node.name],
+            format!("its files could not be looked at: {reason}"),
+        );
+    }
+}
+
+/// Settings that are the same on all nodes of a cluster that is well kept.
+fn differences(view: &ClusterView, found: &mut Findings) {
+    type Setting = (&'static str, fn(&NodeState) -> String, &'static str);
+    const SETTINGS: [Setting; 8] = [
+        (
+            "version",
+            |state| state.version.clone(),
+            "fine while an upgrade is under way",
+        ),
+        (
+            "the provider's version",
+            |state| state.provider.clone(),
+            "fine while an upgrade is under way",
+        ),
+        (
+            "wsrep_cluster_name",
+            |state| state.cluster_name.clone(),
+            "they would not find each other again",
+        ),
+        (
+            "wsrep_sst_method",
+            |state| state.sst.method.clone(),
+            "the joiner's counts, and the donor has to have it",
+        ),
+        (
+            "the account for copies (wsrep_sst_auth)",
+            |state| {
+                (if state.sst.has_account {
+                    "set"
+                } else {
+                    "not set"
+                })
+                .to_owned()
+            },
+            "a donor without it may fail",
+        ),
+        (
+            "gcache capacity",
+            |state| format!("{} bytes", state.gcache.capacity),
+            "who comes back depends on who is asked",
+        ),
+        (
+            "wsrep_max_ws_size",
+            |state| {
+                state
+                    .limits
+                    .write_set_bytes
+                    .map_or_else(String::new, |bytes| bytes.to_string())
+            },
+            "a transaction fails on one node and not on another",
+        ),
+        (
+            "wsrep_max_ws_rows",
+            |state| {
+                state
+                    .limits
+                    .write_set_rows
+                    .map_or_else(|| "no limit".to_owned(), |rows| rows.to_string())
+            },
+            "a transaction fails on one node and not on another",
+        ),
+    ];
+    for (setting, value, meaning) in SETTINGS {
+        let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for node in &view.nodes {
+            if let Some(state) = &node.state {
+                groups.entry(value(state)).or_default().push(&node.name);
+            }
+        }
+        if groups.len() > 1 {
+            let told: Vec<String> = groups
+                .iter()
+                .map(|(value, names)| format!("{value} on {}", names.join(", ")))
+                .collect();
+            found.add(
+                Severity::Warning,
+                &[],
+                format!("{setting} differs: {} ({meaning})", told.join("; ")),
+            );
+        }
+    }
+}
+
+/// Which node may begin the cluster again, when no node serves.
+fn bootstrap(view: &ClusterView, found: &mut Findings) {
+    if view.quorum.primary > 0 {
+        // A second one would begin a second cluster.
+        for node in view.nodes.iter().filter(|node| {
+            node.grastate
+                .as_ref()
+                .is_some_and(|file| file.safe_to_bootstrap == Some(true))
+        }) {
+            found.add(
+                Severity::Warning,
+                &[&node.name],
+                "its grastate.dat says safe_to_bootstrap: 1, but the cluster runs: it has to join, and never to begin one",
+            );
+        }
+        return;
+    }
+    let files: Vec<_> = view
+        .nodes
+        .iter()
+        .filter_map(|node| Some((node.name.as_str(), node.grastate.as_ref()?)))
+        .collect();
+    if files.is_empty() {
+        return;
+    }
+    let told: Vec<String> = files
+        .iter()
+        .map(|(name, file)| {
+            let seqno = file
+                .seqno
+                .map_or_else(|| "unknown".to_owned(), |seqno| seqno.to_string());
+            let safe = if file.safe_to_bootstrap == Some(true) {
+                ", safe to bootstrap"
+            } else {
+                ""
+            };
+            format!("{name} at {seqno}{safe}")
+        })
+        .collect();
+    let told = told.join("; ");
+    let histories: std::collections::BTreeSet<&str> =
+        files.iter().map(|(_, file)| file.uuid.as_str()).collect();
+    if histories.len() > 1 {
+        found.add(
+            Severity::Critical,
+            &[],
+            format!("the nodes hold the data of different histories: {told}"),
+        );
+    } else if files.iter().any(|(_, file)| file.seqno.is_none()) || files.len() < view.nodes.len() {
+        found.add(
+            Severity::Critical,
+            &[],
+            format!("which node holds the newest data is not known before the position of every node is: {told}"),
+        );
+    } else {
+        let newest = files
+            .iter()
+            .max_by_key(|(_, file)| file.seqno)
+            .map_or("", |(name, _)| *name);
+        found.add(
+            Severity::Critical,
+            &[],
+            format!(
+                "{newest} holds the newest data, and is the one to begin the cluster with: {told}"
+            ),
+        );
+    }
+}
+
+fn tables(view: &ClusterView, found: &mut Findings) {
+    let Some(tables) = &view.tables else { return };
+    let mut told = |count: u64, names: &[String], what: &str, meaning: &str| {
+        if count == 0 {
+            return;
+        }
+        let mut list = names
+            .iter()
+            .take(NAMES_TOLD)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ");
+        if count > NAMES_TOLD as u64 {
+            list.push_str(", …");
+        }
+        let tables = if count == 1 {
+            "1 table".to_owned()
+        } else {
+            format!("{count} tables")
+        };
+        found.add(
+            Severity::Warning,
+            &[],
+            format!("{tables} {what}: {list} ({meaning})"),
+        );
+    };
+    told(
+        tables.without_key,
+        &tables.without_key_names,
+        "without a primary key",
+        "nodes may keep their rows in different order, and large changes of them stall appliers",
+    );
+    told(
+        tables.other_engine,
+        &tables.other_engine_names,
+        "of engines other than InnoDB",
+        "their rows are not replicated",
+    );
+}

@@ -1,0 +1,32 @@
+//! The cluster room: Galera clusters and their nodes.
+//!
+//! It asks every node by itself and never believes one about another: what they disagree on is a finding, not an average. It looks at
+//! servers through the wire room and at files of nodes through [`Host`]; it must not print, read the environment, or choose a
+//! server by itself that it was not told of.
+//!
+//! Read first: [`ClusterFile`] (which nodes there are), [`NodeState`] (what one node says) and [`ClusterView`] (what all of them say
+//! together, and what is wrong with it).
+
+mod config;
+mod discover;
+mod error;
+mod findings;
+mod forecast;
+mod grastate;
+mod host;
+mod node;
+mod observe;
+mod provider;
+mod view;
+
+pub use config::{ClusterFile, ControlConfig, NodeConfig};
+pub use discover::{Discovered, discover};
+pub use error::{ConfigError, DiscoverError, HostError};
+pub use findings::{Finding, Severity};
+pub use forecast::{Donor, Rejoin, RejoinKind};
+pub use grastate::GraState;
+pub use host::Host;
+pub use node::{FlowControl, Gcache, Limits, NodeState, Queue, Role, Sst};
+pub use observe::{Member, Observation, WantedTables, observe};
+pub use provider::ProviderOptions;
+pub use view::{ClusterView, NodeView, Quorum, Tables};

@@ -1,0 +1,238 @@
+//! All nodes at once: each is asked by a thread of its own, and one that does not answer keeps nobody waiting for long.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use refloat_wire::{ConnectOptions, Connection, Error};
+
+use crate::grastate::GraState;
+use crate::host::Host;
+use crate::node::{NodeState, Sample, Values};
+use crate::view::{ClusterView, NodeView, Tables};
+
+/// How long a node may take to accept a connection and log in.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+/// How long it may take to answer a question.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Where servers keep their data when nobody says otherwise.
+const DEFAULT_DATADIR: &str = "/var/lib/mysql";
+/// Where a node keeps its place in the cluster.
+const GRASTATE: &str = "grastate.dat";
+/// So many tables are looked through without being asked to: on MariaDB each of them is opened for it.
+const TABLES_LOOKED_THROUGH: u64 = 5_000;
+/// So many names are given of tables without a primary key.
+const TABLES_NAMED: u64 = 20;
+
+/// The settings that are looked at, besides those of `wsrep`.
+const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name LIKE 'wsrep%' OR Variable_name IN \
+    ('version', 'datadir', 'read_only', 'binlog_format', 'innodb_autoinc_lock_mode', 'hostname', 'port')";
+const STATUS: &str =
+    "SHOW GLOBAL STATUS WHERE Variable_name LIKE 'wsrep%' OR Variable_name = 'Uptime'";
+
+/// A node to be asked.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// What people call it.
+    pub name: String,
+    /// How it is reached.
+    pub connect: ConnectOptions,
+    /// The machine that its files are on. `None`: unknown, so files are not looked at.
+    pub host: Option<Host>,
+    /// Its data directory, where somebody has said it.
+    pub datadir: Option<PathBuf>,
+}
+
+/// Whether tables without a primary key are looked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WantedTables {
+    /// Where there are not too many tables.
+    #[default]
+    WhereCheap,
+    /// However many tables there are.
+    Always,
+    /// Not at all.
+    Never,
+}
+
+/// How nodes are looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Observation {
+    /// How long rates are measured.
+    pub sample: Duration,
+    /// Whether tables without a primary key are looked for.
+    pub tables: WantedTables,
+    /// Bytes per second that a full copy is taken to move, for estimates.
+    pub sst_bytes_per_second: f64,
+}
+
+impl Default for Observation {
+    fn default() -> Self {
+        Self {
+            sample: Duration::from_secs(1),
+            tables: WantedTables::default(),
+            sst_bytes_per_second: 100.0 * 1024.0 * 1024.0,
+        }
+    }
+}
+
+/// Asks all nodes at the same time, and says what they are together.
+pub fn observe(name: &str, members: &[Member], how: &Observation) -> ClusterView {
+    let nodes = thread::scope(|scope| {
+        let asked: Vec<_> = members
+            .iter()
+            .map(|member| scope.spawn(move || ask(member, how)))
+            .collect();
+        let answers = asked.into_iter().zip(members);
+        answers
+            .map(|(thread, member)| {
+                thread.join().unwrap_or_else(|_| NodeView {
+                    unreachable: Some("asking it ended in a defect of this program".to_owned()),
+                    ..NodeView::silent(member)
+                })
+            })
+            .collect()
+    });
+    let mut view = ClusterView::new(name, nodes, how);
+    view.tables = tables(members, &view, how.tables);
+    view.look_for_trouble();
+    view
+}
+
+fn ask(member: &Member, how: &Observation) -> NodeView {
+    let mut view = NodeView::silent(member);
+    match ask_server(member, how) {
+        Ok(state) => view.state = Some(state),
+        Err(error) => view.unreachable = Some(error.to_string()),
+    }
+    let said = view.state.as_ref().map(|state| state.datadir.clone());
+    let datadir = member
+        .datadir
+        .clone()
+        .or_else(|| said.filter(|dir| !dir.is_empty()).map(PathBuf::from))
+        .unwrap_or_else(|| DEFAULT_DATADIR.into());
+    // A server that answers says where it stands; its file says -1 meanwhile.
+    if let (Some(host), true) = (
+        &member.host,
+        view.state.as_ref().is_none_or(|state| !state.primary),
+    ) {
+        match grastate(host, &datadir) {
+            Ok(state) => view.grastate = state,
+            Err(reason) => view.files_unreadable = Some(reason),
+        }
+    }
+    view
+}
+
+fn grastate(host: &Host, datadir: &Path) -> Result<Option<GraState>, String> {
+    let path = datadir.join(GRASTATE);
+    let Some(text) = host.read(&path).map_err(|error| error.to_string())? else {
+        return Err(format!("there is no {} on {}", path.display(), host.name()));
+    };
+    match GraState::parse(&text) {
+        Some(state) => Ok(Some(state)),
+        None => Err(format!("{} on {} is damaged", path.display(), host.name())),
+    }
+}
+
+/// The options of a look: it gives up soon.
+pub(crate) fn impatient(connect: &ConnectOptions) -> ConnectOptions {
+    ConnectOptions {
+        connect_timeout: connect.connect_timeout.min(CONNECT_TIMEOUT),
+        read_timeout: Some(
+            connect
+                .read_timeout
+                .map_or(ANSWER_TIMEOUT, |own| own.min(ANSWER_TIMEOUT)),
+        ),
+        write_timeout: Some(ANSWER_TIMEOUT),
+        database: None,
+        ..connect.clone()
+    }
+}
+
+fn ask_server(member: &Member, how: &Observation) -> Result<NodeState, Error> {
+    let mut server = Connection::connect(&impatient(&member.connect))?;
+    let begun = Instant::now();
+    let first = Sample {
+        status: values(&mut server, STATUS)?,
+        at: begun.elapsed(),
+    };
+    let variables = values(&mut server, VARIABLES)?;
+    thread::sleep(how.sample.saturating_sub(begun.elapsed()));
+    let last = Sample {
+        status: values(&mut server, STATUS)?,
+        at: begun.elapsed(),
+    };
+    let mut state = NodeState::new(&first, &last, &variables);
+    state.sst.bytes = data_bytes(&mut server);
+    Ok(state)
+}
+
+/// Names, in lower case, and values.
+pub(crate) fn values(server: &mut Connection, ask: &str) -> Result<Values, Error> {
+    let rows = server.query(ask)?;
+    let text = |row, column| {
+        rows.bytes(row, column)
+            .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    };
+    Ok((0..rows.len())
+        .filter_map(|row| Some((text(row, 0)?.to_ascii_lowercase(), text(row, 1)?)))
+        .collect())
+}
+
+/// Bytes of InnoDB's tablespaces. It takes the right PROCESS; no primary component, no answer.
+fn data_bytes(server: &mut Connection) -> Option<u64> {
+    let asked = [
+        "SELECT SUM(FILE_SIZE) FROM information_schema.INNODB_SYS_TABLESPACES",
+        "SELECT SUM(FILE_SIZE) FROM information_schema.INNODB_TABLESPACES",
+    ];
+    asked
+        .iter()
+        .find_map(|ask| server.query(ask).ok()?.str(0, 0)?.parse().ok())
+}
+
+/// Tables that Galera has trouble with, by one node of the primary component that keeps pace.
+fn tables(members: &[Member], view: &ClusterView, wanted: WantedTables) -> Option<Tables> {
+    if wanted == WantedTables::Never {
+        return None;
+    }
+    let (at, _) = view.serving().next()?;
+    look_through(&members[at], wanted).ok()
+}
+
+fn look_through(member: &Member, wanted: WantedTables) -> Result<Tables, Error> {
+    const OURS: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema') AND TABLE_TYPE = 'BASE TABLE'";
+    let mut server = Connection::connect(&impatient(&member.connect))?;
+    let all = format!("SELECT COUNT(*) FROM information_schema.TABLES WHERE {OURS}");
+    let all = server.query(all)?.u64(0, 0).unwrap_or(0);
+    let mut tables = Tables {
+        node: member.name.clone(),
+        all,
+        ..Tables::default()
+    };
+    if all > TABLES_LOOKED_THROUGH && wanted == WantedTables::WhereCheap {
+        return Ok(tables);
+    }
+    let without_key = format!(
+        "FROM information_schema.TABLES t WHERE {OURS} AND NOT EXISTS (SELECT 1 FROM information_schema.STATISTICS s \
+         WHERE s.TABLE_SCHEMA = t.TABLE_SCHEMA AND s.TABLE_NAME = t.TABLE_NAME AND s.INDEX_NAME = 'PRIMARY')"
+    );
+    let other_engines = format!(
+        "FROM information_schema.TABLES t WHERE {OURS} AND ENGINE NOT IN ('InnoDB', 'SEQUENCE')"
+    );
+    let mut list = |what: &str| -> Result<(u64, Vec<String>), Error> {
+        let count = server
+            .query(format!("SELECT COUNT(*) {what}"))?
+            .u64(0, 0)
+            .unwrap_or(0);
+        let names = server.query(format!(
+            "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME) {what} ORDER BY 1 LIMIT {TABLES_NAMED}"
+        ))?;
+        let names = names.texts(0).map(str::to_owned).collect();
+        Ok((count, names))
+    };
+    (tables.without_key, tables.without_key_names) = list(&without_key)?;
+    (tables.other_engine, tables.other_engine_names) = list(&other_engines)?;
+    tables.looked_through = true;
+    Ok(tables)
+}

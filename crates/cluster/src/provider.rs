@@ -1,0 +1,58 @@
+//! `wsrep_provider_options`: what the replication library is told, as one text.
+
+use std::collections::BTreeMap;
+
+/// The options of the provider by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProviderOptions(BTreeMap<String, String>);
+
+impl ProviderOptions {
+    /// Splits what `SHOW VARIABLES` gives: `name = value; name = value; `.
+    pub fn parse(text: &str) -> Self {
+        let pairs = text.split(';').filter_map(|pair| pair.split_once('='));
+        Self(
+            pairs
+                .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+                .collect(),
+        )
+    }
+
+    /// An option as it is written.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// An option that is a size, in bytes: `128M`, `1G`, `134217728`.
+    pub fn bytes(&self, name: &str) -> Option<u64> {
+        let text = self.get(name)?;
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit = match text[digits.len()..].to_ascii_uppercase().as_str() {
+            "" => 1,
+            "K" => 1 << 10,
+            "M" => 1 << 20,
+            "G" => 1 << 30,
+            "T" => 1_u64 << 40,
+            _ => return None,
+        };
+        digits.parse::<u64>().ok()?.checked_mul(unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_texts() {
+        let options = ProviderOptions::parse(
+            "base_port = 24001; gcache.size = 128M; gcache.mem_size = 0; gcache.page_size = 1G; evs.evict = ; pc.weight = x1Q; ",
+        );
+        assert_eq!(options.get("base_port"), Some("24001"));
+        assert_eq!(options.get("evs.evict"), Some(""));
+        assert_eq!(options.bytes("gcache.size"), Some(128 << 20));
+        assert_eq!(options.bytes("gcache.mem_size"), Some(0));
+        assert_eq!(options.bytes("gcache.page_size"), Some(1 << 30));
+        assert_eq!(options.bytes("pc.weight"), None);
+        assert_eq!(options.bytes("none"), None);
+    }
+}

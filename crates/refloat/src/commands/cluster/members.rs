@@ -1,0 +1,88 @@
+//! Which nodes a command is about: those of a `cluster.toml`, or those that one node names.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use refloat_cluster::{ClusterFile, Host, Member, NodeConfig, discover};
+use refloat_sandbox::Sandbox;
+
+use crate::connect::ConnectArgs;
+use crate::context::Context;
+
+/// `--cluster` and everything about the connections.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub struct ClusterOf {
+    /// The cluster: a file that lists its nodes (cluster.toml), or the URL of one node
+    ///
+    /// A node names the others, as far as they tell their addresses, and nothing is known of nodes that are down. A file
+    /// knows them all; `refloat cluster --help` shows one. Passwords stand in neither: they come from option files, from
+    /// MYSQL_PWD or from --ask-password, and are the same for all nodes.
+    #[arg(long = "cluster", value_name = "FILE|URL")]
+    pub cluster: String,
+
+    #[command(flatten)]
+    pub options: ConnectArgs,
+}
+
+/// The nodes of a cluster, and how many there are besides.
+#[derive(Debug)]
+pub struct Nodes {
+    /// What people call the cluster.
+    pub name: String,
+    /// The nodes.
+    pub members: Vec<Member>,
+    /// Members whose addresses nobody tells.
+    pub unnamed: usize,
+}
+
+impl ClusterOf {
+    /// Reads the file, or asks the node.
+    ///
+    /// # Errors
+    /// The file cannot be used, or the node cannot be asked.
+    pub fn nodes(&self, context: &Context) -> anyhow::Result<Nodes> {
+        if self.cluster.contains("://") {
+            let seed = self
+                .options
+                .resolve_flag("--cluster", &self.cluster, context)?;
+            let found = discover(&seed)?;
+            return Ok(Nodes {
+                name: found.name,
+                members: found.members,
+                unnamed: found.unnamed,
+            });
+        }
+        let file = ClusterFile::read(Path::new(&self.cluster))?;
+        let nodes = file.nodes.iter();
+        Ok(Nodes {
+            members: nodes
+                .map(|node| self.member(node, context))
+                .collect::<anyhow::Result<_>>()?,
+            name: file.name,
+            unnamed: 0,
+        })
+    }
+
+    fn member(&self, node: &NodeConfig, context: &Context) -> anyhow::Result<Member> {
+        let flag = format!("{}: node {}", self.cluster, node.name);
+        Ok(Member {
+            name: node.name.clone(),
+            connect: self.options.resolve_flag(&flag, &node.url, context)?,
+            host: Some(node.ssh.clone().map_or(Host::Local, Host::Ssh)),
+            datadir: node
+                .datadir
+                .clone()
+                .or_else(|| sandbox_datadir(node, context)),
+        })
+    }
+}
+
+/// The data directory of a node that the sandbox has started: the sandbox knows it also when the node is down.
+fn sandbox_datadir(node: &NodeConfig, context: &Context) -> Option<PathBuf> {
+    let name = node.control.as_ref()?.sandbox.as_ref()?;
+    let instance = Sandbox::new(context.state_dir().join("sandbox"))
+        .get(name)
+        .ok()?;
+    Some(instance.datadir())
+}

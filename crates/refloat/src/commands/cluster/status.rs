@@ -1,0 +1,148 @@
+//! `refloat cluster status`: what every node says.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use clap::Args;
+use refloat_cluster::{ClusterView, Finding, Observation, Severity, WantedTables, observe};
+use refloat_report::cluster;
+use refloat_run::Cancel;
+use refloat_run::signals::install_signal_handlers;
+
+use super::members::{ClusterOf, Nodes};
+use crate::context::Context;
+use crate::exit::{Exit, ProgramError};
+use crate::sizes::parse_bytes;
+
+/// How often a cluster that is watched is looked at.
+const EVERY: Duration = Duration::from_secs(2);
+/// Puts the cursor into the corner and clears what is behind it.
+const CLEAR: &str = "\x1b[H\x1b[J";
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  From one node, which names the others:
+      refloat cluster status --cluster mysql://root@db1/
+
+  From a list of all nodes, with those that are down:
+      refloat cluster status --cluster shop.toml
+
+  Every two seconds, until Ctrl-C:
+      refloat cluster status --cluster shop.toml --watch
+
+  For a program, with rates measured for ten seconds:
+      refloat cluster status --cluster shop.toml --sample 10 --json
+
+COLUMNS:
+  BEHIND   write-sets that another node has applied and this one has not
+  QUEUE    write-sets that wait to be applied: now, and on average
+  PAUSED   part of the time of the sample in which replication stood still
+  SENT FC  how often this node made the others wait during the sample
+
+A node that is down is looked up in its grastate.dat, through ssh where the list says so. Nothing is
+changed. Nodes that disagree are shown as they are, and the disagreement is named below.
+The exit code is 0 when at least one node answers.";
+
+/// Show what every node of a cluster says, what is wrong, and what a rejoin would cost
+#[derive(Debug, Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    cluster: ClusterOf,
+
+    /// Measure rates for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    sample: f64,
+
+    /// Look for tables without a primary key however many tables there are
+    #[arg(long, conflicts_with = "watch")]
+    tables: bool,
+
+    /// Bytes per second that a full copy (SST) is taken to move, for the estimate of its time
+    #[arg(long, value_name = "SIZE", default_value = "100M", value_parser = parse_bytes)]
+    sst_rate: u64,
+
+    /// Look again every two seconds, until Ctrl-C
+    #[arg(long, help_heading = "Output")]
+    watch: bool,
+
+    /// Print the result as JSON on stdout, one line for each look
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.1..=3600.0).contains(&value) => Ok(value),
+        _ => Err("give seconds between 0.1 and 3600".to_owned()),
+    }
+}
+
+pub fn run(args: &StatusArgs, context: &Context) -> anyhow::Result<Exit> {
+    let nodes = args.cluster.nodes(context)?;
+    let mut how = Observation {
+        sample: Duration::from_secs_f64(args.sample),
+        tables: if args.tables {
+            WantedTables::Always
+        } else {
+            WantedTables::WhereCheap
+        },
+        sst_bytes_per_second: args.sst_rate.max(1) as f64,
+    };
+    if !args.watch {
+        let view = look(&nodes, &how);
+        print(&view, args.json, "")?;
+        if view.quorum.answering == 0 {
+            let why = view.nodes.iter().find_map(|node| node.unreachable.clone());
+            return Err(ProgramError::new(
+                Exit::Failed,
+                format!("no node answers: {}", why.unwrap_or_default()),
+            )
+            .into());
+        }
+        return Ok(Exit::Done);
+    }
+    how.tables = WantedTables::Never;
+    let cancel = Cancel::new();
+    let _signals = install_signal_handlers(&cancel).context("cannot handle signals")?;
+    let clear = if std::io::stdout().is_terminal() && !args.json {
+        CLEAR
+    } else {
+        ""
+    };
+    // Ctrl-C is how one stops watching, and nothing is left undone.
+    while !cancel.is_cancelled() {
+        let begun = Instant::now();
+        let view = look(&nodes, &how);
+        print(&view, args.json, clear)?;
+        cancel.sleep(EVERY.saturating_sub(begun.elapsed()));
+    }
+    Ok(Exit::Done)
+}
+
+fn look(nodes: &Nodes, how: &Observation) -> ClusterView {
+    let mut view = observe(&nodes.name, &nodes.members, how);
+    if nodes.unnamed > 0 {
+        view.findings.push(Finding {
+            severity: Severity::Note,
+            nodes: Vec::new(),
+            text: format!(
+                "{} of the members do not tell their addresses (wsrep_node_incoming_address) and were not asked: a cluster.toml can name them",
+                nodes.unnamed
+            ),
+        });
+    }
+    view
+}
+
+fn print(view: &ClusterView, json: bool, before: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string(view)?)?;
+    } else {
+        write!(out, "{before}{}", cluster::status(view))?;
+    }
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,281 @@
+//! What a cluster says, as text.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use refloat_cluster::{ClusterView, NodeState, NodeView, RejoinKind, Severity};
+
+use crate::human;
+
+/// A dash stands for what is not known.
+const UNKNOWN: &str = "-";
+
+/// What `refloat cluster status` shows.
+pub fn status(view: &ClusterView) -> String {
+    let mut page = String::new();
+    headline(&mut page, view);
+    nodes(&mut page, view);
+    windows(&mut page, view);
+    absent(&mut page, view);
+    common(&mut page, view);
+    findings(&mut page, view);
+    page
+}
+
+fn headline(page: &mut String, view: &ClusterView) {
+    let quorum = &view.quorum;
+    let state = match (quorum.primary, quorum.synced) {
+        (0, _) => "no primary component".to_owned(),
+        (primary, synced) => {
+            format!(
+                "primary component of {primary} of {} listed nodes, {synced} synced",
+                quorum.listed
+            )
+        }
+    };
+    let _ = writeln!(page, "Cluster {}: {state}", view.name);
+    if let Some(uuid) = &quorum.uuid {
+        let _ = write!(page, "  history {uuid}");
+        if let Some(number) = quorum.view {
+            let _ = write!(page, ", view {number}");
+        }
+        if let Some(seqno) = quorum.seqno {
+            let _ = write!(page, ", seqno {}", human::count(seqno));
+        }
+        page.push('\n');
+    }
+}
+
+fn nodes(page: &mut String, view: &ClusterView) {
+    let head = [
+        "NODE", "STATE", "SEQNO", "BEHIND", "QUEUE", "PAUSED", "SENT FC", "WRITES", "ADDRESS",
+    ];
+    let rows = view.nodes.iter().map(|node| {
+        let Some(state) = &node.state else {
+            let mut row = vec![node.name.clone(), "no answer".to_owned()];
+            row.resize(head.len() - 1, UNKNOWN.to_owned());
+            row.push(node.address.clone());
+            return row;
+        };
+        vec![
+            node.name.clone(),
+            state_of(state),
+            state.seqno.map_or(UNKNOWN.to_owned(), human::count),
+            node.behind.map_or(UNKNOWN.to_owned(), human::count),
+            format!(
+                "{} ({:.1})",
+                state.receive_queue.now, state.receive_queue.average
+            ),
+            human::percent(state.flow_control.paused),
+            state.flow_control.sent.to_string(),
+            if state.read_only { "no" } else { "yes" }.to_owned(),
+            node.address.clone(),
+        ]
+    });
+    page.push('\n');
+    table(page, &head, rows);
+}
+
+/// Where a node is, with what sets it apart.
+fn state_of(state: &NodeState) -> String {
+    let mut text = if state.primary {
+        state.state.clone()
+    } else {
+        format!("{}, not primary", state.state)
+    };
+    if state.desync {
+        text.push_str(", desync");
+    }
+    text
+}
+
+fn windows(page: &mut String, view: &ClusterView) {
+    let rows: Vec<Vec<String>> = view
+        .nodes
+        .iter()
+        .filter_map(|node| {
+            let cache = &node.primary()?.gcache;
+            let rate = format!(
+                "{}{}",
+                human::byte_rate(cache.bytes_per_second),
+                if cache.measured { "" } else { " (average)" }
+            );
+            Some(vec![
+                node.name.clone(),
+                human::bytes(cache.capacity),
+                cache.oldest.map_or(UNKNOWN.to_owned(), human::count),
+                rate,
+                cache
+                    .covers_seconds
+                    .map_or_else(|| "nothing is written".to_owned(), time),
+            ])
+        })
+        .collect();
+    if !rows.is_empty() {
+        page.push_str("\nWrite-sets kept for nodes that come back (gcache)\n");
+        table(
+            page,
+            &["NODE", "KEEPS", "OLDEST", "WRITTEN", "COVERS AN ABSENCE OF"],
+            rows.into_iter(),
+        );
+    }
+}
+
+fn absent(page: &mut String, view: &ClusterView) {
+    let mut told = String::new();
+    for node in &view.nodes {
+        if let Some(line) = rejoin(node) {
+            let _ = writeln!(told, "  {}: {line}", node.name);
+        }
+        if let Some(file) = &node.grastate {
+            let seqno = file
+                .seqno
+                .map_or_else(|| "-1".to_owned(), |seqno| seqno.to_string());
+            let safe = file
+                .safe_to_bootstrap
+                .map_or(UNKNOWN, |safe| if safe { "1" } else { "0" });
+            let _ = writeln!(
+                told,
+                "    grastate.dat: {}:{seqno}, safe_to_bootstrap {safe}",
+                file.uuid
+            );
+        }
+    }
+    if !told.is_empty() {
+        let _ = write!(
+            page,
+            "\nNodes outside, and what a rejoin would cost now\n{told}"
+        );
+    }
+}
+
+fn rejoin(node: &NodeView) -> Option<String> {
+    let rejoin = node.rejoin.as_ref()?;
+    let way = match &rejoin.kind {
+        RejoinKind::Ist {
+            write_sets,
+            bytes,
+            donors,
+        } => {
+            let bytes = bytes.map_or(String::new(), |bytes| {
+                format!(", about {}", human::bytes(bytes))
+            });
+            let donors: Vec<&str> = donors.iter().map(|donor| donor.name.as_str()).collect();
+            format!(
+                "IST of {}{bytes}, from {}",
+                human::counted(*write_sets, "write-set"),
+                donors.join(" or ")
+            )
+        }
+        RejoinKind::Sst { bytes, seconds } => {
+            let bytes = bytes.map_or(String::new(), |bytes| {
+                format!(" of {}", human::bytes(bytes))
+            });
+            let seconds = seconds.map_or(String::new(), |seconds| {
+                format!(", about {}", time(seconds))
+            });
+            format!("SST{bytes}{seconds}")
+        }
+        RejoinKind::Unknown => "cannot be told".to_owned(),
+    };
+    Some(format!("{way} ({})", rejoin.reason))
+}
+
+/// What all nodes have in common; where they differ, a finding says so.
+fn common(page: &mut String, view: &ClusterView) {
+    let Some(state) = view.nodes.iter().find_map(NodeView::primary) else {
+        return;
+    };
+    let limit = |value: Option<u64>, form: fn(u64) -> String| {
+        value.map_or_else(|| "no limit".to_owned(), form)
+    };
+    let _ = writeln!(
+        page,
+        "\nA transaction may hold {} in {}",
+        limit(state.limits.write_set_bytes, human::bytes),
+        match state.limits.write_set_rows {
+            Some(rows) => human::counted(rows, "row"),
+            None => "any number of rows".to_owned(),
+        },
+    );
+    let sst = &state.sst;
+    let mut copies = format!("Full copies by {}", sst.method);
+    if let Some(bytes) = sst.bytes {
+        let _ = write!(copies, " of {}", human::bytes(bytes));
+    }
+    let _ = write!(
+        copies,
+        ", {} account",
+        if sst.has_account {
+            "with an"
+        } else {
+            "without an"
+        }
+    );
+    if let Some(donor) = &sst.donor {
+        let _ = write!(copies, ", from {donor}");
+    }
+    let _ = writeln!(page, "{copies}");
+    if let Some(tables) = view.tables.as_ref().filter(|tables| !tables.looked_through) {
+        let _ = writeln!(
+            page,
+            "{} tables were not looked through for primary keys: --tables does it",
+            human::count(tables.all)
+        );
+    }
+}
+
+fn findings(page: &mut String, view: &ClusterView) {
+    if view.findings.is_empty() {
+        page.push_str("\nNothing found to be wrong.\n");
+        return;
+    }
+    page.push('\n');
+    for finding in &view.findings {
+        let grade = match finding.severity {
+            Severity::Critical => "critical",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        };
+        let nodes = if finding.nodes.is_empty() {
+            String::new()
+        } else {
+            format!("{}: ", finding.nodes.join(", "))
+        };
+        let _ = writeln!(page, "{grade:8}  {nodes}{}", finding.text);
+    }
+}
+
+/// Seconds as people say them; a window of more than a day need not be told exactly.
+fn time(seconds: f64) -> String {
+    const DAY: f64 = 86_400.0;
+    if seconds > 100.0 * DAY {
+        return "more than 100 days".to_owned();
+    }
+    if seconds > 2.0 * DAY {
+        return format!("{:.0} days", seconds / DAY);
+    }
+    human::clock(Duration::from_secs_f64(seconds.max(0.0)))
+}
+
+/// Columns as wide as their widest cell; the last one is not filled up.
+fn table(page: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    let rows: Vec<Vec<String>> = rows.collect();
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([head[column].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut text = String::from(" ");
+        for (cell, width) in cells.zip(&widths) {
+            let _ = write!(text, " {cell:width$} ");
+        }
+        page.push_str(text.trim_end());
+        page.push('\n');
+    };
+    line(&mut head.iter().copied());
+    for row in &rows {
+        line(&mut row.iter().map(String::as_str));
+    }
+}

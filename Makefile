@@ -25,7 +25,7 @@ toolchain:
 
 .PHONY: servers
 servers: ## Install the servers and tools that demo and tests need
-	scripts/install-servers $(SERVERS) tools
+	scripts/install-servers $(SERVERS) galera tools
 
 .PHONY: build
 build: toolchain ## Build the program, optimised

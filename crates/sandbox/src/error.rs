@@ -147,6 +147,75 @@ pub enum Error {
         /// The instance.
         name: String,
     },
+    /// The process is stopped by SIGSTOP, so it can do nothing of what was asked.
+    #[error("the server {name:?} is frozen")]
+    Frozen {
+        /// The instance.
+        name: String,
+    },
+    /// The instance does not run, and should for what was asked.
+    #[error("the server {name:?} is not running")]
+    NotRunning {
+        /// The instance.
+        name: String,
+    },
+    /// No cluster of that name exists.
+    #[error("there is no cluster named {name:?}")]
+    NoSuchCluster {
+        /// The name.
+        name: String,
+    },
+    /// The instance is a server of its own, and no node of a cluster.
+    #[error("the server {name:?} is no node of a cluster")]
+    NotANode {
+        /// The instance.
+        name: String,
+    },
+    /// A node goes only with its cluster.
+    #[error("the server {name:?} is a node of the cluster {cluster:?}, and goes only with it")]
+    NodeOfCluster {
+        /// The instance.
+        name: String,
+        /// Its cluster.
+        cluster: String,
+    },
+    /// Galera is part of `MariaDB`, not of this server.
+    #[error("{kind} has no Galera: a cluster takes mariadb-10.11 or mariadb-11.8")]
+    NoGalera {
+        /// The server asked for.
+        kind: ServerKind,
+    },
+    /// The options of a cluster contradict each other, or ask for what there is not.
+    #[error("{reason}")]
+    BadCluster {
+        /// What is wrong.
+        reason: String,
+    },
+    /// A program that clusters need is not on this machine.
+    #[error("{program} is not installed; install it with: scripts/install-servers galera")]
+    MissingProgram {
+        /// The program.
+        program: String,
+    },
+    /// Network namespaces can be made by root alone.
+    #[error("only root can give every node a network of its own")]
+    NeedsRoot,
+    /// The nodes share this machine's own network, which cannot be cut.
+    #[error(
+        "the nodes of the cluster {cluster:?} have no network of their own, so none can be cut off"
+    )]
+    NotIsolated {
+        /// The cluster.
+        cluster: String,
+    },
+    /// The log of a server that was started to find out its position says none.
+    #[error("the server {name:?} did not tell its position\n{log}")]
+    NoPosition {
+        /// The instance.
+        name: String,
+        /// The end of what it wrote.
+        log: String,
+    },
     /// A helper program failed.
     #[error("{program} failed: {reason}")]
     Helper {

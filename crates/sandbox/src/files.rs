@@ -11,6 +11,7 @@ use crate::{Error, Result};
 /// Lines and bytes of a log that go into an error: enough for the reason, not the whole story.
 const TAIL_LINES: usize = 15;
 const TAIL_BYTES: u64 = 16 * 1024;
+const ERROR_BYTES: u64 = 1024 * 1024;
 
 /// How often a lock that somebody else holds is tried again.
 const LOCK_POLL: Duration = Duration::from_millis(50);
@@ -98,17 +99,39 @@ impl Lock {
     }
 }
 
+/// The length of a file in bytes; 0 when there is none.
+pub fn length(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |meta| meta.len())
+}
+
+/// The errors in a log from byte `from` on, and its very end: the reason for the end of a node stands far above the last
+/// line, because it says goodbye to the others first.
+pub fn errors_and_tail(path: &Path, from: u64) -> String {
+    let text = read_from(path, from, ERROR_BYTES).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let (before, end) = lines.split_at(lines.len().saturating_sub(TAIL_LINES / 2));
+    let errors: Vec<&str> = before
+        .iter()
+        .copied()
+        .filter(|line| line.contains("ERROR"))
+        .collect();
+    let errors = &errors[errors.len().saturating_sub(TAIL_LINES)..];
+    [errors, end].concat().join("\n")
+}
+
 /// The end of a log, from byte `from` on: for people to read, never for decisions on data.
 pub fn tail(path: &Path, from: u64) -> String {
-    let read = || -> io::Result<String> {
-        let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(from.max(length.saturating_sub(TAIL_BYTES))))?;
-        let mut bytes = Vec::new();
-        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let text = read().unwrap_or_default();
+    let text = read_from(path, from, TAIL_BYTES).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}
+
+/// The last bytes of a file, from `from` on.
+fn read_from(path: &Path, from: u64, most: u64) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(from.max(length.saturating_sub(most))))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

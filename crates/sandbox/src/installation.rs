@@ -205,6 +205,16 @@ impl Installation {
         &self.share
     }
 
+    /// `/usr`, or the `usr` of the tree.
+    pub(crate) fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// The dynamic loader with its arguments. `None`: the host's programs need none.
+    pub(crate) fn loader(&self) -> Option<&[OsString]> {
+        (!self.loader.is_empty()).then_some(&self.loader)
+    }
+
     const fn pick(&self, mariadb: &'static str, mysql: &'static str) -> &'static str {
         if self.kind.is_mariadb() {
             mariadb
@@ -226,7 +236,7 @@ impl Installation {
         ]
     }
 
-    fn program_path(&self, name: &str) -> Result<PathBuf> {
+    pub(crate) fn program_path(&self, name: &str) -> Result<PathBuf> {
         let mut candidates = self.program_dirs.iter().map(|folder| folder.join(name));
         candidates
             .clone()

@@ -1,6 +1,8 @@
 //! One server of a sandbox.
 
 use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -8,7 +10,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde::Serialize;
 
-use crate::process::{ProcessId, find_with};
+use crate::galera::GaleraNode;
+use crate::process::{ProcessId, find_marked, find_with};
 use crate::record::{Folder, Record};
 use crate::user::ServerUser;
 use crate::{Error, Installation, Result, Sandbox, ServerKind, files, launch, ports};
@@ -19,12 +22,22 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(200);
 /// How long a clean shutdown may take: dirty pages of a big buffer pool are written first.
 const STOP_PATIENCE: Duration = Duration::from_secs(120);
 
+/// How often helpers are looked for until none is left, and the pause between.
+const HELPER_ROUNDS: u32 = 50;
+const HELPER_PAUSE: Duration = Duration::from_millis(20);
+
 /// What an instance does at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// Its process is there.
     Running,
+    /// Its process is there, but does not answer yet: a node that recovers, or waits for a state transfer.
+    Starting,
+    /// Its process is there, but stopped by SIGSTOP: it answers nothing.
+    Frozen,
+    /// Its process is there, but its network is cut off.
+    Cut,
     /// Its process is not there; its data are.
     Stopped,
     /// Another process is just starting, stopping or removing it.
@@ -34,10 +47,21 @@ pub enum Status {
 }
 
 impl Status {
+    /// Is there a process, whatever it does?
+    pub const fn is_alive(self) -> bool {
+        matches!(
+            self,
+            Self::Running | Self::Starting | Self::Frozen | Self::Cut
+        )
+    }
+
     /// The word that lists show.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::Starting => "starting",
+            Self::Frozen => "frozen",
+            Self::Cut => "cut",
             Self::Stopped => "stopped",
             Self::Busy => "busy",
             Self::Broken => "broken",
@@ -83,7 +107,17 @@ impl Instance {
         &self.record.version
     }
 
-    /// Its TCP port on 127.0.0.1; the same after a restart.
+    /// The address that it listens on: 127.0.0.1, or that of its own network if it is a node of an isolated cluster.
+    pub fn host(&self) -> Ipv4Addr {
+        self.record.host()
+    }
+
+    /// The name of the cluster that it is a node of. `None`: it is a server of its own.
+    pub fn cluster(&self) -> Option<&str> {
+        self.record.node.as_ref().map(|node| node.cluster.as_str())
+    }
+
+    /// Its TCP port on [`Self::host`]; the same after a restart.
     pub const fn port(&self) -> u16 {
         self.record.port
     }
@@ -124,9 +158,9 @@ impl Instance {
         &self.record.options
     }
 
-    /// Its address over TCP: `mysql://root@127.0.0.1:PORT/`.
+    /// Its address over TCP: `mysql://root@HOST:PORT/`.
     pub fn url(&self) -> String {
-        format!("mysql://root@127.0.0.1:{}/", self.port())
+        format!("mysql://root@{}:{}/", self.host(), self.port())
     }
 
     /// Its address over the unix socket: `mysql://root@localhost/?socket=PATH`, the path percent-encoded.
@@ -139,17 +173,24 @@ impl Instance {
 
     /// What it does now, as far as can be told without waiting.
     pub fn status(&self) -> Status {
-        if self
-            .record
-            .process
-            .is_some_and(|process| process.runs_with(&self.folder.mark()))
-        {
-            Status::Running
-        } else if self.record.ready_once {
-            Status::Stopped
-        } else {
-            Status::Broken
+        let mark = self.folder.mark();
+        let alive = |process: &ProcessId| process.runs_with(&mark);
+        let node = self.record.node.as_ref();
+        match self.record.process.filter(alive) {
+            Some(process) if process.is_frozen() => Status::Frozen,
+            Some(_) if node.is_some_and(|node| node.cut) => Status::Cut,
+            // Nobody may have waited for it since.
+            Some(_) if node.is_some_and(|node| node.starting) && !self.listens() => {
+                Status::Starting
+            }
+            Some(_) => Status::Running,
+            None if self.record.ready_once || node.is_some() => Status::Stopped,
+            None => Status::Broken,
         }
+    }
+
+    fn listens(&self) -> bool {
+        UnixStream::connect(self.socket()).is_ok()
     }
 
     /// The programs of its kind. Its version is the one of the server that runs.
@@ -189,7 +230,7 @@ impl Instance {
     /// Shuts the server down cleanly and waits until it is gone. One that is not running stays as it is.
     ///
     /// # Errors
-    /// [`Error::StillRunning`] when it takes longer than two minutes.
+    /// [`Error::Frozen`]; [`Error::StillRunning`] when it takes longer than two minutes.
     pub fn stop(&mut self) -> Result<()> {
         self.stop_by(Signal::TERM, STOP_PATIENCE)
     }
@@ -205,6 +246,11 @@ impl Instance {
         let Some(process) = self.record.process else {
             return Ok(());
         };
+        if signal != Signal::KILL && process.is_frozen() {
+            return Err(Error::Frozen {
+                name: self.name().to_owned(),
+            });
+        }
         process.signal(&self.folder.mark(), signal);
         if !launch::wait_for_end(process, &self.folder, patience) {
             return Err(Error::StillRunning {
@@ -214,15 +260,23 @@ impl Instance {
             });
         }
         self.record.process = None;
+        if let Some(node) = &mut self.record.node {
+            node.starting = false;
+        }
         self.folder.write(&self.record)
     }
 
-    /// Stops the server if it runs, and starts it again with the same port, socket, data and options.
+    /// Stops the server if it runs, and starts it again with the same port, socket, data and options. A node of a cluster
+    /// joins the others, and is waited for until it is in step with them.
     ///
     /// # Errors
     /// [`Error::PortTaken`] when another program has the port by now; those of [`Sandbox::start`].
     pub fn restart(&mut self) -> Result<()> {
         self.stop()?;
+        if let Ok(node) = GaleraNode::new(self.clone()) {
+            node.start()?;
+            return self.refresh();
+        }
         let _lock = self.lock()?;
         self.refresh()?;
         if self.status() == Status::Running {
@@ -264,12 +318,12 @@ impl Instance {
         self.folder.write(&self.record)
     }
 
-    fn lock(&self) -> Result<files::Lock> {
+    pub(crate) fn lock(&self) -> Result<files::Lock> {
         lock(&self.folder, self.name(), LOCK_PATIENCE)
     }
 
     /// Reads the state file again: another process may have restarted the server.
-    fn refresh(&mut self) -> Result<()> {
+    pub(crate) fn refresh(&mut self) -> Result<()> {
         let gone = || Error::NoSuchInstance {
             name: self.record.name.clone(),
         };
@@ -299,6 +353,7 @@ pub(crate) fn lock(folder: &Folder, name: &str, patience: Duration) -> Result<fi
 
 /// Kills every process that has this instance's data directory, written down or not.
 pub(crate) fn end_all(folder: &Folder, name: &str) -> Result<()> {
+    // A killed server starts no more helpers, so it goes first.
     for process in find_with(&folder.mark()) {
         if !launch::end(process, folder) {
             return Err(Error::StillRunning {
@@ -308,7 +363,25 @@ pub(crate) fn end_all(folder: &Folder, name: &str) -> Result<()> {
             });
         }
     }
+    end_helpers(folder);
     Ok(())
+}
+
+/// Kills everything that the servers of this instance have started: the scripts of a state transfer and their children.
+pub(crate) fn end_helpers(folder: &Folder) {
+    let setting = folder.setting();
+    // One that was just being started may be missed the first time.
+    for _ in 0..HELPER_ROUNDS {
+        let found = find_marked(&setting);
+        if found.is_empty() {
+            return;
+        }
+        for process in found {
+            process.signal_marked(&setting, Signal::KILL);
+            process.reap();
+        }
+        std::thread::sleep(HELPER_PAUSE);
+    }
 }
 
 /// Encodes what could end or change a value in the query part of a URL (RFC 3986, section 2).

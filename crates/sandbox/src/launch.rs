@@ -1,14 +1,15 @@
 //! Starting one server process, and waiting until it answers.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::galera::{network, programs};
 use crate::options::argument;
 use crate::process::ProcessId;
 use crate::record::{Folder, Record};
@@ -55,17 +56,9 @@ pub fn launch(
     user: Option<&ServerUser>,
 ) -> std::result::Result<(ProcessId, String), Failure> {
     let log = folder.error_log();
-    let log_start = fs::metadata(&log).map_or(0, |meta| meta.len());
-    let failed = |reason: String| Error::Start {
-        name: record.name.clone(),
-        reason,
-        log: files::tail(&log, log_start),
-    };
-    let mut child = command(server, folder, record, user)?
-        .spawn()
-        .map_err(|error| failed(format!("setsid: {error}")))?;
-    let process =
-        ProcessId::now(child.id()).ok_or_else(|| failed("it ended at once".to_owned()))?;
+    let log_start = files::length(&log);
+    let failed = |reason: String| start_error(record, folder, log_start, reason);
+    let (mut child, process) = spawn(server, folder, record, user, &[])?;
     let deadline = Instant::now() + START_PATIENCE;
     let mut last_answer = "it does not listen".to_owned();
     loop {
@@ -94,6 +87,50 @@ pub fn launch(
             return Err(failed(reason).into());
         }
         thread::sleep(POLL);
+    }
+}
+
+/// Starts the server of a folder, with more arguments behind its own, and does not wait for it.
+pub fn spawn(
+    server: &Installation,
+    folder: &Folder,
+    record: &Record,
+    user: Option<&ServerUser>,
+    more: &[String],
+) -> Result<(Child, ProcessId)> {
+    let log_start = files::length(&folder.error_log());
+    let failed = |reason: String| start_error(record, folder, log_start, reason);
+    let log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(folder.error_log())
+        .map_err(Error::io("open", folder.error_log()))?;
+    let again = log
+        .try_clone()
+        .map_err(Error::io("open", folder.error_log()))?;
+    let mut child = command(server, folder, record, user)
+        .args(more)
+        .stdout(log)
+        .stderr(again)
+        .spawn()
+        .map_err(|error| failed(format!("setsid: {error}")))?;
+    if let Some(process) = ProcessId::now(child.id()) {
+        return Ok((child, process));
+    }
+    let _ = child.wait();
+    Err(failed("it ended at once".to_owned()))
+}
+
+/// That a server did not start, with what it wrote to its log from byte `log_start` on.
+pub fn start_error(record: &Record, folder: &Folder, log_start: u64, reason: String) -> Error {
+    Error::Start {
+        name: record.name.clone(),
+        reason,
+        log: if record.node.is_some() {
+            files::errors_and_tail(&folder.error_log(), log_start)
+        } else {
+            files::tail(&folder.error_log(), log_start)
+        },
     }
 }
 
@@ -147,23 +184,22 @@ pub fn client(server: &Installation, mut program: Command, folder: &Folder) -> C
 }
 
 /// The server's whole command line.
-fn command(
+pub fn command(
     server: &Installation,
     folder: &Folder,
     record: &Record,
     user: Option<&ServerUser>,
-) -> Result<Command> {
-    let log = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(folder.error_log())
-        .map_err(Error::io("open", folder.error_log()))?;
-    let again = log
-        .try_clone()
-        .map_err(Error::io("open", folder.error_log()))?;
+) -> Command {
     let program = server.server();
     // A session of its own: the server outlives the terminal that it was started from.
     let mut command = Command::new("setsid");
+    if let Some(namespace) = record
+        .node
+        .as_ref()
+        .and_then(|node| node.namespace.as_ref())
+    {
+        command.arg("nsenter").arg(network::enter(namespace));
+    }
     command.arg(program.get_program()).args(program.get_args());
     for (name, value) in program.get_envs() {
         match value {
@@ -176,7 +212,24 @@ fn command(
         text.push(path);
         text
     };
-    command.arg("--no-defaults").args(server.server_paths());
+    let (setting, value) = folder.environment();
+    command.env(setting, value);
+    if let Some(node) = &record.node {
+        // The scripts of a state transfer read the same file, and find programs by the path alone.
+        command.arg(path("--defaults-file=", folder.config()));
+        command.env("PATH", programs::search_path(&node.programs));
+        command.env("TMPDIR", folder.temporary());
+    } else {
+        command.arg("--no-defaults");
+    }
+    command.args(server.server_paths());
+    if let Some(base) = record
+        .node
+        .as_ref()
+        .and_then(|node| programs::base(server, &node.programs))
+    {
+        command.arg(path("--basedir=", base));
+    }
     command.arg(path("--tmpdir=", folder.temporary()));
     if !server.kind().is_mariadb() {
         // The folder that the packages would make for it does not exist in a tree.
@@ -210,9 +263,9 @@ fn command(
     command.arg(path("--socket=", folder.socket()));
     command.arg(path("--pid-file=", folder.pid_file()));
     command
-        .arg("--bind-address=127.0.0.1")
+        .arg(format!("--bind-address={}", record.host()))
         .arg(format!("--port={}", record.port));
     command.current_dir(folder.data());
-    command.stdin(Stdio::null()).stdout(log).stderr(again);
-    Ok(command)
+    command.stdin(Stdio::null());
+    command
 }

@@ -7,6 +7,9 @@
 //! proven that the process is the server that it started. It installs nothing either: `scripts/install-servers`
 //! does.
 //!
+//! A Galera cluster is a set of instances that know each other, with an optional network of their own for each and an
+//! optional proxy in front: [`GaleraOptions`], [`GaleraCluster`], [`GaleraNode`].
+//!
 //! Read first: [`Sandbox`] (where instances live, and how they start), [`StartOptions`] (what to start) and
 //! [`Instance`] (one server: its address, its client, its life).
 //!
@@ -17,6 +20,7 @@ mod cache;
 mod ephemeral;
 mod error;
 mod files;
+mod galera;
 mod installation;
 mod instance;
 mod kind;
@@ -31,6 +35,10 @@ mod user;
 
 pub use ephemeral::Ephemeral;
 pub use error::Error;
+pub use galera::{
+    ClusterEntry, ClusterFolder, EphemeralCluster, GaleraCluster, GaleraNode, GaleraOptions,
+    GaleraState, HaproxyOptions, NodeStart, Position, SstMethod,
+};
 pub use installation::{DEFAULT_SERVERS_DIR, Installation};
 pub use instance::{Entry, Instance, Status};
 pub use kind::{ServerKind, UnknownServerKind};

@@ -153,7 +153,7 @@ pub fn argument(key: &str, value: Option<&str>) -> String {
 }
 
 /// The name that the server looks up: dashes for underscores, without `loose-`.
-fn plain_name(key: &str) -> String {
+pub fn plain_name(key: &str) -> String {
     let name = key.replace('_', "-").to_ascii_lowercase();
     name.strip_prefix("loose-")
         .map_or(name.clone(), str::to_owned)

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
 
@@ -15,6 +17,9 @@ const HIGH: u16 = 32_000;
 /// What the system hands out: lowest and highest, see `ip_local_port_range` in ip(7).
 const SYSTEM_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
+/// How often a port that is in use is tried again.
+const POLL: Duration = Duration::from_millis(20);
+
 /// How many ports are tried.
 const ATTEMPTS: u64 = 400;
 
@@ -24,12 +29,19 @@ const ATTEMPTS: u64 = 400;
 /// # Errors
 /// [`Error::NoFreePort`].
 pub fn free_port<S: BuildHasher>(taken: &HashSet<u16, S>) -> Result<u16> {
+    hold_port(taken).map(|(port, _)| port)
+}
+
+/// The same, and nobody can take it while the listener lasts.
+pub fn hold_port<S: BuildHasher>(taken: &HashSet<u16, S>) -> Result<(u16, TcpListener)> {
     let (low, high) = range();
     let random = RandomState::new();
     for attempt in 0..ATTEMPTS {
         let port = low + (random.hash_one(attempt) % u64::from(high - low + 1)) as u16;
-        if !taken.contains(&port) && is_free(port) {
-            return Ok(port);
+        if !taken.contains(&port)
+            && let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        {
+            return Ok((port, listener));
         }
     }
     Err(Error::NoFreePort { low, high })
@@ -38,6 +50,18 @@ pub fn free_port<S: BuildHasher>(taken: &HashSet<u16, S>) -> Result<u16> {
 /// Can something listen there now?
 pub fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+/// Can something listen there within this time?
+pub fn becomes_free(port: u16, patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    while !is_free(port) {
+        if Instant::now() > deadline {
+            return false;
+        }
+        thread::sleep(POLL);
+    }
+    true
 }
 
 fn range() -> (u16, u16) {

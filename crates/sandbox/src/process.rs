@@ -46,6 +46,23 @@ impl ProcessId {
 
     /// Sends a signal, but only to the process that `runs_with` the argument. `false`: it is gone.
     pub fn signal(self, argument: &str, signal: Signal) -> bool {
+        self.signal_if(signal, || self.runs_with(argument))
+    }
+
+    /// Sends a signal, but only to the process that runs with this setting (`NAME=value`) in its environment, which
+    /// children inherit. `false`: it is gone.
+    pub fn signal_marked(self, setting: &str, signal: Signal) -> bool {
+        self.signal_if(signal, || {
+            Self::now(self.pid) == Some(self) && has_setting(self.pid, setting)
+        })
+    }
+
+    /// Is it stopped by SIGSTOP or the like?
+    pub fn is_frozen(self) -> bool {
+        matches!(read_stat(self.pid), Some(('T' | 't', start)) if start == self.start_time)
+    }
+
+    fn signal_if(self, signal: Signal, is_ours: impl FnOnce() -> bool) -> bool {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
             return false;
         };
@@ -53,7 +70,7 @@ impl ProcessId {
         let Ok(descriptor) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else {
             return false;
         };
-        self.runs_with(argument) && rustix::process::pidfd_send_signal(descriptor, signal).is_ok()
+        is_ours() && rustix::process::pidfd_send_signal(descriptor, signal).is_ok()
     }
 
     /// Takes the exit status of a child that has ended. Does nothing for a process that is no child of ours.
@@ -77,6 +94,27 @@ pub fn find_with(argument: &str) -> Vec<ProcessId> {
         .filter(|&pid| has_argument(pid, argument))
         .filter_map(ProcessId::now)
         .collect()
+}
+
+/// Every process of this machine that was started with this setting (`NAME=value`) in its environment, as far as it
+/// may be looked at: root may look at all, others at their own.
+pub fn find_marked(setting: &str) -> Vec<ProcessId> {
+    let Ok(folder) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    folder
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|&pid| has_setting(pid, setting))
+        .filter_map(ProcessId::now)
+        .collect()
+}
+
+/// See environ(5) in proc(5): what the process was started with.
+fn has_setting(pid: u32, setting: &str) -> bool {
+    fs::read(format!("/proc/{pid}/environ"))
+        .unwrap_or_default()
+        .split(|&byte| byte == 0)
+        .any(|one| one == setting.as_bytes())
 }
 
 fn has_argument(pid: u32, argument: &str) -> bool {

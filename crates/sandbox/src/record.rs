@@ -1,6 +1,7 @@
 //! What is written down about an instance, one JSON file each.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,11 @@ const ERROR_LOG: &str = "error.log";
 const TEMPORARY: &str = "tmp";
 const CERTIFICATES: &str = "tls";
 const LOCK: &str = "lock";
+const CONFIG: &str = "my.cnf";
+
+/// The variable that every process of an instance has in its environment: the path of the instance's folder. Helpers that
+/// a server starts, such as the scripts of a state transfer, inherit it.
+const ENVIRONMENT: &str = "REFLOAT_SANDBOX_INSTANCE";
 
 /// The layout of the state file. A file with another number is not understood.
 pub const FORMAT: u32 = 1;
@@ -48,6 +54,52 @@ pub struct Record {
     pub process: Option<ProcessId>,
     /// Has it ever answered a query?
     pub ready_once: bool,
+    /// Where it stands in a cluster. `None`: it is a server of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeRecord>,
+}
+
+/// What is written down about a server that is a node of a Galera cluster.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// The name of the cluster.
+    pub cluster: String,
+    /// Its number in the cluster, from 1.
+    pub number: u32,
+    /// The address that it listens on: 127.0.0.1, or the one of its own network.
+    pub host: Ipv4Addr,
+    /// Where the members of the group speak to each other.
+    pub group_port: u16,
+    /// Where it takes a full state transfer.
+    pub sst_port: u16,
+    /// Where it takes an incremental state transfer.
+    pub ist_port: u16,
+    /// The network namespace that it runs in.
+    pub namespace: Option<String>,
+    /// The folder with the programs that a state transfer calls, for a server of a tree.
+    pub programs: PathBuf,
+    /// It was started and did not answer yet.
+    pub starting: bool,
+    /// Is it cut off from its network?
+    pub cut: bool,
+    /// The length of the error log when it was started last, in bytes.
+    pub log_start: u64,
+}
+
+impl NodeRecord {
+    /// All ports that it takes besides the client port.
+    pub const fn ports(&self) -> [u16; 3] {
+        [self.group_port, self.sst_port, self.ist_port]
+    }
+}
+
+impl Record {
+    /// The address that the server listens on.
+    pub fn host(&self) -> Ipv4Addr {
+        self.node
+            .as_ref()
+            .map_or(Ipv4Addr::LOCALHOST, |node| node.host)
+    }
 }
 
 /// The folder of one instance.
@@ -94,6 +146,21 @@ impl Folder {
     /// The argument that only this instance's server was started with: what it is known by.
     pub fn mark(&self) -> String {
         format!("--datadir={}", self.data().display())
+    }
+
+    /// The same for its helpers: what they have in their environment.
+    pub fn setting(&self) -> String {
+        format!("{ENVIRONMENT}={}", self.0.display())
+    }
+
+    /// The same as name and value.
+    pub fn environment(&self) -> (&'static str, &Path) {
+        (ENVIRONMENT, &self.0)
+    }
+
+    /// The option file of a node of a cluster.
+    pub fn config(&self) -> PathBuf {
+        self.0.join(CONFIG)
     }
 
     /// `None`: there is no state file (yet).

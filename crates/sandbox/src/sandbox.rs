@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::cache::{Cache, copy_folder};
+use crate::galera::check_removable;
 use crate::instance::{self, Entry, Instance, Status};
 use crate::options::check_option;
-use crate::record::{FORMAT, Folder, Record, SOCKET_PATH_LIMIT};
+use crate::record::{FORMAT, Folder, NodeRecord, Record, SOCKET_PATH_LIMIT};
 use crate::user::ServerUser;
 use crate::{
     DEFAULT_SERVERS_DIR, Ephemeral, Error, Installation, Result, ServerKind, StartOptions, Tls,
@@ -134,8 +135,16 @@ impl Sandbox {
 
     /// Ends the server of this name, without waiting for a clean shutdown, and deletes everything that it had.
     /// Works on instances whose start was cut off as well.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchInstance`]; [`Error::NodeOfCluster`]: nodes go with their cluster, see [`Self::remove_cluster`].
     pub fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
+        check_removable(&self.folder(name).0, name)?;
+        self.remove_instance(name)
+    }
+
+    pub(crate) fn remove_instance(&self, name: &str) -> Result<()> {
         let folder = self.folder(name);
         let _lock = instance::lock(&folder, name, REMOVE_PATIENCE)?;
         instance::end_all(&folder, name)?;
@@ -146,11 +155,11 @@ impl Sandbox {
         self.state.join("instances")
     }
 
-    fn folder(&self, name: &str) -> Folder {
+    pub(crate) fn folder(&self, name: &str) -> Folder {
         Folder(self.instances_dir().join(name))
     }
 
-    fn make_folders(&self, user: Option<&ServerUser>) -> Result<()> {
+    pub(crate) fn make_folders(&self, user: Option<&ServerUser>) -> Result<()> {
         for folder in [&self.instances_dir(), &self.cache] {
             files::make_folder(folder)?;
             if let Some(user) = user {
@@ -196,26 +205,26 @@ impl Sandbox {
     }
 
     /// Makes the folder of a new instance: whoever makes it owns the name.
+    pub(crate) fn make_instance_folder(&self, name: &str) -> Result<Folder> {
+        let folder = self.folder(name);
+        if folder.socket().as_os_str().len() > SOCKET_PATH_LIMIT {
+            return Err(Error::SocketPathTooLong {
+                path: folder.socket(),
+                limit: SOCKET_PATH_LIMIT,
+            });
+        }
+        take_name(&folder.0, name)?;
+        Ok(folder)
+    }
+
     fn reserve(&self, options: &StartOptions) -> Result<(Folder, String)> {
         let make = |name: &str| -> Result<Folder> {
-            let folder = self.folder(name);
-            if folder.socket().as_os_str().len() > SOCKET_PATH_LIMIT {
-                return Err(Error::SocketPathTooLong {
-                    path: folder.socket(),
-                    limit: SOCKET_PATH_LIMIT,
+            if self.cluster_folder(name).path().exists() {
+                return Err(Error::NameTaken {
+                    name: name.to_owned(),
                 });
             }
-            match files::make_new_folder(&folder.0) {
-                Ok(()) => Ok(folder),
-                Err(Error::Io { source, .. })
-                    if source.kind() == std::io::ErrorKind::AlreadyExists =>
-                {
-                    Err(Error::NameTaken {
-                        name: name.to_owned(),
-                    })
-                }
-                Err(error) => Err(error),
-            }
+            self.make_instance_folder(name)
         };
         if let Some(name) = &options.name {
             check_name(name)?;
@@ -240,18 +249,9 @@ impl Sandbox {
         user: Option<&ServerUser>,
     ) -> Result<Instance> {
         let _lock = instance::lock(folder, name, LOCK_PATIENCE)?;
-        let cache = Cache {
-            folder: &self.cache,
-            user,
-        };
+        let cache = self.cache(user);
         let data = cache.data_directory(server, &options.options)?;
-        for part in [folder.data(), folder.run(), folder.temporary()] {
-            files::make_new_folder(&part)?;
-            if let Some(user) = user {
-                user.own(&part)?;
-            }
-        }
-        copy_folder(&data, &folder.data())?;
+        fill(folder, &data, user)?;
         let ca_file = certificates(&cache, server.kind(), folder, options.tls, user)?;
         let mut instance = Instance {
             sandbox: self.clone(),
@@ -267,6 +267,7 @@ impl Sandbox {
                 ca_file,
                 process: None,
                 ready_once: false,
+                node: None,
             },
         };
         let mut attempt = 1;
@@ -291,10 +292,18 @@ impl Sandbox {
 
     /// Chooses a port that no other instance has, running or not, and writes it down.
     fn take_port(&self, instance: &mut Instance) -> Result<()> {
+        let (_lock, taken) = self.lock_ports()?;
+        instance.record.port = ports::free_port(&taken)?;
+        instance.folder.write(&instance.record)
+    }
+
+    /// Nobody else of this sandbox takes ports while the lock lasts. With it, those that are taken, by what runs and by
+    /// what is stopped.
+    pub(crate) fn lock_ports(&self) -> Result<(files::Lock, HashSet<u16>)> {
         let path = self.state.join("ports.lock");
-        let Some(_lock) = files::Lock::take(&path, LOCK_PATIENCE)? else {
+        let Some(lock) = files::Lock::take(&path, LOCK_PATIENCE)? else {
             return Err(Error::Busy {
-                name: instance.name().to_owned(),
+                name: "ports".to_owned(),
             });
         };
         let mut taken = HashSet::new();
@@ -302,24 +311,47 @@ impl Sandbox {
             // A state file that cannot be read takes no port; `list` is the one to complain.
             if let Ok(Some(record)) = self.folder(&name).read() {
                 taken.insert(record.port);
+                taken.extend(record.node.iter().flat_map(NodeRecord::ports));
             }
         }
-        instance.record.port = ports::free_port(&taken)?;
-        instance.folder.write(&instance.record)
+        for entry in fs::read_dir(self.clusters_dir())
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if let Ok(Some(record)) = self.cluster_folder(&name).read() {
+                taken.extend(record.haproxy.map(|haproxy| haproxy.port));
+            }
+        }
+        Ok((lock, taken))
+    }
+
+    /// A port that nothing of this sandbox has. It is the caller's when it is written down.
+    pub(crate) fn free_port(&self) -> Result<u16> {
+        let (_lock, taken) = self.lock_ports()?;
+        ports::free_port(&taken)
+    }
+
+    pub(crate) fn cache<'a>(&'a self, user: Option<&'a ServerUser>) -> Cache<'a> {
+        Cache {
+            folder: &self.cache,
+            user,
+        }
+    }
+
+    fn delete(&self, folder: &Folder, name: &str) -> Result<()> {
+        self.delete_folder_of(&folder.0, name)
     }
 
     /// Frees the name in one step, then deletes at leisure. What an earlier deletion left goes as well.
-    fn delete(&self, folder: &Folder, name: &str) -> Result<()> {
-        let removed = self
-            .instances_dir()
-            .join(format!(".removed-{}-{name}", std::process::id()));
+    pub(crate) fn delete_folder_of(&self, folder: &Path, name: &str) -> Result<()> {
+        let all = folder.parent().unwrap_or(&self.state);
+        let removed = all.join(format!(".removed-{}-{name}", std::process::id()));
         files::delete_folder(&removed)?;
-        fs::rename(&folder.0, &removed).map_err(Error::io("rename", &folder.0))?;
+        fs::rename(folder, &removed).map_err(Error::io("rename", folder))?;
         files::delete_folder(&removed)?;
-        for entry in fs::read_dir(self.instances_dir())
-            .map_err(Error::io("read", self.instances_dir()))?
-            .flatten()
-        {
+        for entry in fs::read_dir(all).map_err(Error::io("read", all))?.flatten() {
             if entry.file_name().to_string_lossy().starts_with(".removed-") {
                 // Another process may be deleting it at this moment.
                 let _ = files::delete_folder(&entry.path());
@@ -329,8 +361,31 @@ impl Sandbox {
     }
 }
 
+/// Makes a folder of this name; who makes it owns the name.
+pub(crate) fn take_name(folder: &Path, name: &str) -> Result<()> {
+    match files::make_new_folder(folder) {
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(Error::NameTaken {
+                name: name.to_owned(),
+            })
+        }
+        other => other,
+    }
+}
+
+/// Makes the folders that a server needs, with a copy of a data directory.
+pub(crate) fn fill(folder: &Folder, data: &Path, user: Option<&ServerUser>) -> Result<()> {
+    for part in [folder.data(), folder.run(), folder.temporary()] {
+        files::make_new_folder(&part)?;
+        if let Some(user) = user {
+            user.own(&part)?;
+        }
+    }
+    copy_folder(data, &folder.data())
+}
+
 /// Puts the server's certificates in place. The file with the CA, if there is one.
-fn certificates(
+pub(crate) fn certificates(
     cache: &Cache<'_>,
     kind: ServerKind,
     folder: &Folder,
@@ -355,7 +410,7 @@ fn absolute(path: PathBuf) -> PathBuf {
 }
 
 /// Names are folder names, and stand in URLs, shells and logs.
-fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let good = name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.len() <= NAME_LIMIT
         && name

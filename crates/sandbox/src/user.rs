@@ -37,6 +37,16 @@ impl ServerUser {
         }
     }
 
+    /// The number of the account.
+    pub const fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// The number of its group.
+    pub const fn gid(&self) -> u32 {
+        self.gid
+    }
+
     /// Gives one file or folder to the account.
     pub fn own(&self, path: &Path) -> Result<()> {
         chown(path, Some(self.uid), Some(self.gid)).map_err(Error::io("change the owner of", path))

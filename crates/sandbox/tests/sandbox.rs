@@ -3,6 +3,8 @@
 #[path = "sandbox/common.rs"]
 mod common;
 
+#[path = "sandbox/galera.rs"]
+mod galera;
 #[path = "sandbox/lifecycle.rs"]
 mod lifecycle;
 #[path = "sandbox/mishaps.rs"]

@@ -14,7 +14,7 @@ use crate::mishaps::edit_state;
 const FOLDER: &str = "SANDBOX_TEST_FOLDER";
 
 /// Runs one of the tests below that do nothing without [`FOLDER`], in a process of its own.
-fn in_another_process(test: &str, folder: &Path) -> Child {
+pub fn in_another_process(test: &str, folder: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--ignored", "--nocapture"])
         .env(FOLDER, folder)
@@ -24,7 +24,7 @@ fn in_another_process(test: &str, folder: &Path) -> Child {
         .unwrap()
 }
 
-fn given_folder() -> std::path::PathBuf {
+pub fn given_folder() -> std::path::PathBuf {
     std::env::var_os(FOLDER)
         .expect("only for a second process of these tests")
         .into()

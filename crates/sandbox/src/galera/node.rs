@@ -1,0 +1,438 @@
+//! One node of a cluster.
+
+use std::fs::{self, File};
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::position::find_recovered;
+use super::{ClusterFolder, GaleraState, Position, network};
+use crate::process::{ProcessId, find_marked};
+use crate::record::NodeRecord;
+use crate::user::ServerUser;
+use crate::{Error, Instance, Result, Status, files, instance, launch, ports};
+
+/// A node that takes a full copy of a big database, or waits for a donor, takes a while.
+const JOIN_PATIENCE: Duration = Duration::from_secs(300);
+
+/// How often a node that starts is looked at.
+const POLL: Duration = Duration::from_millis(50);
+
+/// How long a port may be in use still: what a killed process had is given back a moment after its end.
+const PORT_PATIENCE: Duration = Duration::from_secs(3);
+
+/// The question that a node answers also before it is ready for others.
+const STATE: &str = "SHOW STATUS LIKE 'wsrep_local_state_comment'";
+
+/// The argument of the node that begins a new group. It is given once and written nowhere: a node that kept it would begin
+/// another group at its next start.
+const NEW_CLUSTER: &str = "--wsrep-new-cluster";
+
+/// How a node is to be started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeStart {
+    /// Begins a new group instead of joining the others.
+    pub bootstrap: bool,
+    /// Starts without finding out first where a crashed node stands, as nobody's service unit does.
+    pub skip_recovery: bool,
+    /// Arguments for this one start, behind all others: name without dashes, and value. With `wsrep_on=OFF` or
+    /// `wsrep_provider=none` the node is a server of its own, and counts as ready when it answers.
+    pub arguments: Vec<(String, Option<String>)>,
+}
+
+impl NodeStart {
+    /// Joins the others.
+    pub fn join() -> Self {
+        Self::default()
+    }
+
+    /// Begins a new group.
+    pub fn bootstrap() -> Self {
+        Self {
+            bootstrap: true,
+            ..Self::default()
+        }
+    }
+
+    /// Adds an argument with a value for this one start.
+    #[must_use]
+    pub fn argument(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.arguments.push((key.into(), Some(value.into())));
+        self
+    }
+}
+
+/// One node of a Galera cluster. It dereferences to the [`Instance`] that it is: its address, its client, its folders.
+///
+/// Unlike an instance it keeps nothing in mind: every call looks at the node as it is now, so that a value may be shared
+/// between threads and outlives restarts.
+#[derive(Debug, Clone)]
+pub struct GaleraNode {
+    instance: Instance,
+    node: NodeRecord,
+}
+
+impl Deref for GaleraNode {
+    type Target = Instance;
+
+    fn deref(&self) -> &Instance {
+        &self.instance
+    }
+}
+
+impl GaleraNode {
+    /// The node that an instance is.
+    ///
+    /// # Errors
+    /// [`Error::NotANode`].
+    pub fn new(instance: Instance) -> Result<Self> {
+        match instance.record.node.clone() {
+            Some(node) => Ok(Self { instance, node }),
+            None => Err(Error::NotANode {
+                name: instance.name().to_owned(),
+            }),
+        }
+    }
+
+    /// The name of its cluster.
+    pub fn cluster_name(&self) -> &str {
+        &self.node.cluster
+    }
+
+    /// Its number in the cluster, from 1.
+    pub const fn number(&self) -> u32 {
+        self.node.number
+    }
+
+    /// `HOST:PORT` where it speaks to the other members.
+    pub fn group_address(&self) -> String {
+        format!("{}:{}", self.node.host, self.node.group_port)
+    }
+
+    /// `HOST:PORT` where it takes a full state transfer.
+    pub fn sst_address(&self) -> String {
+        format!("{}:{}", self.node.host, self.node.sst_port)
+    }
+
+    /// `HOST:PORT` where it takes an incremental state transfer.
+    pub fn ist_address(&self) -> String {
+        format!("{}:{}", self.node.host, self.node.ist_port)
+    }
+
+    /// The file in which the provider keeps its position.
+    pub fn grastate(&self) -> PathBuf {
+        self.datadir().join("grastate.dat")
+    }
+
+    /// The option file, which names the other members.
+    pub fn config(&self) -> PathBuf {
+        self.instance.folder.config()
+    }
+
+    /// What stands in `grastate.dat`. `None`: there is no such file, or it cannot be understood.
+    pub fn state(&self) -> Option<GaleraState> {
+        GaleraState::parse(&fs::read_to_string(self.grastate()).ok()?)
+    }
+
+    /// What it does now.
+    pub fn status(&self) -> Result<Status> {
+        Ok(self.fresh()?.status())
+    }
+
+    /// Its process number. `None`: it does not run.
+    pub fn pid(&self) -> Result<Option<u32>> {
+        let fresh = self.fresh()?;
+        Ok(fresh.pid().filter(|_| fresh.status().is_alive()))
+    }
+
+    /// Process numbers of what the server has started and what is still there: the scripts of a state transfer and their
+    /// children, as far as they may be looked at.
+    pub fn helpers(&self) -> Vec<u32> {
+        let server = self.pid().ok().flatten();
+        find_marked(&self.instance.folder.setting())
+            .into_iter()
+            .map(|process| process.pid)
+            .filter(|&pid| Some(pid) != server)
+            .collect()
+    }
+
+    /// Starts it, and comes back when it is in step with the others. A node that runs stays as it is, and is waited for.
+    ///
+    /// # Errors
+    /// [`Error::Start`] with the end of its log; [`Error::PortTaken`].
+    pub fn start(&self) -> Result<()> {
+        self.start_with(&NodeStart::join())
+    }
+
+    /// Starts it in another way, and comes back when it is ready.
+    pub fn start_with(&self, how: &NodeStart) -> Result<()> {
+        self.begin(how)?;
+        self.wait_ready(JOIN_PATIENCE)
+    }
+
+    /// Starts it, and comes back as soon as its process is there. [`Self::wait_ready`] waits for the rest.
+    pub fn begin(&self, how: &NodeStart) -> Result<()> {
+        let _lock = self.instance.lock()?;
+        let mut fresh = self.fresh()?;
+        if fresh.status().is_alive() {
+            return Ok(());
+        }
+        let user = ServerUser::for_this_process()?;
+        self.check_addresses()?;
+        let server = fresh.sandbox.installation(fresh.kind())?;
+        let mut arguments = Vec::new();
+        if !how.skip_recovery && self.needs_recovery() {
+            let position = self.recover_locked(&fresh, user.as_ref())?;
+            arguments.push(format!("--wsrep-start-position={position}"));
+        }
+        if how.bootstrap {
+            arguments.push(NEW_CLUSTER.to_owned());
+        }
+        let more = how.arguments.iter();
+        arguments.extend(more.map(|(key, value)| crate::options::argument(key, value.as_deref())));
+        let log_start = files::length(&fresh.error_log());
+        let (_, process) = launch::spawn(
+            &server,
+            &fresh.folder,
+            &fresh.record,
+            user.as_ref(),
+            &arguments,
+        )?;
+        fresh.record.process = Some(process);
+        if let Some(node) = &mut fresh.record.node {
+            node.starting = true;
+            node.log_start = log_start;
+        }
+        fresh.folder.write(&fresh.record)
+    }
+
+    /// Waits until a node that was started is in step with the others.
+    ///
+    /// # Errors
+    /// [`Error::Start`] with the end of its log when it ends, or is not ready in time; it goes on starting in that case.
+    pub fn wait_ready(&self, patience: Duration) -> Result<()> {
+        let deadline = Instant::now() + patience;
+        let mut last = "it does not listen".to_owned();
+        loop {
+            let fresh = self.fresh()?;
+            let log_start = fresh.record.node.as_ref().map_or(0, |node| node.log_start);
+            let failed = |reason: String| {
+                launch::start_error(&fresh.record, &fresh.folder, log_start, reason)
+            };
+            match fresh.status() {
+                Status::Running | Status::Cut | Status::Busy => match self.ready_version() {
+                    Ok(version) => return self.note_ready(version),
+                    Err(reason) => last = reason,
+                },
+                Status::Starting => {}
+                Status::Frozen => "it is frozen".clone_into(&mut last),
+                Status::Stopped | Status::Broken => {
+                    if let Some(process) = fresh.record.process {
+                        process.reap();
+                    }
+                    return Err(failed("it ended".to_owned()));
+                }
+            }
+            if Instant::now() > deadline {
+                return Err(failed(format!(
+                    "it is not ready after {} s: {last}",
+                    patience.as_secs()
+                )));
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Shuts it down cleanly and waits until it is gone. One that does not run stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::Frozen`], [`Error::StillRunning`].
+    pub fn stop(&self) -> Result<()> {
+        self.fresh()?.stop()
+    }
+
+    /// Ends the server by SIGKILL, as the kernel does when memory runs out. What it had started goes on for as long as it
+    /// likes, just as on any machine.
+    pub fn kill(&self) -> Result<()> {
+        self.fresh()?.kill()
+    }
+
+    /// Ends the server and everything that it had started by SIGKILL, as when the power fails.
+    pub fn crash(&self) -> Result<()> {
+        self.kill()?;
+        instance::end_helpers(&self.instance.folder);
+        Ok(())
+    }
+
+    /// Stops the server and everything that it has started by SIGSTOP. Connections to it stay open and answer nothing.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`].
+    pub fn freeze(&self) -> Result<()> {
+        self.send_all(Signal::STOP)
+    }
+
+    /// Lets a frozen node go on.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`].
+    pub fn thaw(&self) -> Result<()> {
+        self.send_all(Signal::CONT)
+    }
+
+    /// Cuts its network off: nothing comes in or goes out, as if its cable were pulled. Its unix socket still works.
+    ///
+    /// # Errors
+    /// [`Error::NotIsolated`] when the cluster was not started with networks of its own.
+    pub fn cut(&self) -> Result<()> {
+        self.set_cut(true)
+    }
+
+    /// Gives it its network back.
+    ///
+    /// # Errors
+    /// [`Error::NotIsolated`].
+    pub fn heal(&self) -> Result<()> {
+        self.set_cut(false)
+    }
+
+    /// Finds out where a stopped node stands, by `--wsrep-recover`: the server recovers its tables and ends.
+    ///
+    /// # Errors
+    /// [`Error::Running`]; [`Error::NoPosition`] with the end of what it wrote.
+    pub fn recover(&self) -> Result<Position> {
+        let _lock = self.instance.lock()?;
+        let fresh = self.fresh()?;
+        if fresh.status().is_alive() {
+            return Err(Error::Running {
+                name: self.name().to_owned(),
+            });
+        }
+        self.recover_locked(&fresh, ServerUser::for_this_process()?.as_ref())
+    }
+
+    /// What the state file says now.
+    fn fresh(&self) -> Result<Instance> {
+        let mut instance = self.instance.clone();
+        instance.refresh()?;
+        Ok(instance)
+    }
+
+    /// A node that crashed does not know where it stands. One that never joined has nothing to find out.
+    fn needs_recovery(&self) -> bool {
+        self.grastate().exists() && !self.state().is_some_and(|state| state.position.is_known())
+    }
+
+    fn recover_locked(&self, fresh: &Instance, user: Option<&ServerUser>) -> Result<Position> {
+        let server = fresh.sandbox.installation(fresh.kind())?;
+        let path = fresh.folder.0.join("recover.log");
+        let log = File::create(&path).map_err(Error::io("create", &path))?;
+        let again = log.try_clone().map_err(Error::io("open", &path))?;
+        let mut command: Command = launch::command(&server, &fresh.folder, &fresh.record, user);
+        let status = command
+            .arg("--wsrep-recover")
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(again)
+            .status()
+            .map_err(|error| Error::Helper {
+                program: "setsid".to_owned(),
+                reason: error.to_string(),
+            })?;
+        let text = fs::read(&path).map_err(Error::io("read", &path))?;
+        let found = find_recovered(&String::from_utf8_lossy(&text));
+        found
+            .filter(|_| status.success())
+            .ok_or_else(|| Error::NoPosition {
+                name: self.name().to_owned(),
+                log: files::tail(&path, 0),
+            })
+    }
+
+    /// Its ports are its own for good, but another program may have taken one while it was down.
+    fn check_addresses(&self) -> Result<()> {
+        if let Some(network) = self.network()? {
+            network.ensure()?;
+            if self.fresh()?.status() == Status::Cut {
+                network.set_cable(self.number(), false)?;
+            }
+            return Ok(());
+        }
+        for port in [self.port(), self.node.group_port] {
+            if !ports::becomes_free(port, PORT_PATIENCE) {
+                return Err(Error::PortTaken {
+                    name: self.name().to_owned(),
+                    port,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Its version, if it is ready for what it was started for.
+    fn ready_version(&self) -> std::result::Result<String, String> {
+        let answer = |sql: &str| self.query(sql).map_err(|error| error.to_string());
+        let version = answer("SELECT @@version, @@wsrep_on, @@wsrep_provider")?;
+        let mut fields = version.split('\t');
+        let version = fields.next().unwrap_or_default().to_owned();
+        let alone = fields.next() == Some("0") || fields.next() == Some("none");
+        let state = answer(STATE)?;
+        let state = state.split('\t').nth(1).unwrap_or_default();
+        if alone || state == "Synced" {
+            Ok(version)
+        } else {
+            Err(format!("its state is {state:?}"))
+        }
+    }
+
+    fn note_ready(&self, version: String) -> Result<()> {
+        let _lock = self.instance.lock()?;
+        let mut fresh = self.fresh()?;
+        let Some(process) = fresh.record.process else {
+            // Somebody stopped it in between.
+            return Ok(());
+        };
+        if let Some(node) = &mut fresh.record.node {
+            node.starting = false;
+        }
+        fresh.started(process, version)
+    }
+
+    fn send_all(&self, signal: Signal) -> Result<()> {
+        let fresh = self.fresh()?;
+        let folder = &fresh.folder;
+        let sent = |process: ProcessId| process.signal(&folder.mark(), signal);
+        if !fresh.record.process.is_some_and(sent) {
+            return Err(Error::NotRunning {
+                name: self.name().to_owned(),
+            });
+        }
+        let setting = folder.setting();
+        for process in find_marked(&setting) {
+            process.signal_marked(&setting, signal);
+        }
+        Ok(())
+    }
+
+    fn set_cut(&self, cut: bool) -> Result<()> {
+        let _lock = self.instance.lock()?;
+        let network = self.network()?.ok_or_else(|| Error::NotIsolated {
+            cluster: self.node.cluster.clone(),
+        })?;
+        network.set_cable(self.number(), !cut)?;
+        let mut fresh = self.fresh()?;
+        if let Some(node) = &mut fresh.record.node {
+            node.cut = cut;
+        }
+        fresh.folder.write(&fresh.record)
+    }
+
+    fn network(&self) -> Result<Option<network::Network>> {
+        let folder: ClusterFolder = self.instance.sandbox.cluster_folder(&self.node.cluster);
+        Ok(folder.read()?.and_then(|record| record.network))
+    }
+}

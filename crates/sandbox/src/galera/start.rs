@@ -1,0 +1,334 @@
+//! Starting a whole cluster.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::thread;
+
+use super::cluster::OWNER;
+use super::network::{self, Network};
+use super::record::{ClusterRecord, FORMAT};
+use super::{ClusterFolder, GaleraCluster, GaleraNode, GaleraOptions, NodeStart, SstMethod};
+use super::{haproxy, programs, settings};
+use crate::record::{self, Folder, NodeRecord, Record};
+use crate::sandbox::{certificates, check_name, fill, take_name};
+use crate::user::ServerUser;
+use crate::{EphemeralCluster, Error, Installation, Result, Sandbox, files, ports};
+
+/// The name of a cluster that nobody gave a name.
+const USUAL_NAME: &str = "galera";
+
+/// Ports of a node in a network of its own: those that everybody knows.
+const CLIENT_PORT: u16 = 3306;
+const GROUP_PORT: u16 = 4567;
+const IST_PORT: u16 = 4568;
+const SST_PORT: u16 = 4444;
+
+/// What mariadb-backup has to be allowed to do on the donor.
+const SST_PRIVILEGES: &str = "RELOAD, PROCESS, LOCK TABLES, BINLOG MONITOR, SLAVE MONITOR";
+
+/// A cluster whose names are taken, and nothing more.
+pub struct Reserved {
+    options: GaleraOptions,
+    server: Installation,
+    provider: PathBuf,
+    user: Option<ServerUser>,
+    pub record: ClusterRecord,
+    pub folder: ClusterFolder,
+    pub nodes: Vec<Folder>,
+}
+
+/// Ports that are held until the server that they are meant for is started.
+type Held = Vec<TcpListener>;
+
+impl Sandbox {
+    /// Starts a cluster, and comes back when all its nodes are in step. When it fails, nothing is left behind.
+    ///
+    /// # Errors
+    /// [`Error::NoGalera`], [`Error::BadCluster`], [`Error::NotInstalled`], [`Error::MissingProgram`], [`Error::NameTaken`],
+    /// [`Error::NeedsRoot`], [`Error::Start`] with the end of a node's log, and others.
+    pub fn start_cluster(&self, options: &GaleraOptions) -> Result<GaleraCluster> {
+        let reserved = self.reserve_cluster(options)?;
+        self.start_reserved(reserved)
+    }
+
+    /// Starts a cluster that goes away with the value, or with this process, however it ends.
+    pub fn start_cluster_ephemeral(&self, options: &GaleraOptions) -> Result<EphemeralCluster> {
+        let reserved = self.reserve_cluster(options)?;
+        EphemeralCluster::start(self, reserved)
+    }
+
+    /// Checks everything that can be checked before anything is made, then takes the names.
+    fn reserve_cluster(&self, options: &GaleraOptions) -> Result<Reserved> {
+        let options = options.clone().checked()?;
+        let server = self.installation(options.kind)?;
+        let provider = programs::provider(&server)?;
+        if options.haproxy.is_some() {
+            programs::find_on_host(haproxy::PROGRAM)?;
+        }
+        let network = if options.isolated {
+            network::check_programs()?;
+            Some(Network::new(options.nodes)?)
+        } else {
+            None
+        };
+        let user = ServerUser::for_this_process()?;
+        self.make_folders(user.as_ref())?;
+        files::make_folder(&self.clusters_dir())?;
+        let (folder, name) = self.take_cluster_name(options.name.as_deref())?;
+        let record = ClusterRecord {
+            format: FORMAT,
+            name,
+            kind: options.kind,
+            nodes: options.nodes,
+            sst: options.sst,
+            network,
+            haproxy: None,
+        };
+        let mut reserved = Reserved {
+            options,
+            server,
+            provider,
+            user,
+            record,
+            folder,
+            nodes: Vec::new(),
+        };
+        if let Err(error) = self.take_node_names(&mut reserved) {
+            let _ = self.remove_cluster(&reserved.record.name);
+            return Err(error);
+        }
+        Ok(reserved)
+    }
+
+    fn take_cluster_name(&self, wanted: Option<&str>) -> Result<(ClusterFolder, String)> {
+        let take = |name: &str| {
+            let folder = self.cluster_folder(name);
+            if self.folder(name).0.exists() {
+                return Err(Error::NameTaken {
+                    name: name.to_owned(),
+                });
+            }
+            take_name(folder.path(), name).map(|()| (folder, name.to_owned()))
+        };
+        if let Some(name) = wanted {
+            check_name(name)?;
+            return take(name);
+        }
+        let mut name = USUAL_NAME.to_owned();
+        for number in 2.. {
+            match take(&name) {
+                // No dash: `galera-2` is a node.
+                Err(Error::NameTaken { .. }) => name = format!("{USUAL_NAME}{number}"),
+                other => return other,
+            }
+        }
+        Err(Error::NameTaken { name })
+    }
+
+    fn take_node_names(&self, reserved: &mut Reserved) -> Result<()> {
+        reserved.folder.write(&reserved.record)?;
+        for number in 1..=reserved.record.nodes {
+            let name = reserved.record.node_name(number);
+            check_name(&name)?;
+            if self.cluster_folder(&name).path().exists() {
+                return Err(Error::NameTaken { name });
+            }
+            let folder = self.make_instance_folder(&name)?;
+            let owner = folder.0.join(OWNER);
+            fs::write(&owner, &reserved.record.name).map_err(Error::io("write", &owner))?;
+            reserved.nodes.push(folder);
+        }
+        Ok(())
+    }
+
+    pub(super) fn start_reserved(&self, reserved: Reserved) -> Result<GaleraCluster> {
+        let name = reserved.record.name.clone();
+        let started = self.fill_and_start(reserved);
+        if started.is_err() {
+            // The reason is worth more than what the clean-up may have to say; `remove` can finish it.
+            let _ = self.remove_cluster(&name);
+        }
+        started
+    }
+
+    fn fill_and_start(&self, mut reserved: Reserved) -> Result<GaleraCluster> {
+        if let Some(mut network) = reserved.record.network.take() {
+            let record = &mut reserved.record;
+            network.make(|network| {
+                record.network = Some(network.clone());
+                reserved.folder.write(record)
+            })?;
+        }
+        programs::install(&reserved.server, &reserved.folder.programs())?;
+        let held = self.take_cluster_ports(&reserved)?;
+        let password = settings::password();
+        self.fill_nodes(&reserved, &password)?;
+        let cluster = GaleraCluster::new(self, reserved.record.clone())?;
+        cluster.write_toml()?;
+        drop(held);
+        if let Some((first, others)) = cluster.nodes().split_first() {
+            first.start_with(&NodeStart::bootstrap())?;
+            make_accounts(first, &reserved, &password)?;
+            join(others)?;
+        }
+        if let Some(options) = &reserved.options.haproxy {
+            cluster.start_haproxy(options)?;
+        }
+        self.cluster(cluster.name())
+    }
+
+    /// Chooses the ports of all nodes, and writes the nodes down.
+    fn take_cluster_ports(&self, reserved: &Reserved) -> Result<Vec<Held>> {
+        let (_lock, mut taken) = self.lock_ports()?;
+        let mut all = Vec::new();
+        for (number, folder) in (1..).zip(&reserved.nodes) {
+            let mut held = Held::new();
+            let mut own = |usual: u16| -> Result<u16> {
+                if reserved.record.network.is_some() {
+                    return Ok(usual);
+                }
+                let (port, listener) = ports::hold_port(&taken)?;
+                taken.insert(port);
+                held.push(listener);
+                Ok(port)
+            };
+            let port = own(CLIENT_PORT)?;
+            let node = NodeRecord {
+                cluster: reserved.record.name.clone(),
+                number,
+                host: reserved.record.host(number),
+                group_port: own(GROUP_PORT)?,
+                sst_port: own(SST_PORT)?,
+                ist_port: own(IST_PORT)?,
+                namespace: reserved
+                    .record
+                    .network
+                    .as_ref()
+                    .map(|network| network.namespace(number)),
+                programs: reserved.folder.programs(),
+                starting: false,
+                cut: false,
+                log_start: 0,
+            };
+            folder.write(&Record {
+                format: record::FORMAT,
+                name: reserved.record.node_name(number),
+                kind: reserved.options.kind,
+                version: reserved.server.version().to_owned(),
+                port,
+                options: reserved.options.of_node(number),
+                tls: reserved.options.tls,
+                ca_file: None,
+                process: None,
+                ready_once: false,
+                node: Some(node),
+            })?;
+            all.push(held);
+        }
+        Ok(all)
+    }
+
+    /// Gives every node its option file, its certificates and a fresh data directory.
+    fn fill_nodes(&self, reserved: &Reserved, password: &str) -> Result<()> {
+        let user = reserved.user.as_ref();
+        let cache = self.cache(user);
+        let nodes = node_records(reserved)?;
+        let members: Vec<String> = nodes
+            .iter()
+            .map(|(_, node)| format!("{}:{}", node.host, node.group_port))
+            .collect();
+        for ((mut record, node), folder) in nodes.into_iter().zip(&reserved.nodes) {
+            let data = cache.data_directory(&reserved.server, &record.options)?;
+            fill(folder, &data, user)?;
+            record.ca_file = certificates(&cache, record.kind, folder, record.tls, user)?;
+            folder.write(&record)?;
+            settings::write(
+                folder,
+                &reserved.options,
+                &node,
+                &members,
+                &reserved.provider,
+                password,
+                user,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn node_records(reserved: &Reserved) -> Result<Vec<(Record, NodeRecord)>> {
+    let read = |folder: &Folder| {
+        let record = folder.read()?;
+        let node = record.as_ref().and_then(|record| record.node.clone());
+        record.zip(node).ok_or_else(|| Error::HalfStarted {
+            name: reserved.record.name.clone(),
+        })
+    };
+    reserved.nodes.iter().map(read).collect()
+}
+
+/// Accounts that all nodes get with the data.
+fn make_accounts(first: &GaleraNode, reserved: &Reserved, password: &str) -> Result<()> {
+    let mut sql = String::new();
+    if reserved.options.sst == SstMethod::Mariabackup {
+        let account = format!("'{}'@'localhost'", settings::SST_ACCOUNT);
+        let _ = write!(
+            sql,
+            "CREATE USER {account} IDENTIFIED BY '{password}';\nGRANT {SST_PRIVILEGES} ON *.* TO {account};\n"
+        );
+    }
+    if let Some(network) = &reserved.record.network {
+        // The machine itself comes from its own address in that network.
+        let account = format!("'root'@'{}'", network.account_host());
+        let _ = write!(
+            sql,
+            "CREATE USER {account};\nGRANT ALL ON *.* TO {account} WITH GRANT OPTION;\n"
+        );
+    }
+    if sql.is_empty() {
+        return Ok(());
+    }
+    // By standard input: a password on a command line is there for all to read.
+    let failed = |reason: String| Error::Helper {
+        program: "the stock client".to_owned(),
+        reason,
+    };
+    let mut child = first
+        .client_command()?
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| failed(error.to_string()))?;
+    let written = child
+        .stdin
+        .take()
+        .map_or(Ok(()), |mut input| input.write_all(sql.as_bytes()));
+    let output = child
+        .wait_with_output()
+        .map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        return Err(failed(format!("{}: {}", output.status, words.trim())));
+    }
+    written.map_err(|error| failed(error.to_string()))
+}
+
+/// Lets all the others join at once: the donor makes them wait for each other where it has to.
+fn join(nodes: &[GaleraNode]) -> Result<()> {
+    thread::scope(|scope| {
+        let joiners: Vec<_> = nodes
+            .iter()
+            .map(|node| scope.spawn(move || node.start()))
+            .collect();
+        let ended: Vec<Result<()>> = joiners
+            .into_iter()
+            .filter_map(|joiner| joiner.join().ok())
+            .collect();
+        ended.into_iter().collect()
+    })
+}

@@ -1,0 +1,430 @@
+//! Clusters: begun, joined, killed, frozen, cut off, healed and removed without a trace.
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use refloat_sandbox::{
+    EphemeralCluster, Error, GaleraCluster, GaleraNode, GaleraOptions, HaproxyOptions, NodeStart,
+    Sandbox, ServerKind, SstMethod, Status,
+};
+
+use crate::common::{assert_nothing_left, folder, sandbox_in};
+use crate::owners::{given_folder, in_another_process};
+
+/// A cluster notices within this time that a node is gone, or there again.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[track_caller]
+fn ask(node: &GaleraNode, sql: &str) -> String {
+    node.query(sql)
+        .unwrap_or_else(|error| panic!("{}: {sql}: {error}", node.name()))
+}
+
+fn status(node: &GaleraNode, name: &str) -> String {
+    let answer = ask(node, &format!("SHOW STATUS LIKE 'wsrep_{name}'"));
+    answer.split('\t').nth(1).unwrap_or_default().to_owned()
+}
+
+fn size_is(node: &GaleraNode, size: &str) -> bool {
+    status(node, "cluster_size") == size && status(node, "local_state_comment") == "Synced"
+}
+
+/// What is in the table, on a node that has waited for all that was committed before.
+fn rows(node: &GaleraNode) -> String {
+    ask(
+        node,
+        "SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*) FROM t.a",
+    )
+}
+
+fn insert(node: &GaleraNode) {
+    ask(node, "INSERT INTO t.a VALUES (NULL)");
+}
+
+/// The log of a node since some moment, to be taken down before.
+struct Log<'a>(&'a GaleraNode, usize);
+
+impl<'a> Log<'a> {
+    fn of(node: &'a GaleraNode) -> Self {
+        Self(node, fs::read(node.error_log()).map_or(0, |log| log.len()))
+    }
+
+    fn says(&self, words: &str) -> bool {
+        let log = fs::read(self.0.error_log()).unwrap_or_default();
+        String::from_utf8_lossy(&log[self.1..]).contains(words)
+    }
+}
+
+/// Everything of a cluster that could stay behind: processes with its folder in their command line or environment,
+/// namespaces and interfaces.
+fn traces(folder: &Path) -> Vec<String> {
+    let mark = folder.display().to_string();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        for file in ["cmdline", "environ"] {
+            let bytes = fs::read(entry.path().join(file)).unwrap_or_default();
+            if String::from_utf8_lossy(&bytes).contains(&mark) {
+                let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+                found.push(format!("{} {name}", entry.file_name().display()));
+            }
+        }
+    }
+    found
+}
+
+/// Names of the namespaces and interfaces that are the sandbox's.
+fn networks() -> Vec<String> {
+    ["/run/netns", "/sys/class/net"]
+        .iter()
+        .flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("refloat-") || name.starts_with("rfl"))
+        .collect()
+}
+
+/// The networks that belong to this cluster.
+fn networks_of(cluster: &GaleraCluster) -> Vec<String> {
+    let state = fs::read_to_string(cluster.folder().path().join("cluster.json")).unwrap();
+    let state: serde_json::Value = serde_json::from_str(&state).unwrap();
+    let Some(token) = state["network"]["token"].as_str() else {
+        return Vec::new();
+    };
+    let all = networks().into_iter();
+    all.filter(|name| name.contains(token)).collect()
+}
+
+fn reaches(node: &GaleraNode) -> bool {
+    let address = SocketAddr::from((node.host(), node.port()));
+    TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
+}
+
+/// Asks through the proxy, as an application would: over TCP, by the stock client.
+fn ask_proxy(cluster: &GaleraCluster, sql: &str) -> Result<String, String> {
+    let port = cluster.haproxy_port().unwrap();
+    let output = Command::new("mariadb")
+        .args([
+            "--no-defaults",
+            "--skip-ssl",
+            "--protocol=tcp",
+            "--host=127.0.0.1",
+        ])
+        .args([
+            "--user=root",
+            "--batch",
+            "--skip-column-names",
+            "--connect-timeout=5",
+        ])
+        .args([&format!("--port={port}"), "-e", sql])
+        .output()
+        .unwrap();
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    }
+    Err(String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_cluster_goes_through_its_troubles() {
+    let folder = folder();
+    let sandbox = sandbox_in(folder.path());
+    let options = GaleraOptions::new(ServerKind::MariaDb1011, 3)
+        .name("c")
+        .isolated()
+        .haproxy(HaproxyOptions::default())
+        .option("wsrep_provider_options", "gcache.size=16M")
+        .provider_option("evs.keepalive_period", "PT0.5S")
+        .provider_option("evs.suspect_timeout", "PT2S")
+        .provider_option("evs.inactive_timeout", "PT4S")
+        .node_option(2, "max_connections", "77");
+    let cluster = sandbox.start_cluster_ephemeral(&options).unwrap();
+    its_start_is_as_asked(&cluster);
+    a_frozen_node_answers_nobody(&cluster);
+    a_killed_node_comes_back_by_ist(&cluster);
+    a_node_that_is_cut_off_comes_back(&cluster);
+    a_node_without_a_past_comes_back_by_sst(&cluster);
+    a_whole_cluster_begins_again(&cluster);
+    let networks = networks_of(&cluster);
+    // Three nodes, the bridge's, and the machine's own interface.
+    assert_eq!(networks.len(), 5, "{networks:?}");
+    assert!(!traces(folder.path()).is_empty());
+    cluster.remove().unwrap();
+    assert_gone(&sandbox, folder.path());
+    for name in networks {
+        assert!(!self::networks().contains(&name), "{name} is left");
+    }
+}
+
+fn assert_gone(sandbox: &Sandbox, folder: &Path) {
+    assert_eq!(traces(folder), Vec::<String>::new());
+    assert_nothing_left(sandbox);
+    let left: Vec<_> = fs::read_dir(sandbox.state_dir().join("clusters"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+}
+
+fn its_start_is_as_asked(cluster: &EphemeralCluster) {
+    let [first, second, third] = cluster.nodes() else {
+        panic!("three nodes");
+    };
+    assert!(cluster.nodes().iter().all(|node| size_is(node, "3")));
+    assert_eq!(ask(second, "SELECT @@max_connections"), "77");
+    assert_eq!(ask(third, "SELECT @@max_connections"), "100");
+    assert!(ask(first, "SELECT @@wsrep_provider_options").contains("gcache.size = 16M"));
+    ask(
+        first,
+        "CREATE DATABASE t; CREATE TABLE t.a (id INT AUTO_INCREMENT PRIMARY KEY)",
+    );
+    insert(first);
+    assert_eq!(rows(third), "1");
+    // All know all, and nobody keeps an argument that begins a cluster.
+    for node in cluster.nodes() {
+        let config = fs::read_to_string(node.config()).unwrap();
+        let members: Vec<String> = cluster
+            .nodes()
+            .iter()
+            .map(GaleraNode::group_address)
+            .collect();
+        let line = format!("wsrep_cluster_address=gcomm://{}", members.join(","));
+        assert!(config.contains(&line), "{config}");
+        assert!(reaches(node));
+    }
+    let text = fs::read_to_string(cluster.toml()).unwrap();
+    assert!(
+        text.starts_with("name = \"c\"\n\n[[node]]\nname = \"c-1\"\n"),
+        "{text}"
+    );
+    let line = format!(
+        "url = \"{}\"\ncontrol = {{ sandbox = \"c-3\" }}\n",
+        third.url()
+    );
+    assert!(text.ends_with(&line), "{text}");
+    // Connections go to all nodes in turn.
+    let mut seen: Vec<String> = (0..3)
+        .map(|_| ask_proxy(cluster, "SELECT @@wsrep_node_name").unwrap())
+        .collect();
+    seen.sort();
+    assert_eq!(seen, ["c-1", "c-2", "c-3"]);
+}
+
+fn a_frozen_node_answers_nobody(cluster: &EphemeralCluster) {
+    let node = cluster.node(2).unwrap();
+    node.freeze().unwrap();
+    assert_eq!(node.status().unwrap(), Status::Frozen);
+    assert!(matches!(node.stop(), Err(Error::Frozen { .. })));
+    wait_until("the others go on without it", || {
+        status(cluster.node(1).unwrap(), "cluster_size") == "2"
+    });
+    insert(cluster.node(1).unwrap());
+    node.thaw().unwrap();
+    wait_until("it is back", || size_is(node, "3"));
+    assert_eq!(rows(node), "2");
+}
+
+fn a_killed_node_comes_back_by_ist(cluster: &EphemeralCluster) {
+    let [first, second, third] = cluster.nodes() else {
+        panic!("three nodes");
+    };
+    let log = Log::of(third);
+    third.kill().unwrap();
+    assert_eq!(third.status().unwrap(), Status::Stopped);
+    assert!(matches!(third.freeze(), Err(Error::NotRunning { .. })));
+    // The proxy notices, and sends everybody to the others.
+    wait_until("the others go on without it", || size_is(first, "2"));
+    wait_until("the proxy goes on without it", || {
+        (0..3).all(|_| {
+            ask_proxy(
+                cluster,
+                "INSERT INTO t.a VALUES (NULL); SELECT @@wsrep_node_name",
+            )
+            .is_ok_and(|name| name != "c-3")
+        })
+    });
+    assert!(cluster.haproxy_pid().is_some());
+    // It does not know where it stands, but finds out.
+    assert_eq!(third.state().unwrap().position.seqno, -1);
+    let position = third.recover().unwrap();
+    assert!(position.is_known(), "{position}");
+    third.start().unwrap();
+    assert!(log.says("Receiving IST"), "{}", third.error_log().display());
+    assert_eq!(rows(third), rows(second));
+    wait_until("the proxy sends connections to it again", || {
+        ask_proxy(cluster, "SELECT @@wsrep_node_name").is_ok_and(|name| name == "c-3")
+    });
+}
+
+fn a_node_that_is_cut_off_comes_back(cluster: &EphemeralCluster) {
+    let [first, _, third] = cluster.nodes() else {
+        panic!("three nodes");
+    };
+    third.cut().unwrap();
+    assert_eq!(third.status().unwrap(), Status::Cut);
+    assert!(!reaches(third));
+    wait_until("the others go on without it", || size_is(first, "2"));
+    // Its socket can be reached, and it knows that it is not the cluster.
+    wait_until("it gives up", || {
+        status(third, "cluster_status") == "non-Primary"
+    });
+    assert!(third.query("INSERT INTO t.a VALUES (NULL)").is_err());
+    insert(first);
+    third.heal().unwrap();
+    assert_eq!(third.status().unwrap(), Status::Running);
+    wait_until("it is back", || size_is(third, "3"));
+    assert_eq!(rows(third), rows(first));
+}
+
+fn a_node_without_a_past_comes_back_by_sst(cluster: &EphemeralCluster) {
+    let [first, second, third] = cluster.nodes() else {
+        panic!("three nodes");
+    };
+    let donors = [Log::of(first), Log::of(third)];
+    second.stop().unwrap();
+    fs::remove_file(second.grastate()).unwrap();
+    // Frozen in the middle, with all that it has started, and killed.
+    second.begin(&NodeStart::join()).unwrap();
+    assert_eq!(second.status().unwrap(), Status::Starting);
+    wait_until("the state transfer begins", || second.helpers().len() > 1);
+    second.freeze().unwrap();
+    let frozen = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.starts_with(" T"))
+    };
+    assert!(second.helpers().iter().any(frozen));
+    second.crash().unwrap();
+    assert_eq!(second.helpers(), Vec::<u32>::new());
+    wait_until("the donor is done with it", || {
+        size_is(first, "2") && size_is(third, "2")
+    });
+    second.start().unwrap();
+    assert_eq!(rows(second), rows(first));
+    assert!(donors.iter().any(|log| log.says("SST sent")));
+}
+
+fn a_whole_cluster_begins_again(cluster: &EphemeralCluster) {
+    let [first, second, third] = cluster.nodes() else {
+        panic!("three nodes");
+    };
+    let before = rows(first);
+    cluster.stop().unwrap();
+    assert!(first.state().unwrap().safe_to_bootstrap);
+    // One that was not the last may not begin. The reason is in the error.
+    let error = second.start_with(&NodeStart::bootstrap()).unwrap_err();
+    assert!(matches!(error, Error::Start { .. }), "{error}");
+    assert!(error.to_string().contains("safe_to_bootstrap"), "{error}");
+    // A server on its own, for once.
+    let alone = NodeStart::join().argument("wsrep_provider", "none");
+    first.start_with(&alone).unwrap();
+    assert_eq!(ask(first, "SELECT @@wsrep_provider"), "none");
+    first.stop().unwrap();
+    first.start_with(&NodeStart::bootstrap()).unwrap();
+    second.start().unwrap();
+    third.start().unwrap();
+    assert_eq!(rows(third), before);
+    // What began the cluster joins it the next time.
+    first.stop().unwrap();
+    first.start().unwrap();
+    assert!(size_is(first, "3"));
+    // The power fails.
+    cluster.crash().unwrap();
+    let positions = cluster.nodes().iter().map(|node| node.recover().unwrap());
+    let positions: Vec<String> = positions.map(|position| position.uuid).collect();
+    assert!(
+        positions.iter().all(|uuid| *uuid == positions[0]),
+        "{positions:?}"
+    );
+}
+
+/// A node of its own name, version and way of state transfer.
+fn two_nodes(kind: ServerKind) {
+    let folder = folder();
+    let sandbox = sandbox_in(folder.path());
+    let options = GaleraOptions::new(kind, 2).sst(SstMethod::Mariabackup);
+    let cluster = sandbox.start_cluster_ephemeral(&options).unwrap();
+    let [first, second] = cluster.nodes() else {
+        panic!("two nodes");
+    };
+    assert_eq!((cluster.name(), first.name()), ("galera", "galera-1"));
+    assert!(size_is(first, "2"));
+    assert!(Log(first, 0).says("wsrep_sst_mariabackup --role 'donor'"));
+    assert!(matches!(second.cut(), Err(Error::NotIsolated { .. })));
+    let refused = sandbox.remove("galera-1");
+    assert!(matches!(refused, Err(Error::NodeOfCluster { .. })));
+    ask(
+        first,
+        "CREATE DATABASE t; CREATE TABLE t.a (id INT AUTO_INCREMENT PRIMARY KEY)",
+    );
+    // The other way, for once: it is the joiner that chooses.
+    second.stop().unwrap();
+    insert(first);
+    fs::remove_file(second.grastate()).unwrap();
+    let by_rsync = NodeStart::join().argument("wsrep_sst_method", "rsync");
+    second.start_with(&by_rsync).unwrap();
+    assert!(Log(first, 0).says("wsrep_sst_rsync --role 'donor'"));
+    assert_eq!(rows(second), "1");
+    // A restart as of any server joins as well.
+    sandbox.get("galera-2").unwrap().restart().unwrap();
+    assert_eq!(rows(second), "1");
+    let password = fs::read_to_string(first.config()).unwrap();
+    assert!(password.contains("wsrep_sst_auth=sst:"));
+    cluster.remove().unwrap();
+    assert_gone(&sandbox, folder.path());
+}
+
+#[test]
+fn data_go_both_ways_to_a_node_of_10_11() {
+    two_nodes(ServerKind::MariaDb1011);
+}
+
+#[test]
+fn data_go_both_ways_to_a_node_of_11_8() {
+    two_nodes(ServerKind::MariaDb118);
+}
+
+#[test]
+#[ignore = "the part of a_cluster_dies_with_its_owner that runs in another process"]
+fn start_a_cluster_and_wait() {
+    let options = GaleraOptions::new(ServerKind::MariaDb1011, 2)
+        .name("held")
+        .isolated()
+        .haproxy(HaproxyOptions::default());
+    let cluster = sandbox_in(&given_folder()).start_cluster_ephemeral(&options);
+    let _ = std::io::stdin().read_line(&mut String::new());
+    drop(cluster);
+}
+
+#[test]
+fn a_cluster_dies_with_its_owner() {
+    let folder = folder();
+    let sandbox = sandbox_in(folder.path());
+    let mut owner = in_another_process("galera::start_a_cluster_and_wait", folder.path());
+    // In the middle of its start.
+    wait_until("its first node joins the others", || {
+        sandbox
+            .node("held-2")
+            .is_ok_and(|node| node.status().is_ok_and(Status::is_alive))
+    });
+    let networks = networks_of(&sandbox.cluster("held").unwrap());
+    assert_eq!(networks.len(), 4, "{networks:?}");
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    wait_until("nothing is left", || {
+        traces(folder.path()).is_empty()
+            && sandbox.clusters().unwrap().is_empty()
+            && !self::networks().iter().any(|name| networks.contains(name))
+    });
+    assert_gone(&sandbox, folder.path());
+}

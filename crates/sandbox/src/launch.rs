@@ -265,6 +265,14 @@ pub fn command(
     command
         .arg(format!("--bind-address={}", record.host()))
         .arg(format!("--port={}", record.port));
+    if record.node.is_some() {
+        // What the nodes tell about each other. By itself a server that listens on a loopback address says AUTO.
+        command.arg(format!(
+            "--wsrep-node-incoming-address={}:{}",
+            record.host(),
+            record.port
+        ));
+    }
     command.current_dir(folder.data());
     command.stdin(Stdio::null());
     command

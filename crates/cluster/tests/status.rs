@@ -1,0 +1,288 @@
+//! What is said of a real cluster: whole, with a node away, frozen, killed, and down altogether.
+
+use std::time::{Duration, Instant};
+
+use refloat_cluster::{
+    ClusterFile, ClusterView, Host, Member, Observation, RejoinKind, Role, Severity, WantedTables,
+    discover, observe,
+};
+use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, ServerKind};
+use refloat_testkit::servers;
+use refloat_wire::{ConnectOptions, Connection};
+
+/// Nothing here takes longer.
+const LONG: Duration = Duration::from_secs(90);
+
+fn connect(node: &GaleraNode) -> Connection {
+    Connection::connect(&ConnectOptions::from_url(&node.url()).unwrap()).unwrap()
+}
+
+/// The nodes as the sandbox's own `cluster.toml` lists them.
+fn members(cluster: &EphemeralCluster) -> Vec<Member> {
+    let file = ClusterFile::read(&cluster.toml()).unwrap();
+    let nodes = file.nodes.iter().zip(cluster.nodes());
+    nodes
+        .map(|(config, node)| Member {
+            name: config.name.clone(),
+            connect: ConnectOptions::from_url(&config.url).unwrap(),
+            host: Some(Host::Local),
+            datadir: Some(node.datadir()),
+        })
+        .collect()
+}
+
+fn look(members: &[Member]) -> ClusterView {
+    let how = Observation {
+        sample: Duration::from_millis(200),
+        tables: WantedTables::Always,
+        ..Observation::default()
+    };
+    observe("test", members, &how)
+}
+
+/// Looks until it is as wanted.
+fn look_until(
+    members: &[Member],
+    what: &str,
+    wanted: impl Fn(&ClusterView) -> bool,
+) -> ClusterView {
+    let begun = Instant::now();
+    loop {
+        let view = look(members);
+        if wanted(&view) {
+            return view;
+        }
+        assert!(begun.elapsed() < LONG, "{what}: {view:#?}");
+    }
+}
+
+fn finding<'a>(view: &'a ClusterView, words: &str) -> &'a refloat_cluster::Finding {
+    let found = view
+        .findings
+        .iter()
+        .find(|finding| finding.text.contains(words));
+    found.unwrap_or_else(|| panic!("no finding says {words:?}: {:#?}", view.findings))
+}
+
+fn says(view: &ClusterView, words: &str) -> bool {
+    view.findings
+        .iter()
+        .any(|finding| finding.text.contains(words))
+}
+
+/// Writes so many transactions of about so many bytes.
+fn write(node: &GaleraNode, transactions: u64, bytes: usize) {
+    let mut server = connect(node);
+    for _ in 0..transactions {
+        server
+            .exec(format!(
+                "INSERT INTO shop.t (v) VALUES (REPEAT('x', {bytes}))"
+            ))
+            .unwrap();
+    }
+}
+
+#[test]
+fn a_cluster_is_shown_as_it_is() {
+    let options = GaleraOptions::new(ServerKind::MariaDb1011, 3)
+        .provider_option("gcache.size", "4M")
+        .node_provider_option(3, "gcache.size", "8M")
+        .node_option(2, "wsrep_max_ws_rows", "1000");
+    let cluster = servers::sandbox()
+        .start_cluster_ephemeral(&options)
+        .unwrap();
+    let members = members(&cluster);
+    let node = |number: u32| cluster.node(number).unwrap();
+    let mut server = connect(node(1));
+    for sql in [
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.t (id INT AUTO_INCREMENT PRIMARY KEY, v LONGTEXT)",
+        "CREATE TABLE shop.without (a INT, UNIQUE KEY (a))",
+        "CREATE TABLE shop.old (a INT PRIMARY KEY) ENGINE=MyISAM",
+    ] {
+        server.exec(sql).unwrap();
+    }
+
+    whole(&members);
+    found_from_one(&cluster);
+    frozen(&members, node(2));
+    away(&members, node(1), node(2));
+    down(&members, &cluster);
+}
+
+fn whole(members: &[Member]) {
+    let view = look_until(members, "all synced", |view| view.quorum.synced == 3);
+    assert_eq!(
+        (view.quorum.listed, view.quorum.primary, view.quorum.size),
+        (3, 3, Some(3))
+    );
+    assert!(
+        view.quorum.uuid.is_some() && view.quorum.view.is_some() && view.quorum.seqno >= Some(4)
+    );
+    for (at, node) in view.nodes.iter().enumerate() {
+        let state = node.state.as_ref().unwrap();
+        assert_eq!(
+            (state.role, state.ready, node.behind),
+            (Role::Synced, true, Some(0)),
+            "{node:?}"
+        );
+        assert_eq!(state.gcache.capacity, if at == 2 { 8 } else { 4 } << 20);
+        assert_eq!(state.limits.write_set_rows, (at == 1).then_some(1000));
+        assert_eq!(
+            (state.sst.method.as_str(), state.sst.has_account),
+            ("rsync", false)
+        );
+        assert!(state.sst.bytes > Some(10 << 20), "{:?}", state.sst);
+        assert_eq!((&node.rejoin, &node.grastate), (&None, &None));
+    }
+    let tables = view.tables.as_ref().unwrap();
+    assert_eq!(
+        (tables.all, tables.without_key_names.as_slice()),
+        (3, &["shop.without".to_owned()][..])
+    );
+    assert_eq!(tables.other_engine_names, ["shop.old"]);
+    for words in [
+        "gcache capacity differs",
+        "wsrep_max_ws_rows differs",
+        "1 table without a primary key: shop.without",
+        "1 table of engines other",
+    ] {
+        assert_eq!(finding(&view, words).severity, Severity::Warning);
+    }
+    assert!(!says(&view, "wsrep_sst_method differs"));
+    assert!(
+        view.findings
+            .iter()
+            .all(|finding| finding.severity < Severity::Critical),
+        "{:#?}",
+        view.findings
+    );
+}
+
+/// One node names the others.
+fn found_from_one(cluster: &EphemeralCluster) {
+    let seed = ConnectOptions::from_url(&cluster.node(2).unwrap().url()).unwrap();
+    let found = discover(&seed).unwrap();
+    assert_eq!(
+        (found.name.as_str(), found.members.len(), found.unnamed),
+        (cluster.name(), 3, 0)
+    );
+    let view = look(&found.members);
+    assert_eq!(view.quorum.synced, 3, "{view:#?}");
+    let alone = servers::server(ServerKind::MariaDb1011);
+    let error = discover(&servers::target(alone)).unwrap_err();
+    assert!(
+        error.to_string().contains("is no node of a Galera cluster"),
+        "{error}"
+    );
+}
+
+/// A node that is stopped by a signal takes connections and says nothing.
+fn frozen(members: &[Member], node: &GaleraNode) {
+    node.freeze().unwrap();
+    let begun = Instant::now();
+    let view = look(members);
+    assert!(
+        begun.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        begun.elapsed()
+    );
+    let silent = &view.nodes[1];
+    assert!(
+        silent.state.is_none() && silent.unreachable.is_some(),
+        "{silent:?}"
+    );
+    // What it has written down is all that can be known, and that it runs is what it has written down.
+    assert_eq!(silent.grastate.as_ref().unwrap().seqno, None);
+    assert_eq!(silent.rejoin.as_ref().unwrap().kind, RejoinKind::Unknown);
+    assert_eq!(
+        finding(&view, "it does not answer").nodes,
+        [silent.name.clone()]
+    );
+    node.thaw().unwrap();
+    look_until(members, "thawed", |view| view.quorum.synced == 3);
+}
+
+/// What a rejoin costs, before and after the write-sets are gone.
+fn away(members: &[Member], writer: &GaleraNode, node: &GaleraNode) {
+    node.stop().unwrap();
+    write(writer, 25, 10_000);
+    let view = look_until(members, "two are left", |view| view.quorum.size == Some(2));
+    let rejoin = view.nodes[1].rejoin.as_ref().unwrap();
+    let RejoinKind::Ist {
+        write_sets,
+        bytes,
+        donors,
+    } = &rejoin.kind
+    else {
+        panic!("{rejoin:?}");
+    };
+    // One more: that it left is an event of its own.
+    assert_eq!((*write_sets, donors.len()), (26, 2), "{rejoin:?}");
+    assert!((100_000..500_000).contains(&bytes.unwrap()), "{rejoin:?}");
+    let position = view.nodes[1].grastate.as_ref().unwrap();
+    assert_eq!(position.seqno.map(|seqno| seqno + 26), view.quorum.seqno);
+
+    // Over a ring of 4 MiB and not over one of 8: one donor is left. In many write-sets, because what may go is agreed on from time to time
+    // only.
+    write(writer, 600, 10_000);
+    let view = look(members);
+    let rejoin = view.nodes[1].rejoin.as_ref().unwrap();
+    let RejoinKind::Ist {
+        write_sets, donors, ..
+    } = &rejoin.kind
+    else {
+        panic!("{rejoin:?}");
+    };
+    assert_eq!((*write_sets, donors.len()), (626, 1), "{rejoin:?}");
+    assert_eq!(donors[0].name, view.nodes[2].name);
+    write(writer, 600, 10_000);
+    let view = look(members);
+    let rejoin = view.nodes[1].rejoin.as_ref().unwrap();
+    assert!(
+        matches!(rejoin.kind, RejoinKind::Sst { bytes: Some(bytes), seconds: Some(_) } if bytes > 10 << 20),
+        "{rejoin:?}"
+    );
+    assert!(
+        rejoin
+            .reason
+            .contains("the oldest write-set that anybody keeps"),
+        "{rejoin:?}"
+    );
+}
+
+/// A cluster that is down: who holds the newest data.
+fn down(members: &[Member], cluster: &EphemeralCluster) {
+    let node = |number: u32| cluster.node(number).unwrap();
+    // Of two nodes one is left, and has no majority.
+    node(3).kill().unwrap();
+    let view = look_until(members, "no primary component", |view| {
+        view.quorum.primary == 0
+    });
+    let left = view.nodes[0].state.as_ref().unwrap();
+    assert!(!left.primary && left.view.is_none(), "{left:?}");
+    assert_eq!(
+        finding(&view, "it is not in the primary component").nodes,
+        [view.nodes[0].name.clone()]
+    );
+    assert!(
+        says(&view, "which node holds the newest data is not known"),
+        "{:#?}",
+        view.findings
+    );
+    node(1).stop().unwrap();
+    let view = look(members);
+    assert_eq!(view.quorum.answering, 0);
+    assert!(says(
+        &view,
+        "no node that answers belongs to a primary component"
+    ));
+    // The killed one wrote no position down.
+    assert!(
+        says(&view, "which node holds the newest data is not known"),
+        "{:#?}",
+        view.findings
+    );
+    let position = node(3).recover().unwrap();
+    assert!(position.is_known());
+}

@@ -13,6 +13,7 @@ mod error;
 mod findings;
 mod forecast;
 mod grastate;
+pub mod healthd;
 mod host;
 mod node;
 mod observe;

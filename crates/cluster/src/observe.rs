@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use refloat_wire::{ConnectOptions, Connection, Error};
 
+use crate::error::chain;
 use crate::grastate::GraState;
 use crate::host::Host;
 use crate::node::{NodeState, Sample, Values};
@@ -103,7 +104,7 @@ fn ask(member: &Member, how: &Observation) -> NodeView {
     let mut view = NodeView::silent(member);
     match ask_server(member, how) {
         Ok(state) => view.state = Some(state),
-        Err(error) => view.unreachable = Some(error.to_string()),
+        Err(error) => view.unreachable = Some(chain(&error)),
     }
     let said = view.state.as_ref().map(|state| state.datadir.clone());
     let datadir = member
@@ -126,7 +127,7 @@ fn ask(member: &Member, how: &Observation) -> NodeView {
 
 fn grastate(host: &Host, datadir: &Path) -> Result<Option<GraState>, String> {
     let path = datadir.join(GRASTATE);
-    let Some(text) = host.read(&path).map_err(|error| error.to_string())? else {
+    let Some(text) = host.read(&path).map_err(|error| chain(&error))? else {
         return Err(format!("there is no {} on {}", path.display(), host.name()));
     };
     match GraState::parse(&text) {

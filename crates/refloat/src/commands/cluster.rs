@@ -1,5 +1,6 @@
 //! `refloat cluster`: Galera clusters.
 
+mod healthd;
 mod members;
 mod status;
 
@@ -19,6 +20,9 @@ EXAMPLES:
   Watch it:
       refloat cluster status --cluster shop.toml --watch
 
+  Let HAProxy know when a node had better be left alone:
+      refloat cluster healthd --node mysql://healthd@127.0.0.1/ --listen 0.0.0.0:9200
+
 A list of nodes, shop.toml:
   name = \"shop\"
   [[node]]
@@ -30,7 +34,7 @@ A list of nodes, shop.toml:
   url = \"mysql://root@10.0.0.2/\"
   ssh = \"root@10.0.0.2\"";
 
-/// Look at a Galera cluster, node by node
+/// See how a Galera cluster does, and tell proxies which nodes to use
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct ClusterArgs {
@@ -41,10 +45,20 @@ pub struct ClusterArgs {
 #[derive(Debug, Subcommand)]
 enum ClusterCommand {
     Status(status::StatusArgs),
+    Healthd(healthd::HealthdArgs),
 }
 
 pub fn run(args: &ClusterArgs, context: &Context) -> anyhow::Result<Exit> {
     match &args.command {
         ClusterCommand::Status(args) => status::run(args, context),
+        ClusterCommand::Healthd(args) => healthd::run(args, context),
+    }
+}
+
+/// An argument in seconds.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.1..=3600.0).contains(&value) => Ok(value),
+        _ => Err("give seconds between 0.1 and 3600".to_owned()),
     }
 }

@@ -127,10 +127,13 @@ fn text(
     if !ports.is_empty() {
         text.push_str("    option httpchk GET /\n");
     }
-    // A node that is marked down answers nobody: clients had better try the next one.
-    text.push_str(
-        "    default-server inter 500ms fall 2 rise 1 on-marked-down shutdown-sessions\n",
-    );
+    text.push_str("    default-server inter 500ms fall 2 rise 1");
+    if ports.is_empty() {
+        // A node that takes no connections answers nobody: clients had better try the next one. One that fails its health check may be a
+        // donor, which ends in peace what it has begun.
+        text.push_str(" on-marked-down shutdown-sessions");
+    }
+    text.push('\n');
     for (index, node) in nodes.iter().enumerate() {
         let port = ports
             .get(index)

@@ -17,7 +17,7 @@ pub struct ClusterOf {
     ///
     /// A node names the others, as far as they tell their addresses, and nothing is known of nodes that are down. A file
     /// knows them all; `refloat cluster --help` shows one. Passwords stand in neither: they come from option files, from
-    /// MYSQL_PWD or from --ask-password, and are the same for all nodes.
+    /// `MYSQL_PWD` or from --ask-password, and are the same for all nodes.
     #[arg(long = "cluster", value_name = "FILE|URL")]
     pub cluster: String,
 

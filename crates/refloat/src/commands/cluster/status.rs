@@ -11,6 +11,7 @@ use refloat_run::Cancel;
 use refloat_run::signals::install_signal_handlers;
 
 use super::members::{ClusterOf, Nodes};
+use super::seconds;
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
 use crate::sizes::parse_bytes;
@@ -70,13 +71,6 @@ pub struct StatusArgs {
     /// Print the result as JSON on stdout, one line for each look
     #[arg(long, help_heading = "Output")]
     json: bool,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if (0.1..=3600.0).contains(&value) => Ok(value),
-        _ => Err("give seconds between 0.1 and 3600".to_owned()),
-    }
 }
 
 pub fn run(args: &StatusArgs, context: &Context) -> anyhow::Result<Exit> {

@@ -1,0 +1,253 @@
+//! Health checks of real nodes, asked by a real proxy: a donor drains and comes back, and the application does not notice.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use refloat_cluster::healthd::{Healthd, HealthdOptions, Rules};
+use refloat_run::{Cancel, CancelReason};
+use refloat_sandbox::{GaleraNode, GaleraOptions, HaproxyOptions, NodeStart, ServerKind};
+use refloat_testkit::servers;
+use refloat_wire::{ConnectOptions, Connection};
+
+/// Nothing here takes longer.
+const LONG: Duration = Duration::from_secs(90);
+/// Two checks of the proxy, and a little: after that it has noticed.
+const NOTICED: Duration = Duration::from_millis(2500);
+
+fn healthd(node: &GaleraNode, cancel: &Cancel, said: &Arc<Mutex<String>>) -> Healthd {
+    let options = HealthdOptions {
+        node: ConnectOptions::from_url(&node.url()).unwrap(),
+        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        agent_listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+        rules: Rules::default(),
+        interval: Duration::from_millis(200),
+    };
+    let said = Arc::clone(said);
+    Healthd::start(&options, cancel, move |line| {
+        let _ = writeln!(said.lock().unwrap(), "{line}");
+    })
+    .unwrap()
+}
+
+fn talk(address: SocketAddr, question: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(question.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn http(healthd: &Healthd, path: &str) -> String {
+    talk(healthd.address(), &format!("GET {path} HTTP/1.0\r\n\r\n"))
+}
+
+fn agent(healthd: &Healthd) -> String {
+    talk(healthd.agent_address().unwrap(), "")
+}
+
+fn wait_until(what: &str, wanted: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !wanted() {
+        assert!(begun.elapsed() < LONG, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn is_up(healthd: &Healthd) -> bool {
+    http(healthd, "/").starts_with("HTTP/1.1 200 OK")
+}
+
+/// What an application that tries nothing twice has seen: how many answers came from each node, and what failed.
+#[derive(Default)]
+struct Seen {
+    answers: BTreeMap<String, u64>,
+    failed: Vec<String>,
+}
+
+/// Connects anew for each transaction, as many applications do.
+fn application(url: &str, seen: &Mutex<Seen>, stop: &AtomicBool) {
+    let options = ConnectOptions::from_url(url).unwrap();
+    while !stop.load(Ordering::Relaxed) {
+        let result = Connection::connect(&options).and_then(|mut server| {
+            server.exec("INSERT INTO shop.t (v) VALUES ('x')")?;
+            server.query_value("SELECT @@wsrep_node_name")
+        });
+        let mut seen = seen.lock().unwrap();
+        match result {
+            Ok(node) => *seen.answers.entry(node.unwrap()).or_default() += 1,
+            Err(error) => seen.failed.push(error.to_string()),
+        }
+        drop(seen);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn signal(pids: &[u32], signal: &str) {
+    for pid in pids {
+        let status = Command::new("kill")
+            .args([signal, &pid.to_string()])
+            .status()
+            .unwrap();
+        // One that has ended meanwhile takes no signal.
+        let _ = status;
+    }
+}
+
+#[test]
+fn a_donor_drains_and_comes_back_without_a_failed_query() {
+    let options = GaleraOptions::new(ServerKind::MariaDb1011, 3);
+    let cluster = servers::sandbox()
+        .start_cluster_ephemeral(&options)
+        .unwrap();
+    let node = |number: u32| cluster.node(number).unwrap();
+    let (cancel, said) = (Cancel::new(), Arc::new(Mutex::new(String::new())));
+    let services: Vec<Healthd> = cluster
+        .nodes()
+        .iter()
+        .map(|node| healthd(node, &cancel, &said))
+        .collect();
+    let health = |number: usize| &services[number - 1];
+    let mut server =
+        Connection::connect(&ConnectOptions::from_url(&node(1).url()).unwrap()).unwrap();
+    server.exec("CREATE DATABASE shop").unwrap();
+    server
+        .exec("CREATE TABLE shop.t (id INT AUTO_INCREMENT PRIMARY KEY, v TEXT)")
+        .unwrap();
+    wait_until("all are up", || services.iter().all(is_up));
+    assert_eq!(agent(health(1)), "ready up 100%\n");
+    assert!(http(health(1), "/").ends_with("\r\n\r\nup: synced: the node is synced\n"));
+    let status = http(health(1), "/status");
+    assert!(
+        status.contains(r#""state":"synced""#) && status.contains("application/json"),
+        "{status}"
+    );
+
+    read_only(health(2), node(2));
+    desynced(health(2), node(2));
+    frozen(health(2), node(2));
+
+    // A node that needs a full copy, from a donor that is known beforehand.
+    node(3).stop().unwrap();
+    wait_until("the third is down", || !is_up(health(3)));
+    assert!(http(health(3), "/").contains("503 Service Unavailable"));
+    assert!(
+        agent(health(3)).starts_with("ready down #"),
+        "{}",
+        agent(health(3))
+    );
+    std::fs::remove_file(node(3).grastate()).unwrap();
+    let ports = services
+        .iter()
+        .map(|service| service.address().port())
+        .collect();
+    cluster
+        .start_haproxy(&HaproxyOptions {
+            http_check_ports: ports,
+        })
+        .unwrap();
+    let url = cluster.haproxy_url().unwrap();
+    let (seen, stop) = (Mutex::new(Seen::default()), AtomicBool::new(false));
+    let answers = |number: u32| {
+        seen.lock()
+            .unwrap()
+            .answers
+            .get(node(number).name())
+            .copied()
+            .unwrap_or(0)
+    };
+    std::thread::sleep(NOTICED);
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| application(&url, &seen, &stop));
+        wait_until("both serve", || answers(1) > 5 && answers(2) > 5);
+        let donor = node(2).name().to_owned();
+        node(3)
+            .begin(&NodeStart::join().argument("wsrep_sst_donor", donor))
+            .unwrap();
+        // Copies of an empty server are made in no time: this one is held up until everybody has noticed.
+        wait_until("the copy begins", || !node(2).helpers().is_empty());
+        let helpers = node(2).helpers();
+        signal(&helpers, "-STOP");
+        wait_until("the donor drains", || !is_up(health(2)));
+        let answer = http(health(2), "/");
+        assert!(
+            answer.contains("down: donor: the node gives a copy to another one"),
+            "{answer}"
+        );
+        assert_eq!(
+            agent(health(2)),
+            "up drain #the node gives a copy to another one\n"
+        );
+        std::thread::sleep(NOTICED);
+        let (before, others) = (answers(2), answers(1));
+        std::thread::sleep(NOTICED);
+        assert_eq!(
+            answers(2),
+            before,
+            "the proxy still sends clients to the donor"
+        );
+        assert!(answers(1) > others, "nobody serves");
+        signal(&helpers, "-CONT");
+        node(3).wait_ready(LONG).unwrap();
+        wait_until("all are up again", || services.iter().all(is_up));
+        wait_until("all serve again", || answers(2) > before && answers(3) > 0);
+        stop.store(true, Ordering::Relaxed);
+        client.join().unwrap();
+    });
+    let seen = seen.into_inner().unwrap();
+    assert!(
+        seen.failed.is_empty(),
+        "{:?}\n{}",
+        seen.failed,
+        said.lock().unwrap()
+    );
+    let said = said.lock().unwrap().clone();
+    assert!(
+        said.contains(&format!(
+            "{}: donor: ",
+            ConnectOptions::from_url(&node(2).url()).unwrap().describe()
+        )),
+        "{said}"
+    );
+    cancel.cancel(CancelReason::Signal(2));
+    services.into_iter().for_each(Healthd::join);
+}
+
+fn read_only(service: &Healthd, node: &GaleraNode) {
+    node.query("SET GLOBAL read_only=1").unwrap();
+    wait_until("it is read-only", || !is_up(service));
+    assert!(http(service, "/read").starts_with("HTTP/1.1 200 OK"));
+    assert!(http(service, "/write").contains("down: read_only: the node is read-only"));
+    node.query("SET GLOBAL read_only=0").unwrap();
+    wait_until("it is writable", || is_up(service));
+}
+
+fn desynced(service: &Healthd, node: &GaleraNode) {
+    node.query("SET GLOBAL wsrep_desync=ON").unwrap();
+    wait_until("it keeps no pace", || {
+        agent(service).starts_with("up drain #")
+    });
+    assert!(http(service, "/").contains("down: desynced: "));
+    node.query("SET GLOBAL wsrep_desync=OFF").unwrap();
+    wait_until("it keeps pace", || is_up(service));
+}
+
+/// A node that says nothing any more is not taken for what it was.
+fn frozen(service: &Healthd, node: &GaleraNode) {
+    node.freeze().unwrap();
+    let begun = Instant::now();
+    wait_until("it is silent", || !is_up(service));
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(http(service, "/").contains("down: unreachable: "));
+    node.thaw().unwrap();
+    wait_until("it is back", || is_up(service));
+}

@@ -106,7 +106,8 @@ fn finish(
         Ok(fed) => {
             kept = fed.kept;
             outcome.snapshot = fed.snapshot;
-            outcome.held_seconds = fed.held.as_secs_f64();
+            outcome.held_seconds = fed.read.held.as_secs_f64();
+            outcome.snapshot_cost = fed.read.cost;
             outcome.notes.extend(fed.notes);
             None
         }

@@ -8,6 +8,7 @@ mod beyond;
 mod block;
 pub(crate) mod catalog;
 mod chunk;
+mod cost;
 mod desync;
 pub(crate) mod error;
 mod names;
@@ -31,10 +32,11 @@ use std::time::{Duration, Instant};
 
 use refloat_run::progress::Phase;
 use refloat_run::settings::{Facts, SettingsError};
-use refloat_run::{Cancel, Event, Events, Progress, Run};
+use refloat_run::{Cancel, CancelReason, Event, Events, Progress, Run};
 use refloat_store::{Folder, FolderError};
 use refloat_wire::Connection;
 
+pub use cost::{FlowControl, HistoryLength, SnapshotCost};
 pub use error::{DumpError, DumpFailure};
 pub use options::{Consistency, DumpFormat, DumpOptions, Kind, RowCompression};
 pub use outcome::DumpOutcome;
@@ -43,6 +45,7 @@ use crate::load::context::kill_on_cancel;
 use crate::load::phases::Phases;
 use crate::manifest::MANIFEST;
 use catalog::{DataPolicy, Database, Programs, Table};
+use cost::Watcher;
 use desync::Desync;
 use record::{complete, count, write_definitions};
 use snapshot::{Snapshot, Wanted};
@@ -155,12 +158,14 @@ fn with_server(
         cancel: &run.cancel,
         events: &run.events,
         progress: &run.progress,
+        shown: &run.progress,
         done: &done,
     };
-    outcome.held_seconds = reading.read(&tables, &mut snapshot, control)?.as_secs_f64();
+    let read = reading.read(&tables, &mut snapshot, control)?;
+    (outcome.held_seconds, outcome.snapshot_cost) = (read.held.as_secs_f64(), read.cost);
     clock.enter(Phase::Proof);
     written.notes.extend(plan.notes);
-    written.notes.extend(snapshot.info.caveat());
+    written.notes.extend(snapshot.info.caveats());
     for note in &written.notes {
         run.events.warn(note.clone());
     }
@@ -275,6 +280,7 @@ pub(crate) fn look(
         },
     })?;
     let mut notes = privileges::check(options, &facts, &databases)?;
+    cost::can_be_watched(control, options)?;
     if complete {
         notes.extend(beyond::notes(control, options, &facts)?);
     }
@@ -402,19 +408,32 @@ pub(crate) struct Reading<'a> {
     pub events: &'a Events,
     /// Where the run stands.
     pub progress: &'a Progress,
+    /// Where it is shown what the snapshot costs the server: the run's own.
+    pub shown: &'a Progress,
     /// Bytes of rows that are done with, in the server's estimate.
     pub done: &'a AtomicU64,
 }
 
+/// What the reading was like.
+#[derive(Default)]
+pub(crate) struct Read {
+    /// For how long readers were held back on request, all together.
+    pub held: Duration,
+    /// What the snapshot has cost the server.
+    pub cost: SnapshotCost,
+}
+
 impl Reading<'_> {
-    /// Reads all rows, and makes sure that nobody has changed a definition meanwhile. Returns for how long readers were held back on
-    /// request, all together.
+    /// Reads all rows, and makes sure that nobody has changed a definition meanwhile.
+    ///
+    /// # Errors
+    /// Besides those of readers: [`DumpError::Given`] when the snapshot costs the server more than it may.
     pub fn read(
         &self,
         tables: &[TableWork],
         snapshot: &mut Snapshot,
         control: &mut Connection,
-    ) -> Result<Duration, DumpError> {
+    ) -> Result<Read, DumpError> {
         let options = self.options;
         let checker = Mutex::new(again(control)?);
         let watcher = match options.max_running {
@@ -427,10 +446,28 @@ impl Reading<'_> {
             options.threads,
             watcher,
         );
+        let watcher = Watcher::begin(again(control)?, options, snapshot.opened, self.shown)?;
+        // Ends the readers of this snapshot, and with Ctrl-C too.
+        let stop = Cancel::new();
+        let also = |hard: bool| {
+            let stop = stop.clone();
+            let reason = || CancelReason::Failed("stopped".to_owned());
+            move || {
+                if hard {
+                    stop.cancel_hard(reason());
+                } else {
+                    stop.cancel(reason());
+                }
+            }
+        };
+        let _linked = (
+            self.cancel.on_cancel(also(false)),
+            self.cancel.on_hard(also(true)),
+        );
         let work = Work {
             options,
             sink: self.sink,
-            cancel: self.cancel,
+            cancel: &stop,
             events: self.events,
             progress: self.progress,
             done: self.done,
@@ -438,7 +475,28 @@ impl Reading<'_> {
             checker: &checker,
             tables,
         };
-        read_rows(options, &work, snapshot, control)?;
+        let hang_up = watcher.hang_up();
+        let (end, ended) = cost::ending();
+        let (read, seen) = std::thread::scope(|scope| {
+            let stop = &stop;
+            let watching = scope.spawn(move || watcher.run(&ended, stop));
+            let end = end;
+            let read = read_rows(options, &work, snapshot, control);
+            if read.is_err() {
+                hang_up.shutdown();
+            }
+            drop(end);
+            (read, watching.join())
+        });
+        let (cost, beyond) = seen.map_err(|_panic| DumpError::defect())?;
+        if let Err(error) = read {
+            // Why the readers were ended says more than that they were.
+            return Err(match beyond {
+                _ if self.cancel.is_cancelled() => DumpError::interrupted(self.cancel),
+                Some(beyond) => beyond,
+                None => error,
+            });
+        }
         if snapshot.ddl_blocked {
             // The lock lives as long as its connection: without it definitions were nobody's business.
             control.ping().map_err(|error| {
@@ -448,7 +506,10 @@ impl Reading<'_> {
                 )
             })?;
         }
-        Ok(throttle.held())
+        Ok(Read {
+            held: throttle.held(),
+            cost,
+        })
     }
 }
 

@@ -61,6 +61,9 @@ pub struct SnapshotInfo {
     pub gtid: Option<String>,
     /// `uuid:seqno` of a Galera cluster.
     pub galera: Option<String>,
+    /// MariaDB as a replica: the last transaction of each domain that it has from its sources, as `gtid_slave_pos` takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gtid_slave_pos: Option<String>,
     /// Where the server stood as a replica: one entry for each of its sources.
     pub replica_of: Vec<ReplicaPosition>,
 }
@@ -70,9 +73,22 @@ impl SnapshotInfo {
     pub fn caveat(&self) -> Option<String> {
         (!self.consistent).then(|| format!("not guaranteed to be of one moment: {}", self.method))
     }
+
+    /// The same, and what is not known of the server as a replica.
+    pub fn caveats(&self) -> Vec<String> {
+        let unknown = self.replica_of.iter().filter(|of| !of.by_gtid);
+        let sources = unknown.filter_map(|of| {
+            let reason = of.not_kept.as_ref()?;
+            Some(format!(
+                "the position in the log of the source {} is not kept: {reason}",
+                of.source
+            ))
+        });
+        self.caveat().into_iter().chain(sources).collect()
+    }
 }
 
-/// How far a replica had executed its source's binary log.
+/// How far a replica had executed its source's binary log, in the rows of the snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicaPosition {
     /// Name of the channel or connection; empty for the default one.
@@ -80,9 +96,15 @@ pub struct ReplicaPosition {
     /// The source's host and port.
     pub source: String,
     /// The source's binary log file.
-    pub file: String,
-    /// The byte in it up to which everything is executed.
-    pub position: u64,
+    pub file: Option<String>,
+    /// The byte in it up to which everything is executed, and beyond which nothing.
+    pub position: Option<u64>,
+    /// Whether the GTIDs of the snapshot (`gtid_slave_pos`; MySQL's `gtid`) tell exactly what is executed.
+    #[serde(default)]
+    pub by_gtid: bool,
+    /// Why file and byte are not known of this moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_kept: Option<String>,
 }
 
 /// A database.

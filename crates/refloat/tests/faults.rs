@@ -4,6 +4,8 @@
 #[path = "faults/support.rs"]
 mod support;
 
+#[path = "faults/applied.rs"]
+mod applied;
 #[path = "faults/archives.rs"]
 mod archives;
 #[path = "faults/attributes.rs"]
@@ -46,6 +48,8 @@ mod folded;
 mod folders;
 #[path = "faults/galera.rs"]
 mod galera;
+#[path = "faults/gentle.rs"]
+mod gentle;
 #[path = "faults/held.rs"]
 mod held;
 #[path = "faults/input.rs"]
@@ -68,6 +72,8 @@ mod modes;
 mod packets;
 #[path = "faults/planned.rs"]
 mod planned;
+#[path = "faults/power.rs"]
+mod power;
 #[path = "faults/privileges.rs"]
 mod privileges;
 #[path = "faults/proof.rs"]
@@ -86,3 +92,5 @@ mod stopped;
 mod target;
 #[path = "faults/unique.rs"]
 mod unique;
+#[path = "faults/wide.rs"]
+mod wide;

@@ -347,6 +347,7 @@ fn view(snapshot: &Snapshot) -> View {
         more_tables: snapshot.active.len() - tables.len() + snapshot.active_more as usize,
         tables,
         warnings: snapshot.warnings,
+        history: snapshot.history_length,
     }
 }
 

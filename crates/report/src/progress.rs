@@ -43,6 +43,8 @@ pub struct View {
     pub more_tables: usize,
     /// Warnings so far.
     pub warnings: u64,
+    /// The length of the history list that an open snapshot makes longer.
+    pub history: Option<u64>,
 }
 
 /// One table that is worked on.
@@ -128,10 +130,12 @@ fn total_line(view: &View, width: usize, style: Style) -> String {
         Some(human::clock(view.elapsed)),
         Some(amount),
         Some(format!("{:>5} rows", human::short_count(view.rows))),
+        view.history
+            .map(|length| format!("history {:>5}", human::short_count(length))),
     ];
     let with_bar = view.fraction.is_some();
     let reserved = visible_width(&phase) + if with_bar { BAR_MIN + 4 } else { 0 };
-    let mut kept = [false; 7];
+    let mut kept = [false; 8];
     let mut used = reserved;
     for (index, part) in wanted.iter().enumerate() {
         let Some(part) = part else { continue };
@@ -154,7 +158,7 @@ fn total_line(view: &View, width: usize, style: Style) -> String {
         ));
     }
     // On the screen in the order in which people read it.
-    for index in [0, 5, 6, 3, 1, 4, 2] {
+    for index in [0, 5, 6, 3, 1, 4, 7, 2] {
         if let (true, Some(part)) = (kept[index], &wanted[index]) {
             line.push_str("  ");
             line.push_str(&if index == 2 {
@@ -235,6 +239,7 @@ mod tests {
                 .collect(),
             more_tables: 0,
             warnings: 0,
+            history: None,
         }
     }
 

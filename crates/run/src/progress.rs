@@ -33,6 +33,10 @@ struct Counters {
     /// Sum of the times of finished builds, in microseconds.
     build_micros: AtomicU64,
     warnings: AtomicU64,
+    /// `u64::MAX` while it is not known.
+    history_length: AtomicU64,
+    /// `u64::MAX` while it is not known.
+    flow_control: AtomicU64,
 }
 
 struct TableCounters {
@@ -89,7 +93,13 @@ impl Progress {
     /// A progress whose clock starts now.
     pub fn new() -> Self {
         let counters = Counters::default();
-        counters.tables_total.store(u64::MAX, Ordering::Relaxed);
+        for unknown in [
+            &counters.tables_total,
+            &counters.history_length,
+            &counters.flow_control,
+        ] {
+            unknown.store(u64::MAX, Ordering::Relaxed);
+        }
         Self(Arc::new(Inner {
             started: Instant::now(),
             counters,
@@ -114,6 +124,17 @@ impl Progress {
             .counters
             .tables_total
             .store(tables, Ordering::Relaxed);
+    }
+
+    /// Says what the open snapshot of a source costs it: the length of its history list, and pauses of its cluster.
+    pub fn set_snapshot_cost(&self, history_length: Option<u64>, flow_control: Option<u64>) {
+        let c = &self.0.counters;
+        for (counter, value) in [
+            (&c.history_length, history_length),
+            (&c.flow_control, flow_control),
+        ] {
+            counter.store(value.unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
     }
 
     /// Goes on to a phase.
@@ -218,6 +239,7 @@ impl Progress {
     fn snapshot_at(&self, now: Instant) -> Snapshot {
         let c = &self.0.counters;
         let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
+        let known = |a: &AtomicU64| Some(get(a)).filter(|n| *n != u64::MAX);
         let phase = self.phase();
         let mut lists = self.lists();
         let source_done = lists.source_done.as_ref().map_or(0, |a| get(a));
@@ -275,7 +297,9 @@ impl Progress {
             rows_rate,
             tables_started: get(&c.tables_started),
             tables_done: get(&c.tables_done),
-            tables_total: Some(get(&c.tables_total)).filter(|n| *n != u64::MAX),
+            tables_total: known(&c.tables_total),
+            history_length: known(&c.history_length),
+            flow_control: known(&c.flow_control),
             active,
             active_more,
             builds_total: get(&c.builds_total),

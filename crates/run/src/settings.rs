@@ -10,6 +10,7 @@
 
 mod apply;
 mod catalog;
+mod durable;
 mod facts;
 mod journal;
 mod redo;

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::dump::SnapshotCost;
 use crate::load::{LoadOutcome, LoadPlan};
 use crate::manifest::SnapshotInfo;
 use crate::verify::VerifyOutcome;
@@ -18,6 +19,8 @@ pub struct CopyOutcome {
     pub notes: Vec<String>,
     /// Seconds for which readers were held back on request, all together; waiting for the target is not among them.
     pub held_seconds: f64,
+    /// What the snapshot has cost the source while rows were read.
+    pub snapshot_cost: SnapshotCost,
     /// What was done on the target.
     #[serde(flatten)]
     pub load: LoadOutcome,

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use refloat_run::{Cancel, Events, Progress, Run};
 use refloat_wire::Connection;
@@ -11,7 +10,7 @@ use super::CopyOptions;
 use crate::dump::catalog::Table;
 use crate::dump::snapshot::Snapshot;
 use crate::dump::work::{Sink, TableWork};
-use crate::dump::{self, DumpError, DumpOptions, Plan, Reading, schema, session};
+use crate::dump::{self, DumpError, DumpOptions, Plan, Read, Reading, schema, session};
 use crate::load::context::kill_on_cancel;
 use crate::manifest::SnapshotInfo;
 use crate::source::layout::{Layout, Segment, SourceFormat, SqlFile};
@@ -40,8 +39,8 @@ pub struct Source {
 #[derive(Default)]
 pub struct Fed {
     pub snapshot: SnapshotInfo,
-    /// For how long readers were held back on request, all together.
-    pub held: Duration,
+    /// What the reading was like.
+    pub read: Read,
     pub notes: Vec<String>,
     /// The source at its moment, where it is needed once more.
     pub kept: Option<Box<ServerSide>>,
@@ -154,9 +153,10 @@ impl Source {
             cancel,
             events: &events,
             progress: &progress,
+            shown: &run.progress,
             done: &stream.position,
         };
-        let held = reading.read(&tables, &mut snapshot, &mut control)?;
+        let read = reading.read(&tables, &mut snapshot, &mut control)?;
         let info = snapshot.info.clone();
         drop(kill);
         let kept = options.verify.then(|| {
@@ -164,8 +164,8 @@ impl Source {
             Box::new(ServerSide::of(control, snapshot, self.plan, options, run))
         });
         Ok(Fed {
-            held,
-            notes: info.caveat().into_iter().collect(),
+            read,
+            notes: info.caveats(),
             snapshot: info,
             kept,
         })

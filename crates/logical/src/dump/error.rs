@@ -61,6 +61,22 @@ pub enum DumpError {
         /// What stands in its way.
         in_the_way: String,
     },
+    /// The server cannot send a value whole.
+    #[error(
+        "table {table}: a value is larger as text than the server's max_allowed_packet of {limit} bytes, so the server would leave it empty"
+    )]
+    TooLarge {
+        /// The table.
+        table: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// The snapshot costs the server more than it may.
+    #[error("the snapshot was given up: {reason}")]
+    Given {
+        /// Which limit is passed.
+        reason: String,
+    },
     /// A setting of the server could not be journalled, changed or put back.
     #[error(transparent)]
     Settings(#[from] SettingsError),

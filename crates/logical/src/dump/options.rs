@@ -110,6 +110,10 @@ pub struct DumpOptions {
     pub max_rate: Option<u64>,
     /// Pause while more than this many statements run on the server, ours not counted.
     pub max_running: Option<u64>,
+    /// Give up when InnoDB's history list is longer than this.
+    pub max_history: Option<u64>,
+    /// Give up when rows are still being read this long after the snapshot was opened.
+    pub max_age: Option<Duration>,
 }
 
 impl DumpOptions {
@@ -137,6 +141,8 @@ impl DumpOptions {
             desync: false,
             max_rate: None,
             max_running: None,
+            max_history: None,
+            max_age: None,
         }
     }
 

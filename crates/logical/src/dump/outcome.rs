@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::cost::SnapshotCost;
 use crate::load::PhaseTime;
 use crate::manifest::SnapshotInfo;
 
@@ -39,6 +40,8 @@ pub struct DumpOutcome {
     pub phases: Vec<PhaseTime>,
     /// Seconds for which readers were held back on request, all together.
     pub held_seconds: f64,
+    /// What the snapshot has cost the server.
+    pub snapshot_cost: SnapshotCost,
     /// What is not in the dump, and what a restore should know.
     pub notes: Vec<String>,
     /// Settings of the server that are still to be put back.

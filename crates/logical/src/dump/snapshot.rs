@@ -7,6 +7,7 @@
 
 mod locks;
 pub(crate) mod position;
+mod replica;
 
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,8 @@ pub struct Snapshot {
     pub info: SnapshotInfo,
     /// Whether nobody can change a definition until the control connection ends.
     pub ddl_blocked: bool,
+    /// When it was.
+    pub opened: Instant,
     lock: Option<Lock>,
     locked_at: Option<Instant>,
 }
@@ -67,11 +70,14 @@ impl Snapshot {
         // A node of a cluster may lag behind what another one has confirmed.
         let _ = control.exec("SET SESSION wsrep_sync_wait = 1");
         let mut info = SnapshotInfo::default();
+        let before = replica::before(control)?;
         if options.consistency != Consistency::None
             && !wanted.locked_reads
+            && logs_everything(control)?
             && equal_positions(&mut readers, &mut info, cancel)?
         {
             position::complete(control, &mut info)?;
+            replica::complete(control, &mut readers[0], &mut info, before.as_ref(), true)?;
             let listed = lists(control)?;
             go_on(control);
             return Ok((
@@ -79,6 +85,7 @@ impl Snapshot {
                     readers,
                     info,
                     ddl_blocked: false,
+                    opened: Instant::now(),
                     lock: None,
                     locked_at: None,
                 },
@@ -93,9 +100,16 @@ impl Snapshot {
         }
         position::read(control, &mut info)?;
         position::complete(control, &mut info)?;
+        let alone = readers.len() == 1;
+        replica::complete(
+            control,
+            &mut readers[0],
+            &mut info,
+            before.as_ref(),
+            lock.is_some() || alone,
+        )?;
         let listed = lists(control)?;
         go_on(control);
-        let alone = readers.len() == 1;
         (info.consistent, info.method) = match lock.as_ref().map(|lock| lock.kind) {
             Some(kind) => (true, kind.method().to_owned()),
             None if options.consistency == Consistency::None => {
@@ -115,6 +129,7 @@ impl Snapshot {
             readers,
             info,
             ddl_blocked: false,
+            opened: locked_at,
             locked_at: lock.is_some().then_some(waited_from.min(locked_at)),
             lock,
         };
@@ -192,15 +207,17 @@ fn no_warning(reader: &mut Connection, ok: &OkInfo) -> Result<(), DumpError> {
     Ok(())
 }
 
+/// Whether the server's binary log has every transaction.
+fn logs_everything(control: &mut Connection) -> Result<bool, DumpError> {
+    Ok(control.server().vendor == Vendor::MariaDb && !replica::commits_unlogged(control)?)
+}
+
 /// MariaDB with its binary log on: opens the snapshots until all of them tell the same place in the log.
 fn equal_positions(
     readers: &mut [Connection],
     info: &mut SnapshotInfo,
     cancel: &Cancel,
 ) -> Result<bool, DumpError> {
-    if readers[0].server().vendor != Vendor::MariaDb {
-        return Ok(false);
-    }
     let since = Instant::now();
     while since.elapsed() < EQUAL_TIME {
         let mut places = Vec::with_capacity(readers.len());

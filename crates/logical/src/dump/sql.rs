@@ -31,6 +31,9 @@ use output::Output;
 /// How long nothing may come until it is looked whether the run was cancelled.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+/// The smallest `max_allowed_packet` that the stock clients come with, in bytes.
+const CLIENT_LIMIT: usize = 16 << 20;
+
 /// A table, and what turns its rows into statements.
 struct SqlTable {
     label: String,
@@ -41,6 +44,8 @@ struct SqlTable {
     targets: Vec<usize>,
     /// Rows written.
     written: u64,
+    /// Bytes of the longest statement.
+    longest: usize,
 }
 
 /// Writes a snapshot, rows and definitions, as SQL.
@@ -85,6 +90,7 @@ pub fn write(
         cancel: &run.cancel,
         events: &run.events,
         progress: &run.progress,
+        shown: &run.progress,
         done: &stream.position,
     };
     let (read, written) = std::thread::scope(|scope| {
@@ -107,14 +113,23 @@ pub fn write(
         (read, written)
     });
     // Why the reading stopped says more than that no more came; but who writes ends the readers by its own error.
-    let held = match read {
+    let read = match read {
         Err(DumpError::NotWanted) | Ok(_) if written.is_err() => return written,
         read => read?,
     };
-    outcome.held_seconds = held.as_secs_f64();
+    (outcome.held_seconds, outcome.snapshot_cost) = (read.held.as_secs_f64(), read.cost);
     clock.enter(Phase::Proof);
     outcome.notes.extend(plan.notes);
-    outcome.notes.extend(snapshot.info.caveat());
+    outcome.notes.extend(snapshot.info.caveats());
+    let limit = control.max_allowed_packet().min(CLIENT_LIMIT);
+    for of in sql.iter().filter(|of| of.longest >= limit) {
+        outcome.notes.push(format!(
+            "table {}: a statement of it has {} bytes; server and client need a larger max_allowed_packet to take it (the source has {})",
+            of.label,
+            of.longest,
+            control.max_allowed_packet()
+        ));
+    }
     if let Some(text) = schema::of_programs(options, &plan.collations, &plan.programs) {
         out.write(&text)?;
     }
@@ -173,6 +188,7 @@ fn take(
                 )?;
                 statement.extend_from_slice(b";\n");
                 out.write(&statement)?;
+                of.longest = of.longest.max(statement.len());
                 of.written += rows;
                 outcome.rows += rows;
                 outcome.text_bytes += text.len() as u64;
@@ -237,6 +253,7 @@ impl SqlTable {
             layout,
             targets,
             written: 0,
+            longest: 0,
         })
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use refloat_run::progress::{TableProgress, TableState};
 use refloat_run::{Cancel, Event, Events, Progress};
 use refloat_store::Folder;
-use refloat_wire::{Connection, Row};
+use refloat_wire::{Connection, Row, Vendor};
 
 use super::block::BlockWriter;
 use super::catalog::{Table, show_create};
@@ -35,6 +35,9 @@ const RANGE_MIN: u64 = 4 << 20;
 /// What servers say when a table is not what it was: `ER_TABLE_DEF_CHANGED`, `ER_NO_SUCH_TABLE`, `ER_BAD_FIELD_ERROR`,
 /// `ER_KEY_DOES_NOT_EXITS`, `ER_UNKNOWN_PARTITION`.
 const CHANGED: &[u16] = &[1412, 1146, 1054, 1176, 1735];
+
+/// `ER_WARN_ALLOWED_PACKET_OVERFLOWED`.
+const CUT: u16 = 1301;
 
 /// What readers share.
 pub struct Work<'a> {
@@ -318,12 +321,13 @@ impl Work<'_> {
         if let Some(error) = failed {
             return Err(error);
         }
-        read.map_err(|error| {
+        let end = read.map_err(|error| {
             DumpError::server(
                 format!("reading the rows of table {}", of.table.label()),
                 error,
             )
         })?;
+        whole(reader, &of.table, end.ok.warnings)?;
         let written = writer.finish()?;
         show(rows, written.untold);
         self.throttle.take(written.untold, self.cancel);
@@ -373,6 +377,40 @@ impl Work<'_> {
         }
         Ok(())
     }
+}
+
+/// Makes sure that no value was left empty because its text does not fit: MySQL keeps JSON in a form that may be smaller, and sends nothing but
+/// a warning where the text is larger than `max_allowed_packet`.
+pub(crate) fn whole(
+    reader: &mut Connection,
+    table: &Table,
+    warnings: u16,
+) -> Result<(), DumpError> {
+    if warnings == 0 {
+        return Ok(());
+    }
+    let listed = reader.warnings().map_err(|error| {
+        DumpError::server(
+            format!("asking for warnings of table {}", table.label()),
+            error,
+        )
+    })?;
+    // Others are about conditions (a date that is none, in a border), not about values.
+    let cut = listed.iter().any(|warning| warning.code == CUT);
+    // The server lists no more than max_error_count of them.
+    let unknown = listed.len() < usize::from(warnings)
+        && reader.server().vendor == Vendor::MySql
+        && table
+            .columns
+            .iter()
+            .any(|column| column.data_type == "json");
+    if cut || unknown {
+        return Err(DumpError::TooLarge {
+            table: table.label(),
+            limit: reader.max_allowed_packet(),
+        });
+    }
+    Ok(())
 }
 
 /// What a server says about a table that is not what it was.

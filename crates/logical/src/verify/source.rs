@@ -77,11 +77,11 @@ impl Source<'_> {
                     }
                     each(text.bytes())
                 });
-                read.map_err(|error| {
+                let end = read.map_err(|error| {
                     let doing = format!("reading the rows of table {}", table.label());
                     changed(DumpError::server(doing, error), table)
                 })?;
-                Ok(())
+                Ok(work::whole(conn, table, end.ok.warnings)?)
             }
             (Self::Dump(folder), Reading::Dump(entry, places), Part::File(index)) => {
                 let chunk = &entry.chunks[*index];

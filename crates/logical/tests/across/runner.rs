@@ -136,7 +136,7 @@ fn build(case: &Case, two: &Two, folder: &Path, across: &Across) -> (Option<Buil
     }
     let rows = Snapshot::rows_of_any_vendor(&mut conn).unwrap();
     let (mut dumps, mut failures) = (Vec::new(), Vec::new());
-    for &tool in Tool::of(&case.name) {
+    for tool in Tool::ALL {
         let way = Way {
             from: kind,
             to: kind,

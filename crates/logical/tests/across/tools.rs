@@ -26,15 +26,7 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// The tools for a case. What mydumper loses on one server is the subject of other tests: between servers a few cases will do.
-    pub fn of(case: &str) -> &'static [Self] {
-        const WITH_MYDUMPER: &[&str] = &["enum-index-0", "special-bytes"];
-        if WITH_MYDUMPER.contains(&case) {
-            &[Self::Stock, Self::Refloat, Self::Mydumper]
-        } else {
-            &[Self::Stock, Self::Refloat]
-        }
-    }
+    pub const ALL: [Self; 3] = [Self::Stock, Self::Mydumper, Self::Refloat];
 
     pub fn word(self) -> &'static str {
         match self {

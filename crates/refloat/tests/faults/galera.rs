@@ -164,6 +164,10 @@ fn a_node_may_fall_behind_while_it_is_dumped() {
         assert!(run.stdout.lines().any(said), "{event}: {}", run.stdout);
     }
     assert_eq!(of_cluster(there, "wsrep_desync"), "OFF");
+    let last: serde_json::Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
+    let cost = &last["outcome"]["summary"]["snapshot_cost"];
+    assert!(cost["flow_control"]["sent"].is_u64(), "{cost}");
+    assert!(cost["history"]["highest"].is_u64(), "{cost}");
     // Killed in the middle, it leaves what the journal knows how to put back.
     let running = behind("slow");
     running.signal("KILL");

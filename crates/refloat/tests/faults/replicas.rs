@@ -22,7 +22,7 @@ fn start(kind: ServerKind, number: u8) -> Ephemeral {
 }
 
 /// The port that others connect to.
-fn port(server: &Instance) -> String {
+pub fn port(server: &Instance) -> String {
     ask(server, "SELECT @@GLOBAL.port")
 }
 
@@ -44,7 +44,7 @@ fn attach(replica: &Instance, primary: &Instance, file: &str, position: u64) {
 }
 
 /// The state of replication, for a test that fails.
-fn state(replica: &Instance) -> String {
+pub fn state(replica: &Instance) -> String {
     let sql = if replica.kind().is_mariadb() {
         "SHOW ALL SLAVES STATUS"
     } else {
@@ -64,27 +64,34 @@ impl Drop for Writer<'_> {
     }
 }
 
-/// Runs `work` while somebody writes to `primary`: every transaction adds one to a row, and a row to a log.
-fn while_written<T>(primary: &Instance, db: &str, work: impl FnOnce() -> T) -> T {
+/// Runs `work` while so many write to `primary`: every transaction adds one to a row, and a row to a log.
+pub fn while_written<T>(
+    primary: &Instance,
+    db: &str,
+    writers: usize,
+    work: impl FnOnce() -> T,
+) -> T {
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut conn = servers::connect(primary);
-            conn.exec(format!("USE {db}")).unwrap();
-            while !stop.load(Ordering::Relaxed) {
-                let id = done.load(Ordering::Relaxed) * 7919 % ACCOUNTS;
-                for sql in [
-                    "BEGIN".to_owned(),
-                    format!("UPDATE counter SET n = n + 1 WHERE id = {id}"),
-                    format!("INSERT INTO log (account) VALUES ({id})"),
-                    "COMMIT".to_owned(),
-                ] {
-                    conn.exec(sql).unwrap();
+        let (stop, done) = (&stop, &done);
+        for _ in 0..writers {
+            scope.spawn(move || {
+                let mut conn = servers::connect(primary);
+                conn.exec(format!("USE {db}")).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    let id = done.fetch_add(1, Ordering::Relaxed) * 7919 % ACCOUNTS;
+                    for sql in [
+                        "BEGIN".to_owned(),
+                        format!("UPDATE counter SET n = n + 1 WHERE id = {id}"),
+                        format!("INSERT INTO log (account) VALUES ({id})"),
+                        "COMMIT".to_owned(),
+                    ] {
+                        conn.exec(sql).unwrap();
+                    }
                 }
-                done.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        let _writer = Writer { stop: &stop };
+            });
+        }
+        let _writer = Writer { stop };
         wait_until("somebody writes", || done.load(Ordering::Relaxed) > 20);
         let result = work();
         let until = done.load(Ordering::Relaxed) + 20;
@@ -95,7 +102,7 @@ fn while_written<T>(primary: &Instance, db: &str, work: impl FnOnce() -> T) -> T
     })
 }
 
-fn fill(primary: &Instance, db: &str) {
+pub fn fill(primary: &Instance, db: &str) {
     let rows: Vec<String> = (0..ACCOUNTS).map(|id| format!("({id},0)")).collect();
     ask(
         primary,
@@ -146,7 +153,7 @@ fn a_replica_attached_at_the_position_of_a_dump_misses_nothing_and_repeats_nothi
         let desk = Desk::new();
         fill(&primary, &desk.db);
         let folder = desk.path("dump");
-        while_written(&primary, &desk.db, || {
+        while_written(&primary, &desk.db, 1, || {
             let mut dump =
                 desk.refloat(["dump", "--from", &primary.url(), "--databases", &desk.db]);
             dump.arg("--out").arg(&folder);
@@ -171,7 +178,7 @@ fn a_replica_attached_at_the_position_of_a_copy_does_so_too_and_is_then_no_targe
             copy.args(["--databases", &desk.db]).args(more);
             finish(copy)
         };
-        let run = while_written(&primary, &desk.db, || {
+        let run = while_written(&primary, &desk.db, 1, || {
             copy(&primary, &replica, &["--json"]).exits(0)
         });
         let last: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();

@@ -15,6 +15,7 @@ pub fn copy(outcome: &CopyOutcome) -> String {
     // Known when all rows were read.
     if !outcome.snapshot.at.is_empty() {
         dump::moment(&mut page, &outcome.snapshot);
+        dump::cost(&mut page, &outcome.snapshot_cost);
     }
     loaded(&mut page, &outcome.load);
     page.plain_list("notes", &outcome.notes);

@@ -1,6 +1,6 @@
 //! The text at the end of a dump.
 
-use refloat_logical::dump::DumpOutcome;
+use refloat_logical::dump::{DumpOutcome, SnapshotCost};
 use refloat_logical::manifest::SnapshotInfo;
 
 use super::{Page, duration, times};
@@ -48,6 +48,7 @@ pub fn dump(outcome: &DumpOutcome) -> String {
         "over all phases",
     );
     moment(&mut page, &outcome.snapshot);
+    cost(&mut page, &outcome.snapshot_cost);
     page.plain_list("notes", &outcome.notes);
     page.text
 }
@@ -79,5 +80,42 @@ pub fn moment(page: &mut Page, snapshot: &SnapshotInfo) {
     }
     if let Some(galera) = &snapshot.galera {
         page.line("galera", galera);
+    }
+    for of in &snapshot.replica_of {
+        let at = match (&of.file, of.position) {
+            (Some(file), Some(at)) => format!("at {file}, byte {at} of it"),
+            _ if of.by_gtid => "at the place that the GTIDs tell".to_owned(),
+            _ => "the place in its log is not known".to_owned(),
+        };
+        page.line("replica of", &format!("{}, {at}", of.source));
+    }
+    if let Some(gtids) = &snapshot.gtid_slave_pos {
+        page.line("", &format!("gtid_slave_pos {gtids}"));
+    }
+}
+
+/// What the snapshot has cost the server.
+pub fn cost(page: &mut Page, cost: &SnapshotCost) {
+    let open = human::seconds(duration(cost.seconds));
+    let text = match &cost.history {
+        Some(history) => format!(
+            "open for {open}, history list {} at first, {} at most, {} at last",
+            human::count(history.first),
+            human::count(history.highest),
+            human::count(history.last)
+        ),
+        None => format!("open for {open}"),
+    };
+    page.line("", &text);
+    if let Some(flow) = &cost.flow_control {
+        page.line(
+            "flow control",
+            &format!(
+                "{} meanwhile, {} of them by this node, {} in all",
+                human::counted(flow.received, "pause"),
+                human::count(flow.sent),
+                human::seconds(duration(flow.paused_seconds))
+            ),
+        );
     }
 }

@@ -115,6 +115,12 @@ pub struct Snapshot {
     pub build_bytes_done: u64,
     /// Warnings so far.
     pub warnings: u64,
+    /// Of a dump or copy: the length of InnoDB's history list on the source, when it was last looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history_length: Option<u64>,
+    /// Of a dump or copy from a node of a Galera cluster: pauses by flow control since rows are read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_control: Option<u64>,
     /// Seconds left over all phases, when that can be said.
     pub eta: Option<f64>,
     /// Part of the whole run that is behind us, 0 to 1, when that can be said.

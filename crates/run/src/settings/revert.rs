@@ -6,6 +6,7 @@ use refloat_wire::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::apply::{POOL, await_resize, read, read_settled, write};
+use super::durable::bring_to_disk;
 use super::facts::REDO_LOG;
 use super::journal::{self, Journal, JournalEntry, ServerMark};
 use super::redo::LOG_FILE_SIZE;
@@ -190,18 +191,7 @@ pub(super) fn revert_journal(
         });
         report.settings.push(setting);
     }
-    if journal
-        .changes
-        .iter()
-        .any(|c| c.name == "innodb_flush_log_at_trx_commit")
-    {
-        // Commits of the last second may still be on their way to the disk; "done" is said after this.
-        if let Err(e) = conn.exec("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS") {
-            events.note(format!(
-                "the server's logs were not flushed ({e}): they are within a second"
-            ));
-        }
-    }
+    bring_to_disk(conn, journal, events);
     if report.complete {
         // Also when the journal says that there is no row: it may be of a time before that was known.
         match journal::remove_row(conn, &journal.run) {

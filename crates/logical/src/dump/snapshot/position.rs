@@ -4,12 +4,12 @@ use refloat_wire::{Connection, Error, ResultSet, Vendor};
 
 use crate::dump::error::DumpError;
 use crate::load::literal;
-use crate::manifest::{ReplicaPosition, SnapshotInfo};
+use crate::manifest::SnapshotInfo;
 
 /// `ER_PARSE_ERROR`: the server does not know the statement.
 const UNKNOWN_STATEMENT: u16 = 1064;
 /// `ER_ILLEGAL_REPLICA`/`ER_NO_SUCH_THREAD`-like answers are not told apart here: any refusal of a `SHOW` means "not told".
-fn told(result: Result<ResultSet, Error>) -> Result<Option<ResultSet>, DumpError> {
+pub fn told(result: Result<ResultSet, Error>) -> Result<Option<ResultSet>, DumpError> {
     match result {
         Ok(result) => Ok(Some(result)),
         Err(error) if error.server_code().is_some() => Ok(None),
@@ -48,7 +48,7 @@ pub fn read(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(), Dum
     Ok(())
 }
 
-/// Adds what belongs to the position: GTID, cluster, sources, the time.
+/// Adds what belongs to the position: GTID, cluster, the time.
 pub fn complete(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(), DumpError> {
     let now = "SELECT DATE_FORMAT(UTC_TIMESTAMP(3), '%Y-%m-%dT%H:%i:%s.%f')";
     let at = control
@@ -80,7 +80,6 @@ pub fn complete(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(),
     {
         info.galera = Some(format!("{uuid}:{seqno}"));
     }
-    info.replica_of = sources(control)?;
     Ok(())
 }
 
@@ -102,27 +101,4 @@ pub fn any_of<'a>(status: &'a ResultSet, row: usize, names: &[&str]) -> Option<&
     names
         .iter()
         .find_map(|name| status.str(row, status.column(name)?))
-}
-
-/// How far the server has executed the logs of its sources.
-fn sources(control: &mut Connection) -> Result<Vec<ReplicaPosition>, DumpError> {
-    let Some(status) = replica_status(control)? else {
-        return Ok(Vec::new());
-    };
-    let any =
-        |row: usize, names: &[&str]| any_of(&status, row, names).unwrap_or_default().to_owned();
-    Ok((0..status.len())
-        .map(|row| ReplicaPosition {
-            channel: any(row, &["Connection_name", "Channel_Name"]),
-            source: format!(
-                "{}:{}",
-                any(row, &["Source_Host", "Master_Host"]),
-                any(row, &["Source_Port", "Master_Port"])
-            ),
-            file: any(row, &["Relay_Source_Log_File", "Relay_Master_Log_File"]),
-            position: any(row, &["Exec_Source_Log_Pos", "Exec_Master_Log_Pos"])
-                .parse()
-                .unwrap_or(0),
-        })
-        .collect())
 }

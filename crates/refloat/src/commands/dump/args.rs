@@ -175,6 +175,17 @@ pub struct ReadArgs {
     /// Pause while more than so many statements of others run on the server
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub max_running: Option<u64>,
+
+    /// Give up when InnoDB's history list has more entries than this
+    ///
+    /// While rows are read the server keeps their old versions, and everybody's reads get slower. Looked at once a second; it needs PROCESS on
+    /// MySQL.
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub max_history: Option<u64>,
+
+    /// Give up when rows are still being read so many seconds after the snapshot was opened
+    #[arg(long, value_name = "SECONDS", value_parser = parse_count)]
+    pub max_age: Option<u64>,
 }
 
 /// `--skip`.
@@ -278,5 +289,7 @@ impl ReadArgs {
         options.lock_patience = Duration::from_secs(self.lock_wait);
         options.max_rate = self.max_rate;
         options.max_running = self.max_running;
+        options.max_history = self.max_history;
+        options.max_age = self.max_age.map(Duration::from_secs);
     }
 }

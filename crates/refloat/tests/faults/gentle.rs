@@ -1,0 +1,156 @@
+//! What an open snapshot costs its server: it is shown, and a limit ends it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use refloat_sandbox::{Ephemeral, Instance, ServerKind};
+use refloat_testkit::servers;
+use serde_json::Value;
+
+use crate::support::{BOTH, Desk, Run, ask, dump, finish, table};
+
+/// A server with rows that a dump at `SLOW` reads for about six seconds.
+fn filled(kind: ServerKind, desk: &Desk) -> Ephemeral {
+    let server = servers::start(&servers::quick(kind));
+    desk.load_text(dump(&table("items", 8000)), &server, &[])
+        .exits(0);
+    ask(
+        &server,
+        &desk_sql(
+            desk,
+            "CREATE TABLE @db.busy (id INT PRIMARY KEY, n INT); INSERT INTO @db.busy VALUES (1, 0)",
+        ),
+    );
+    server
+}
+
+fn desk_sql(desk: &Desk, sql: &str) -> String {
+    sql.replace("@db", &desk.db)
+}
+
+/// Tells the writer to stop, also when an assertion ends the test.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs `work` while somebody changes a row again and again: each time leaves an old version behind.
+fn while_changed<T>(server: &Instance, desk: &Desk, work: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut conn = servers::connect(server);
+            while !stop.load(Ordering::Relaxed) {
+                conn.exec(desk_sql(desk, "UPDATE @db.busy SET n = n + 1"))
+                    .unwrap();
+            }
+        });
+        let _stop = Stop(&stop);
+        work()
+    })
+}
+
+fn slow(desk: &Desk, server: &Instance, name: &str, more: &[&str]) -> Run {
+    let mut command = desk.refloat(["dump", "--from", &server.url(), "--out", name]);
+    command
+        .args(["--max-rate", "60K", "--threads", "2"])
+        .args(more);
+    finish(command)
+}
+
+#[test]
+fn what_a_snapshot_costs_is_shown_and_limited() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let server = filled(kind, &desk);
+        while_changed(&server, &desk, || {
+            let run = slow(&desk, &server, "shown", &["--json"]).exits(0);
+            let lines: Vec<Value> = run
+                .stdout
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect();
+            let cost = &lines.last().unwrap()["outcome"]["summary"]["snapshot_cost"];
+            let history = |name: &str| cost["history"][name].as_u64().unwrap();
+            assert!(
+                history("highest") > history("first") + 200,
+                "{kind}: {cost}"
+            );
+            assert!(history("highest") >= history("last"), "{kind}: {cost}");
+            assert!(cost["seconds"].as_f64().unwrap() > 2.0, "{kind}: {cost}");
+            assert_eq!(cost["flow_control"], Value::Null, "{kind}: no cluster");
+            let lengths = lines
+                .iter()
+                .filter_map(|line| line["snapshot"]["history_length"].as_u64());
+            assert!(
+                lengths.max().unwrap() > history("first"),
+                "{kind}: no progress"
+            );
+
+            let started = Instant::now();
+            slow(&desk, &server, "long", &["--max-history", "300"])
+                .exits(1)
+                .says("the snapshot was given up: the server's history list has ")
+                .says("entries, and may have 300")
+                .says("--max-history")
+                .never_says("interrupted");
+            assert!(started.elapsed().as_secs() < 30);
+            assert!(!desk.path("long").join("manifest.json").exists(), "{kind}");
+            slow(&desk, &server, "old", &["--max-age", "2"])
+                .exits(1)
+                .says("the snapshot was given up: it has been open for ")
+                .says("and may be for 2 s");
+            slow(
+                &desk,
+                &server,
+                "neither",
+                &["--max-history", "100_000_000", "--max-age", "3600"],
+            )
+            .exits(0)
+            .says("history list");
+        });
+        // A copy and a text of SQL too.
+        let other = servers::start(&servers::quick(kind));
+        let mut copy = desk.refloat(["copy", "--from", &server.url(), "--to", &other.url()]);
+        copy.args(["--max-rate", "60K", "--max-age", "1"]);
+        finish(copy).exits(1).says("may be for 1 s");
+        slow(
+            &desk,
+            &server,
+            "text.sql",
+            &["--format", "sql", "--max-age", "1"],
+        )
+        .exits(1)
+        .says("may be for 1 s");
+        assert!(!desk.path("text.sql").exists());
+    }
+}
+
+#[test]
+fn a_limit_that_cannot_be_watched_is_refused() {
+    let desk = Desk::new();
+    let server = filled(ServerKind::MySql97, &desk);
+    ask(
+        &server,
+        "CREATE USER reader@'127.0.0.1' IDENTIFIED BY ''; \
+         GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, SHOW_ROUTINE ON *.* TO reader@'127.0.0.1'",
+    );
+    let url = format!(
+        "mysql://reader@127.0.0.1:{}/",
+        ask(&server, "SELECT @@port").trim()
+    );
+    let dump = |name: &str, more: &[&str]| {
+        let mut command = desk.refloat(["dump", "--from", &url, "--out", name]);
+        command.args(more);
+        finish(command)
+    };
+    dump("refused", &["--max-history", "1000000"])
+        .exits(3)
+        .says("the account may not see it")
+        .says("PROCESS");
+    assert!(!desk.path("refused").exists());
+    dump("without", &["--max-age", "3600"]).exits(0);
+}

@@ -1,0 +1,124 @@
+//! Power cuts: when a load says that it is done, what it has committed is on the disk, although no commit waited for that.
+//!
+//! A machine cannot be switched off here. So the servers themselves say what they have handed to the disk: how far the redo log is
+//! synced, and which writes to the binary log were followed by a sync. Their clocks are kept from doing it by chance.
+
+use refloat_sandbox::{Instance, ServerKind, StartOptions};
+use refloat_testkit::servers;
+
+use crate::support::{Desk, ask, dump, table};
+
+/// Rows of a load; about 4 MiB of redo log.
+const ROWS: u64 = 20_000;
+/// Redo log that a server writes by itself between the end of a load and the question.
+const BY_ITSELF: u64 = 256 << 10;
+
+/// A server that a person would call durable, with its binary log on, and whose clock syncs no log.
+fn durable(kind: ServerKind) -> StartOptions {
+    let options = StartOptions::new(kind)
+        .option("innodb_flush_log_at_trx_commit", "1")
+        .option("innodb_flush_log_at_timeout", "2700")
+        .option("sync_binlog", "1")
+        .option("local_infile", "1")
+        .option("performance_schema", "ON")
+        .option("server_id", "1");
+    if kind.is_mariadb() {
+        options.option("log_bin", "binlog")
+    } else {
+        options
+    }
+}
+
+/// Records writes and syncs of the binary log, and nothing else.
+fn record(server: &Instance) {
+    ask(
+        server,
+        "USE performance_schema; \
+         UPDATE setup_instruments SET ENABLED = 'NO', TIMED = 'NO'; \
+         UPDATE setup_instruments SET ENABLED = 'YES', TIMED = 'YES' WHERE NAME = 'wait/io/file/sql/binlog'; \
+         UPDATE setup_consumers SET ENABLED = 'YES' WHERE NAME LIKE 'events\\_waits\\_%' OR NAME LIKE '%\\_instrumentation'",
+    );
+}
+
+/// Files of the binary log whose last write was not followed by a sync, of those that were written to, and how many those are.
+///
+/// MariaDB writes one byte more when it has closed a file: that it is not in use.
+fn unsynced(server: &Instance) -> (String, u64) {
+    let sql = "SELECT COALESCE(GROUP_CONCAT(IF(synced > written, NULL, file)), ''), COUNT(*) FROM \
+         (SELECT SUBSTRING_INDEX(OBJECT_NAME, '/', -1) AS file, \
+          MAX(IF(OPERATION = 'write' AND NUMBER_OF_BYTES > 1, TIMER_START, 0)) AS written, MAX(IF(OPERATION = 'sync', TIMER_END, 0)) AS synced \
+          FROM performance_schema.events_waits_history_long WHERE EVENT_NAME = 'wait/io/file/sql/binlog' \
+          AND OBJECT_NAME REGEXP 'binlog[.][0-9]+$' GROUP BY file HAVING written > 0) AS files";
+    let answer = ask(server, sql);
+    let (files, count) = answer.split_once('\t').unwrap();
+    (files.to_owned(), count.trim().parse().unwrap())
+}
+
+/// Bytes of redo log that are written and not synced.
+fn redo_ahead(server: &Instance) -> u64 {
+    let (current, synced) = if server.kind().is_mariadb() {
+        ("Innodb_lsn_current", "Innodb_lsn_flushed")
+    } else {
+        (
+            "Innodb_redo_log_current_lsn",
+            "Innodb_redo_log_flushed_to_disk_lsn",
+        )
+    };
+    let of = |name: &str| -> u64 {
+        let answer = ask(server, &format!("SHOW GLOBAL STATUS LIKE '{name}'"));
+        let (_, value) = answer.split_once('\t').unwrap();
+        value.trim().parse().unwrap()
+    };
+    // In this order: what is synced meanwhile counts for the server.
+    let current = of(current);
+    current.saturating_sub(of(synced))
+}
+
+#[test]
+fn what_is_done_is_on_the_disk() {
+    for kind in ServerKind::ALL {
+        let server = servers::start(&durable(kind));
+        record(&server);
+        let mut desk = Desk::new();
+        for (durability, binlog) in [
+            ("relaxed", "keep"),
+            ("disposable", "keep"),
+            ("disposable", "off"),
+        ] {
+            desk.next();
+            let more = ["--durability", durability, "--binlog", binlog];
+            desk.load_text(dump(&table("items", ROWS)), &server, &more)
+                .exits(0)
+                .says("done and proven");
+            let ahead = redo_ahead(&server);
+            assert!(
+                ahead < BY_ITSELF,
+                "{kind}, {durability}: {ahead} bytes of redo log are not on the disk"
+            );
+            let (files, written) = unsynced(&server);
+            assert!(written > 0, "{kind}: nothing was written to the binary log");
+            assert_eq!(files, "", "{kind}, {durability}: not on the disk");
+            assert_eq!(desk.rows(&server, "items"), Some(ROWS));
+        }
+    }
+}
+
+#[test]
+fn a_log_that_the_account_may_not_bring_to_the_disk_is_told() {
+    let server = servers::start(&durable(ServerKind::MySql97));
+    let desk = Desk::new();
+    let url = format!(
+        "mysql://loader@127.0.0.1:{}/",
+        ask(&server, "SELECT @@port").trim()
+    );
+    ask(
+        &server,
+        "CREATE USER loader@'127.0.0.1' IDENTIFIED BY ''; GRANT ALL ON *.* TO loader@'127.0.0.1'; \
+         REVOKE RELOAD, FLUSH_TABLES, SUPER ON *.* FROM loader@'127.0.0.1'",
+    );
+    let file = desk.file("dump.sql", dump(&table("items", 100)));
+    let command = desk.load_command(&file, &url, &["--durability", "relaxed"]);
+    crate::support::finish(command)
+        .says("the server's binary log was not brought to the disk")
+        .never_says("redo log was not");
+}

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use refloat_sandbox::{
     EphemeralCluster, Error, GaleraCluster, GaleraNode, GaleraOptions, HaproxyOptions, NodeStart,
-    Sandbox, ServerKind, SstMethod, Status,
+    Sandbox, ServerKind, SstMethod, Status, Tls,
 };
 
 use crate::common::{assert_nothing_left, folder, sandbox_in};
@@ -348,11 +348,28 @@ fn a_whole_cluster_begins_again(cluster: &EphemeralCluster) {
     );
 }
 
-/// A node of its own name, version and way of state transfer.
-fn two_nodes(kind: ServerKind) {
+/// Does anything listen on this port of every address? See proc(5), `/proc/net/tcp`: 0A is the state of a listener.
+fn listens_everywhere(port: u16) -> bool {
+    let ends = [
+        format!("00000000:{port:04X}"),
+        format!("{:032}:{port:04X}", 0),
+    ];
+    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
+        let table = fs::read_to_string(table).unwrap_or_default();
+        table.lines().any(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            fields.get(3) == Some(&"0A") && ends.iter().any(|end| fields[1] == end)
+        })
+    })
+}
+
+/// Both ways of state transfer, to a node of this kind.
+fn two_nodes(kind: ServerKind, tls: Tls) {
     let folder = folder();
     let sandbox = sandbox_in(folder.path());
-    let options = GaleraOptions::new(kind, 2).sst(SstMethod::Mariabackup);
+    let options = GaleraOptions::new(kind, 2)
+        .sst(SstMethod::Mariabackup)
+        .tls(tls);
     let cluster = sandbox.start_cluster_ephemeral(&options).unwrap();
     let [first, second] = cluster.nodes() else {
         panic!("two nodes");
@@ -360,6 +377,7 @@ fn two_nodes(kind: ServerKind) {
     assert_eq!((cluster.name(), first.name()), ("galera", "galera-1"));
     assert!(size_is(first, "2"));
     assert!(Log(first, 0).says("wsrep_sst_mariabackup --role 'donor'"));
+    assert!(Log(second, 0).says(",bind=127.0.0.1 stdio"));
     assert!(matches!(second.cut(), Err(Error::NotIsolated { .. })));
     let refused = sandbox.remove("galera-1");
     assert!(matches!(refused, Err(Error::NodeOfCluster { .. })));
@@ -372,7 +390,14 @@ fn two_nodes(kind: ServerKind) {
     insert(first);
     fs::remove_file(second.grastate()).unwrap();
     let by_rsync = NodeStart::join().argument("wsrep_sst_method", "rsync");
-    second.start_with(&by_rsync).unwrap();
+    second.begin(&by_rsync).unwrap();
+    let address: SocketAddr = second.sst_address().parse().unwrap();
+    let port = address.port();
+    while second.status().unwrap() == Status::Starting {
+        assert!(!listens_everywhere(port), "port {port} is open to all");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    second.wait_ready(PATIENCE).unwrap();
     assert!(Log(first, 0).says("wsrep_sst_rsync --role 'donor'"));
     assert_eq!(rows(second), "1");
     // A restart as of any server joins as well.
@@ -386,12 +411,12 @@ fn two_nodes(kind: ServerKind) {
 
 #[test]
 fn data_go_both_ways_to_a_node_of_10_11() {
-    two_nodes(ServerKind::MariaDb1011);
+    two_nodes(ServerKind::MariaDb1011, Tls::Generated);
 }
 
 #[test]
 fn data_go_both_ways_to_a_node_of_11_8() {
-    two_nodes(ServerKind::MariaDb118);
+    two_nodes(ServerKind::MariaDb118, Tls::Off);
 }
 
 #[test]

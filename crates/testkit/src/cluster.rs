@@ -11,6 +11,9 @@ use crate::servers;
 /// A cluster needs seconds to agree on who is a member; on a busy machine more.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// A read that waits for all that was committed before.
+const CAUSAL: &str = "SET SESSION wsrep_sync_wait = 1; SELECT 1";
+
 /// Nodes that replicate to each other. They go away with this, and with this process however it ends.
 ///
 /// Nodes are counted from 0 here: node 0 is the one named `<cluster>-1`. Everything else that can be done to a cluster, such
@@ -111,7 +114,10 @@ impl Cluster {
                 self.status_of(index, "cluster_size"),
                 self.status_of(index, "local_state_comment"),
             );
-            if now == (size.to_string(), "Synced".to_owned()) {
+            // One that was frozen or cut off believes for a moment that nothing has happened; a read that waits for what
+            // was committed before tells.
+            let causal = || self.node(index).query(CAUSAL).is_ok();
+            if now == (size.to_string(), "Synced".to_owned()) && causal() {
                 return;
             }
             assert!(

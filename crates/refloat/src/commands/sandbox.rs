@@ -35,7 +35,7 @@ pub fn run(args: SandboxArgs, context: &Context) -> anyhow::Result<Exit> {
         SandboxCommand::Restart(args) => restart(&sandbox, args),
         SandboxCommand::Remove(args) => remove(&sandbox, args),
         SandboxCommand::Shell(args) => shell(&sandbox, args),
-        SandboxCommand::Env(args) => env(&sandbox, args),
+        SandboxCommand::Env(args) => env(&sandbox, &args),
     }
 }
 
@@ -214,10 +214,10 @@ fn shell(sandbox: &Sandbox, args: ShellArgs) -> anyhow::Result<Exit> {
     Err(client.args(args.arguments).exec()).context("cannot start the client")
 }
 
-fn env(sandbox: &Sandbox, args: EnvArgs) -> anyhow::Result<Exit> {
+fn env(sandbox: &Sandbox, args: &EnvArgs) -> anyhow::Result<Exit> {
     let name = name_of(args.which.clone(), &instance_names(sandbox)?)?;
     if let Some(cluster) = cluster::find(sandbox, &name)? {
-        return cluster::env(&cluster, &args);
+        return cluster::env(&cluster, args);
     }
     let instance = find_running(sandbox, &name)?;
     let mut out = std::io::stdout().lock();

@@ -208,6 +208,12 @@ pub enum Error {
         /// The cluster.
         cluster: String,
     },
+    /// All nodes are down, and none of them was the last to be stopped cleanly.
+    #[error("no node of the cluster {cluster:?} is known to be the one that was stopped last")]
+    NoSafeNode {
+        /// The cluster.
+        cluster: String,
+    },
     /// The log of a server that was started to find out its position says none.
     #[error("the server {name:?} did not tell its position\n{log}")]
     NoPosition {

@@ -17,8 +17,8 @@ mod record;
 mod settings;
 mod start;
 
-pub(crate) use cluster::check_removable;
 pub use cluster::{ClusterEntry, GaleraCluster};
+pub(crate) use cluster::{check_removable, owner};
 pub use ephemeral::EphemeralCluster;
 pub use node::{GaleraNode, NodeStart};
 pub use options::{GaleraOptions, HaproxyOptions, SstMethod};

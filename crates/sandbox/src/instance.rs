@@ -78,6 +78,8 @@ pub struct Entry {
     pub status: Status,
     /// The instance; `None` when its start has not come, or never came, as far as a state file.
     pub instance: Option<Instance>,
+    /// The cluster that it is a node of.
+    pub cluster: Option<String>,
 }
 
 /// One server of a sandbox: its address, its programs, its life.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::cache::{Cache, copy_folder};
-use crate::galera::check_removable;
+use crate::galera::{check_removable, owner};
 use crate::instance::{self, Entry, Instance, Status};
 use crate::options::check_option;
 use crate::record::{FORMAT, Folder, NodeRecord, Record, SOCKET_PATH_LIMIT};
@@ -198,6 +198,7 @@ impl Sandbox {
             status => status,
         };
         Ok(Entry {
+            cluster: owner(&folder.0),
             name,
             status,
             instance,

@@ -1,18 +1,23 @@
 //! `refloat sandbox`: real throw-away servers on this machine.
 
 mod args;
+mod cluster;
+mod node;
+mod refusal;
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 
 use anyhow::Context as _;
-use refloat_sandbox::{Entry, Error, Instance, Sandbox, StartOptions, Status, Tls};
+use refloat_sandbox::{ClusterEntry, Entry, Instance, Sandbox, StartOptions, Status, Tls};
 
 pub use args::SandboxArgs;
 use args::{
     EnvArgs, ListArgs, RemoveArgs, RestartArgs, SandboxCommand, ShellArgs, StartArgs, StopArgs,
     TlsChoice, Which,
 };
+
+use refusal::refusal;
 
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
@@ -24,28 +29,36 @@ pub fn run(args: SandboxArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     match args.command {
         SandboxCommand::Start(args) => start(&sandbox, args),
+        SandboxCommand::Node(args) => node::run(&sandbox, args),
         SandboxCommand::List(args) => list(&sandbox, &args),
         SandboxCommand::Stop(args) => stop(&sandbox, args),
         SandboxCommand::Restart(args) => restart(&sandbox, args),
         SandboxCommand::Remove(args) => remove(&sandbox, args),
         SandboxCommand::Shell(args) => shell(&sandbox, args),
-        SandboxCommand::Env(args) => env(&sandbox, args),
+        SandboxCommand::Env(args) => env(&sandbox, &args),
     }
 }
 
 fn start(sandbox: &Sandbox, args: StartArgs) -> anyhow::Result<Exit> {
+    if let Some(nodes) = args.galera {
+        return cluster::start(sandbox, nodes, args);
+    }
     let options = StartOptions {
         name: args.name,
         options: args.options,
-        tls: match args.tls {
-            TlsChoice::Usual => Tls::Usual,
-            TlsChoice::Generated => Tls::Generated,
-            TlsChoice::Off => Tls::Off,
-        },
+        tls: args.tls.map_or(Tls::Usual, tls),
         ..StartOptions::new(args.server)
     };
     let instance = sandbox.start(&options).map_err(refusal)?;
     print_instance(&instance, args.json)
+}
+
+const fn tls(choice: TlsChoice) -> Tls {
+    match choice {
+        TlsChoice::Usual => Tls::Usual,
+        TlsChoice::Generated => Tls::Generated,
+        TlsChoice::Off => Tls::Off,
+    }
 }
 
 fn list(sandbox: &Sandbox, args: &ListArgs) -> anyhow::Result<Exit> {
@@ -55,45 +68,64 @@ fn list(sandbox: &Sandbox, args: &ListArgs) -> anyhow::Result<Exit> {
         print_json(&entries.iter().map(entry_as_json).collect::<Vec<_>>().into())?;
         return Ok(Exit::Done);
     }
-    if entries.is_empty() {
+    let clusters = sandbox.clusters().map_err(refusal)?;
+    if entries.is_empty() && clusters.is_empty() {
         eprintln!("No servers. Start one with: refloat sandbox start");
         return Ok(Exit::Done);
     }
-    let width = entries
-        .iter()
-        .map(|entry| entry.name.len())
-        .max()
-        .unwrap_or(0)
-        .max(4);
-    writeln!(
-        out,
-        "{:width$}  {:13}  {:7}  {:7}  URL",
-        "NAME", "SERVER", "STATUS", "PID"
-    )?;
-    for entry in &entries {
-        let running = entry
-            .instance
-            .as_ref()
-            .filter(|_| entry.status == Status::Running);
+    let mut rows: Vec<[String; 5]> = entries.iter().map(row).collect();
+    for entry in &clusters {
+        rows.push(cluster_row(entry)?);
+    }
+    rows.sort_by(|a, b| a[0].cmp(&b[0]));
+    let width = rows.iter().map(|row| row[0].len()).max();
+    let width = width.unwrap_or(0).max(4);
+    let head = ["NAME", "SERVER", "STATUS", "PID", "URL"].map(str::to_owned);
+    for [name, server, status, pid, url] in std::iter::once(head).chain(rows) {
         writeln!(
             out,
-            "{:width$}  {:13}  {:7}  {:7}  {}",
-            entry.name,
-            entry
-                .instance
-                .as_ref()
-                .map_or("-", |instance| instance.kind().name()),
-            entry.status.name(),
-            running
-                .and_then(Instance::pid)
-                .map_or("-".to_owned(), |pid| pid.to_string()),
-            entry
-                .instance
-                .as_ref()
-                .map_or("-".to_owned(), Instance::url),
+            "{name:width$}  {server:13}  {status:8}  {pid:7}  {url}"
         )?;
     }
     Ok(Exit::Done)
+}
+
+fn row(entry: &Entry) -> [String; 5] {
+    let instance = entry.instance.as_ref();
+    let none = || "-".to_owned();
+    let pid = instance
+        .filter(|_| entry.status.is_alive())
+        .and_then(Instance::pid);
+    [
+        entry.name.clone(),
+        instance.map_or_else(none, |instance| instance.kind().to_string()),
+        entry.status.name().to_owned(),
+        pid.map_or_else(none, |pid| pid.to_string()),
+        instance.map_or_else(none, Instance::url),
+    ]
+}
+
+fn cluster_row(entry: &ClusterEntry) -> anyhow::Result<[String; 5]> {
+    let none = || "-".to_owned();
+    let name = entry.name.clone();
+    let Some(cluster) = &entry.cluster else {
+        return Ok([
+            name,
+            none(),
+            Status::Broken.name().to_owned(),
+            none(),
+            none(),
+        ]);
+    };
+    Ok([
+        name,
+        cluster.kind().to_string(),
+        cluster::summary(cluster)?,
+        cluster
+            .haproxy_pid()
+            .map_or_else(none, |pid| pid.to_string()),
+        cluster.haproxy_url().unwrap_or_else(none),
+    ])
 }
 
 fn stop(sandbox: &Sandbox, args: StopArgs) -> anyhow::Result<Exit> {
@@ -105,7 +137,17 @@ fn stop(sandbox: &Sandbox, args: StopArgs) -> anyhow::Result<Exit> {
             .filter_map(|entry| entry.instance)
             .collect()
     } else {
-        vec![find(sandbox, args.which)?]
+        let name = name_of(args.which, &instance_names(sandbox)?)?;
+        match cluster::find(sandbox, &name)? {
+            // The first node last: it is the one to begin with again.
+            Some(cluster) => cluster
+                .nodes()
+                .iter()
+                .rev()
+                .map(|node| (**node).clone())
+                .collect(),
+            None => vec![sandbox.get(&name).map_err(refusal)?],
+        }
     };
     let mut stopped = Vec::new();
     for mut instance in instances {
@@ -121,45 +163,70 @@ fn stop(sandbox: &Sandbox, args: StopArgs) -> anyhow::Result<Exit> {
 }
 
 fn restart(sandbox: &Sandbox, args: RestartArgs) -> anyhow::Result<Exit> {
-    let mut instance = find(sandbox, args.which)?;
+    let name = name_of(args.which, &instance_names(sandbox)?)?;
+    if let Some(cluster) = cluster::find(sandbox, &name)? {
+        cluster
+            .stop()
+            .and_then(|()| cluster.start())
+            .map_err(refusal)?;
+        return cluster::print(&cluster, args.json);
+    }
+    let mut instance = sandbox.get(&name).map_err(refusal)?;
     instance.restart().map_err(refusal)?;
     print_instance(&instance, args.json)
 }
 
 fn remove(sandbox: &Sandbox, args: RemoveArgs) -> anyhow::Result<Exit> {
+    let clusters = sandbox.clusters().map_err(refusal)?;
+    let clusters: Vec<String> = clusters.into_iter().map(|entry| entry.name).collect();
+    let entries = sandbox.list().map_err(refusal)?;
+    // Nodes go with their cluster.
+    let alone = entries
+        .into_iter()
+        .filter(|entry| entry.cluster.is_none())
+        .map(|entry| entry.name);
+    let all: Vec<String> = clusters.iter().cloned().chain(alone).collect();
     let names = if args.all {
-        sandbox
-            .list()
-            .map_err(refusal)?
-            .into_iter()
-            .map(|entry| entry.name)
-            .collect()
+        all
     } else {
         // Not through `get`: what is half there can be removed as well.
-        vec![name_of(sandbox, args.which)?]
+        vec![name_of(args.which, &all)?]
     };
     for name in &names {
-        sandbox.remove(name).map_err(refusal)?;
+        if clusters.contains(name) {
+            sandbox.remove_cluster(name)
+        } else {
+            sandbox.remove(name)
+        }
+        .map_err(refusal)?;
     }
     print_names("removed", &names, args.json)
 }
 
 fn shell(sandbox: &Sandbox, args: ShellArgs) -> anyhow::Result<Exit> {
-    let instance = find_running(sandbox, args.which)?;
+    let name = name_of(args.which, &instance_names(sandbox)?)?;
+    if let Some(cluster) = cluster::find(sandbox, &name)? {
+        return Err(cluster::one_node(&cluster));
+    }
+    let instance = find_running(sandbox, &name)?;
     let mut client = instance.client_command().map_err(refusal)?;
     // Comes back only when it fails.
     Err(client.args(args.arguments).exec()).context("cannot start the client")
 }
 
-fn env(sandbox: &Sandbox, args: EnvArgs) -> anyhow::Result<Exit> {
-    let instance = find_running(sandbox, args.which)?;
+fn env(sandbox: &Sandbox, args: &EnvArgs) -> anyhow::Result<Exit> {
+    let name = name_of(args.which.clone(), &instance_names(sandbox)?)?;
+    if let Some(cluster) = cluster::find(sandbox, &name)? {
+        return cluster::env(&cluster, args);
+    }
+    let instance = find_running(sandbox, &name)?;
     let mut out = std::io::stdout().lock();
     if args.url {
         writeln!(out, "{}", instance.url())?;
     } else if args.socket_url {
         writeln!(out, "{}", instance.socket_url())?;
     } else if args.json {
-        print_json(&as_json(&instance, Status::Running))?;
+        print_json(&as_json(&instance, instance.status()))?;
     } else {
         let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
         let mut export =
@@ -175,93 +242,73 @@ fn env(sandbox: &Sandbox, args: EnvArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+fn instance_names(sandbox: &Sandbox) -> anyhow::Result<Vec<String>> {
+    let entries = sandbox.list().map_err(refusal)?;
+    Ok(entries.into_iter().map(|entry| entry.name).collect())
+}
+
 /// The name that was given, or the only one that there is.
-fn name_of(sandbox: &Sandbox, which: Which) -> anyhow::Result<String> {
+fn name_of(which: Which, names: &[String]) -> anyhow::Result<String> {
     if let Some(name) = which.name.or(which.name_option) {
         return Ok(name);
     }
-    let mut names: Vec<String> = sandbox
-        .list()
-        .map_err(refusal)?
-        .into_iter()
-        .map(|entry| entry.name)
-        .collect();
-    match names.len() {
-        0 => Err(
+    match names {
+        [] => Err(
             ProgramError::new(Exit::Refused, "there are no servers in the sandbox")
                 .hint("Start one with: refloat sandbox start")
                 .into(),
         ),
-        1 => Ok(names.remove(0)),
+        [name] => Ok(name.clone()),
         _ => {
             Err(ProgramError::usage(format!("which server? there are {}", names.join(", "))).into())
         }
     }
 }
 
-fn find(sandbox: &Sandbox, which: Which) -> anyhow::Result<Instance> {
-    sandbox.get(&name_of(sandbox, which)?).map_err(refusal)
-}
-
-fn find_running(sandbox: &Sandbox, which: Which) -> anyhow::Result<Instance> {
-    let instance = find(sandbox, which)?;
-    if instance.status() == Status::Running {
-        return Ok(instance);
-    }
-    let name = instance.name();
+fn find_running(sandbox: &Sandbox, name: &str) -> anyhow::Result<Instance> {
+    let instance = sandbox.get(name).map_err(refusal)?;
+    let (what, way_out) = match instance.status() {
+        Status::Running | Status::Cut => return Ok(instance),
+        Status::Frozen => (
+            "frozen",
+            format!("Let it go on with: refloat sandbox node thaw {name}"),
+        ),
+        Status::Starting => (
+            "starting",
+            format!("Wait for it with: refloat sandbox node start {name}"),
+        ),
+        _ => (
+            "not running",
+            format!("Start it again with: refloat sandbox restart {name}"),
+        ),
+    };
     Err(
-        ProgramError::new(Exit::Refused, format!("the server {name:?} is not running"))
-            .hint(format!(
-                "Start it again with: refloat sandbox restart {name}"
-            ))
+        ProgramError::new(Exit::Refused, format!("the server {name:?} is {what}"))
+            .hint(way_out)
             .into(),
     )
 }
 
-/// The sandbox's errors with the exit codes of the program.
-fn refusal(error: Error) -> anyhow::Error {
-    let exit = match &error {
-        Error::BadName { .. } | Error::BadOption { .. } | Error::ReservedOption { .. } => {
-            Exit::Usage
-        }
-        Error::NotInstalled { .. }
-        | Error::WrongVersion { .. }
-        | Error::NameTaken { .. }
-        | Error::NoSuchInstance { .. }
-        | Error::HalfStarted { .. }
-        | Error::Unreachable { .. }
-        | Error::NoUser { .. }
-        | Error::SocketPathTooLong { .. } => Exit::Refused,
-        _ => return error.into(),
-    };
-    let hint = match &error {
-        Error::NameTaken { name } => Some(format!(
-            "Give another --name, or: refloat sandbox remove {name}"
-        )),
-        Error::NoSuchInstance { .. } => Some("See what there is: refloat sandbox list".to_owned()),
-        Error::HalfStarted { name } => {
-            Some(format!("Remove it with: refloat sandbox remove {name}"))
-        }
-        Error::Unreachable { .. } | Error::SocketPathTooLong { .. } => {
-            Some("Choose another state folder with REFLOAT_STATE_DIR.".to_owned())
-        }
-        _ => None,
-    };
-    let refusal = ProgramError::new(exit, error.to_string());
-    match hint {
-        Some(hint) => refusal.hint(hint),
-        None => refusal,
-    }
-    .into()
+fn print_instance(instance: &Instance, json: bool) -> anyhow::Result<Exit> {
+    print_instance_as(instance, Status::Running, json)
 }
 
-fn print_instance(instance: &Instance, json: bool) -> anyhow::Result<Exit> {
+fn print_instance_as(instance: &Instance, status: Status, json: bool) -> anyhow::Result<Exit> {
     if json {
-        print_json(&as_json(instance, Status::Running))?;
+        print_json(&as_json(instance, status))?;
         return Ok(Exit::Done);
     }
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{}: {} is ready", instance.name(), instance.version())?;
+    let state = match status {
+        Status::Running => "ready",
+        other => other.name(),
+    };
+    writeln!(
+        out,
+        "{}: {} is {state}",
+        instance.name(),
+        instance.version()
+    )?;
     writeln!(out, "  url     {}", instance.url())?;
     writeln!(out, "  socket  {}", instance.socket().display())?;
     writeln!(out, "  log     {}", instance.error_log().display())?;
@@ -302,7 +349,9 @@ fn as_json(instance: &Instance, status: Status) -> serde_json::Value {
         "server": instance.kind(),
         "version": instance.version(),
         "status": status,
-        "pid": instance.pid().filter(|_| status == Status::Running),
+        "pid": instance.pid().filter(|_| status.is_alive()),
+        "cluster": instance.cluster(),
+        "host": instance.host(),
         "port": instance.port(),
         "socket": instance.socket(),
         "url": instance.url(),

@@ -20,6 +20,15 @@ pub const COMMANDS: &[&[&str]] = &[
     &["settings", "revert"],
     &["sandbox"],
     &["sandbox", "start"],
+    &["sandbox", "node"],
+    &["sandbox", "node", "start"],
+    &["sandbox", "node", "stop"],
+    &["sandbox", "node", "kill"],
+    &["sandbox", "node", "freeze"],
+    &["sandbox", "node", "thaw"],
+    &["sandbox", "node", "cut"],
+    &["sandbox", "node", "heal"],
+    &["sandbox", "node", "recover"],
     &["sandbox", "list"],
     &["sandbox", "stop"],
     &["sandbox", "restart"],
@@ -57,7 +66,13 @@ fn every_page_has_examples_and_fits() {
 
 #[test]
 fn the_list_of_commands_above_is_complete() {
-    for command in [&[][..], &["cluster"], &["settings"], &["sandbox"]] {
+    for command in [
+        &[][..],
+        &["cluster"],
+        &["settings"],
+        &["sandbox"],
+        &["sandbox", "node"],
+    ] {
         let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
         let page = refloat(&args).exits(0).stdout;
         let listed = page

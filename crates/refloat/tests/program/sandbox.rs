@@ -260,3 +260,140 @@ fn assert_nothing_left(state: &State) {
         assert!(left.is_empty(), "left behind: {left:?}");
     }
 }
+
+/// One cluster for all commands: starting one takes seconds.
+#[test]
+fn a_cluster_lives_from_start_to_remove() {
+    let state = State::new();
+    let mysql = state.sandbox(&["start", "--galera", "3", "--server", "mysql-9.7"]);
+    mysql.exits(2).says("mysql-9.7 has no Galera");
+    for args in [
+        &["start", "--galera", "10"][..],
+        &[
+            "start",
+            "--galera",
+            "2",
+            "--node-option",
+            "3:max_connections=5",
+        ],
+        &[
+            "start",
+            "--galera",
+            "2",
+            "--node-option",
+            "max_connections=5",
+        ],
+        &["start", "--isolated"],
+    ] {
+        state.sandbox(args).exits(2);
+    }
+
+    let start = ["start", "--galera", "2", "--name", "c", "--with-haproxy"];
+    let options = [
+        "-o",
+        "wsrep_provider_options=gcache.size=8M",
+        "--node-option",
+        "2:max_connections=44",
+    ];
+    let started = state.json(&[&start[..], &options].concat());
+    assert_eq!(
+        (&started["cluster"], &started["sst"]),
+        (&"c".into(), &"rsync".into())
+    );
+    let nodes = started["nodes"].as_array().expect("nodes");
+    assert_eq!(nodes.len(), 2);
+    let second = &nodes[1];
+    assert_eq!(
+        (&second["name"], &second["cluster"]),
+        (&"c-2".into(), &"c".into())
+    );
+    let size = "SHOW STATUS LIKE 'wsrep_cluster_size'";
+    assert_eq!(state.answer("c-1", size), "wsrep_cluster_size\t2");
+    assert_eq!(state.answer("c-2", "SELECT @@max_connections"), "44");
+    let file = started["file"].as_str().expect("a file");
+    let text = std::fs::read_to_string(file).expect("the file is there");
+    assert!(text.contains("control = { sandbox = \"c-2\" }"), "{text}");
+    assert!(
+        text.contains(second["url"].as_str().expect("a URL")),
+        "{text}"
+    );
+
+    let proxy = started["haproxy"]["url"].as_str().expect("a URL");
+    let url = state.sandbox(&["env", "c", "--url"]).exits(0).stdout;
+    assert_eq!(url.trim_end(), proxy);
+    let exports = state.sandbox(&["env", "c"]).exits(0).stdout;
+    assert!(
+        exports.contains("REFLOAT_CLUSTER_FILE=") && exports.contains(proxy),
+        "{exports}"
+    );
+    assert_eq!(&state.json(&["env", "c-2"])["url"], &second["url"]);
+    state.sandbox(&["shell", "c"]).exits(2).says("c-1, c-2");
+    let rows = |of: &State| -> Vec<String> {
+        let table = of.sandbox(&["list"]).exits(0).stdout;
+        table.lines().skip(1).map(str::to_owned).collect()
+    };
+    let table = rows(&state);
+    assert!(
+        table[0].starts_with("c ") && table[0].contains("2 of 2"),
+        "{table:?}"
+    );
+    assert!(
+        table[2].starts_with("c-2 ") && table[2].contains("running"),
+        "{table:?}"
+    );
+
+    let node = |command: &str, status: &str| {
+        let done = state.json(&["node", command, "c-2"]);
+        assert_eq!(done, serde_json::json!({ "name": "c-2", "status": status }));
+    };
+    node("freeze", "frozen");
+    state
+        .sandbox(&["shell", "c-2"])
+        .exits(3)
+        .says("refloat sandbox node thaw c-2");
+    state
+        .sandbox(&["node", "stop", "c-2"])
+        .exits(3)
+        .says("refloat sandbox node thaw c-2");
+    node("thaw", "running");
+    state
+        .sandbox(&["node", "cut", "c-2"])
+        .exits(3)
+        .says("--isolated");
+    state.sandbox(&["node", "recover", "c-2"]).exits(3);
+    node("kill", "stopped");
+    let recovered = state.json(&["node", "recover", "c-2"]);
+    assert_eq!(
+        recovered["uuid"].as_str().map(str::len),
+        Some(36),
+        "{recovered}"
+    );
+    let said = state.sandbox(&["node", "recover", "c-2"]).exits(0).stdout;
+    let position = format!(
+        "{}:{}",
+        recovered["uuid"].as_str().unwrap_or(""),
+        recovered["seqno"]
+    );
+    assert_eq!(said, format!("c-2: {position}\n"));
+    let status = state.json(&["node", "start", "c-2", "--no-wait"])["status"].clone();
+    assert!(status == "starting" || status == "running", "{status}");
+    assert_eq!(state.json(&["node", "start", "c-2"])["status"], "running");
+    assert_eq!(state.answer("c-2", size), "wsrep_cluster_size\t2");
+
+    state
+        .sandbox(&["remove", "c-2"])
+        .exits(3)
+        .says("refloat sandbox remove c");
+    state.sandbox(&["start", "--name", "c"]).exits(3);
+    let stopped = state.json(&["stop", "c"]);
+    assert_eq!(stopped["stopped"], serde_json::json!(["c-2", "c-1"]));
+    let again = state.json(&["restart", "c"]);
+    assert_eq!(again["nodes"][1]["status"], "running");
+    assert_eq!(state.answer("c-1", size), "wsrep_cluster_size\t2");
+    assert_eq!(
+        state.json(&["remove"]),
+        serde_json::json!({ "removed": ["c"] })
+    );
+    assert_nothing_left(&state);
+    assert!(!Path::new(file).exists());
+}

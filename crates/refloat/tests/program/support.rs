@@ -48,6 +48,13 @@ impl Run {
         }
     }
 
+    /// Asserts that stderr has this text.
+    #[track_caller]
+    pub fn says(self, text: &str) -> Self {
+        assert!(self.stderr.contains(text), "not {text:?}: {}", self.stderr);
+        self
+    }
+
     /// Asserts the exit code, and shows everything when it is another.
     #[track_caller]
     pub fn exits(self, code: i32) -> Self {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::network::Network;
 use super::record::{ClusterRecord, HaproxyRecord};
-use super::{ClusterFolder, GaleraNode, HaproxyOptions, SstMethod, haproxy, programs};
+use super::{ClusterFolder, GaleraNode, HaproxyOptions, NodeStart, SstMethod, haproxy, programs};
 use crate::sandbox::check_name;
 use crate::user::ServerUser;
 use crate::{Error, Result, Sandbox, ServerKind, files};
@@ -109,6 +109,27 @@ impl GaleraCluster {
     /// Shuts all nodes down cleanly, the last one first. The first one is the one to begin with again.
     pub fn stop(&self) -> Result<()> {
         self.nodes.iter().rev().try_for_each(GaleraNode::stop)
+    }
+
+    /// Starts all nodes that do not run. When none does, the one that was stopped last begins.
+    ///
+    /// # Errors
+    /// [`Error::NoSafeNode`] when all crashed; those of [`GaleraNode::start`].
+    pub fn start(&self) -> Result<()> {
+        let mut alive = false;
+        for node in &self.nodes {
+            alive |= node.status()?.is_alive();
+        }
+        if !alive {
+            let safe =
+                |node: &&GaleraNode| node.state().is_some_and(|state| state.safe_to_bootstrap);
+            let first = self.nodes.iter().find(safe);
+            let first = first.ok_or_else(|| Error::NoSafeNode {
+                cluster: self.name().to_owned(),
+            })?;
+            first.start_with(&NodeStart::bootstrap())?;
+        }
+        super::start::join(&self.nodes)
     }
 
     /// Ends all nodes by SIGKILL, as when the power of the whole room fails.

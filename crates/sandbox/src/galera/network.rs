@@ -110,9 +110,13 @@ impl Network {
 
     /// Makes all parts again if they are gone, as they are after the machine has started anew.
     pub fn ensure(&self) -> Result<()> {
-        if Path::new(NAMESPACES).join(self.hub()).exists() {
+        if parts(self)
+            .iter()
+            .all(|name| Path::new(NAMESPACES).join(name).exists())
+        {
             return Ok(());
         }
+        self.remove()?;
         self.make_parts()
     }
 

@@ -25,6 +25,10 @@ const POLL: Duration = Duration::from_millis(50);
 /// How long a port may be in use still: what a killed process had is given back a moment after its end.
 const PORT_PATIENCE: Duration = Duration::from_secs(3);
 
+/// How long a process may take to stop or to go on: threads that wait for a slow disk come late.
+const SIGNAL_PATIENCE: Duration = Duration::from_secs(10);
+const SIGNAL_POLL: Duration = Duration::from_millis(2);
+
 /// The question that a node answers also before it is ready for others.
 const STATE: &str = "SHOW STATUS LIKE 'wsrep_local_state_comment'";
 
@@ -405,15 +409,19 @@ impl GaleraNode {
     fn send_all(&self, signal: Signal) -> Result<()> {
         let fresh = self.fresh()?;
         let folder = &fresh.folder;
-        let sent = |process: ProcessId| process.signal(&folder.mark(), signal);
-        if !fresh.record.process.is_some_and(sent) {
-            return Err(Error::NotRunning {
-                name: self.name().to_owned(),
-            });
-        }
+        let sent = |process: &ProcessId| process.signal(&folder.mark(), signal);
+        let server = fresh.record.process.filter(sent);
+        let server = server.ok_or_else(|| Error::NotRunning {
+            name: self.name().to_owned(),
+        })?;
         let setting = folder.setting();
         for process in find_marked(&setting) {
             process.signal_marked(&setting, signal);
+        }
+        // The kernel stops a process when its threads come by, not when the signal is sent.
+        let deadline = Instant::now() + SIGNAL_PATIENCE;
+        while server.is_frozen() != (signal == Signal::STOP) && Instant::now() < deadline {
+            thread::sleep(SIGNAL_POLL);
         }
         Ok(())
     }

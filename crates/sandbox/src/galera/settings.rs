@@ -93,7 +93,8 @@ fn text(
     line("innodb_autoinc_lock_mode", &"2");
     text.push_str(SMALL);
     // Without it socat would listen on every address of the machine.
-    let _ = write!(text, "\n[sst]\nsockopt=bind={host}\n");
+    // The script for rsync wants stunnel as soon as the server has a certificate.
+    let _ = write!(text, "\n[sst]\nsockopt=bind={host}\nssl-mode=DISABLED\n");
     if options.tls == Tls::Off {
         // From 11.4 on clients insist on TLS, over a socket too.
         text.push_str("\n[client]\nskip-ssl\n\n[mariadb-backup]\nskip-ssl\n");

@@ -318,8 +318,8 @@ fn make_accounts(first: &GaleraNode, reserved: &Reserved, password: &str) -> Res
     written.map_err(|error| failed(error.to_string()))
 }
 
-/// Lets all the others join at once: the donor makes them wait for each other where it has to.
-fn join(nodes: &[GaleraNode]) -> Result<()> {
+/// Starts all nodes at once, those that run already excepted: the donor makes them wait for each other where it has to.
+pub fn join(nodes: &[GaleraNode]) -> Result<()> {
     thread::scope(|scope| {
         let joiners: Vec<_> = nodes
             .iter()

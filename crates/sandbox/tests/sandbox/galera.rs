@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use refloat_sandbox::{
     EphemeralCluster, Error, GaleraCluster, GaleraNode, GaleraOptions, HaproxyOptions, NodeStart,
-    Sandbox, ServerKind, SstMethod, Status,
+    Sandbox, ServerKind, SstMethod, Status, Tls,
 };
 
 use crate::common::{assert_nothing_left, folder, sandbox_in};
@@ -41,11 +41,17 @@ fn size_is(node: &GaleraNode, size: &str) -> bool {
 }
 
 /// What is in the table, on a node that has waited for all that was committed before.
+const ROWS: &str = "SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*) FROM t.a";
+
 fn rows(node: &GaleraNode) -> String {
-    ask(
-        node,
-        "SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*) FROM t.a",
-    )
+    ask(node, ROWS)
+}
+
+/// A node that was out of reach believes for a moment that nothing has happened, and then asks for what it missed.
+fn comes_back(node: &GaleraNode, among: &[GaleraNode], size: &str) {
+    wait_until("it is back", || {
+        among.iter().all(|node| size_is(node, size)) && node.query(ROWS).is_ok()
+    });
 }
 
 fn insert(node: &GaleraNode) {
@@ -229,7 +235,7 @@ fn a_frozen_node_answers_nobody(cluster: &EphemeralCluster) {
     });
     insert(cluster.node(1).unwrap());
     node.thaw().unwrap();
-    wait_until("it is back", || size_is(node, "3"));
+    comes_back(node, cluster.nodes(), "3");
     assert_eq!(rows(node), "2");
 }
 
@@ -281,7 +287,7 @@ fn a_node_that_is_cut_off_comes_back(cluster: &EphemeralCluster) {
     insert(first);
     third.heal().unwrap();
     assert_eq!(third.status().unwrap(), Status::Running);
-    wait_until("it is back", || size_is(third, "3"));
+    comes_back(third, cluster.nodes(), "3");
     assert_eq!(rows(third), rows(first));
 }
 
@@ -348,11 +354,28 @@ fn a_whole_cluster_begins_again(cluster: &EphemeralCluster) {
     );
 }
 
-/// A node of its own name, version and way of state transfer.
-fn two_nodes(kind: ServerKind) {
+/// Does anything listen on this port of every address? See proc(5), `/proc/net/tcp`: 0A is the state of a listener.
+fn listens_everywhere(port: u16) -> bool {
+    let ends = [
+        format!("00000000:{port:04X}"),
+        format!("{:032}:{port:04X}", 0),
+    ];
+    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
+        let table = fs::read_to_string(table).unwrap_or_default();
+        table.lines().any(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            fields.get(3) == Some(&"0A") && ends.iter().any(|end| fields[1] == end)
+        })
+    })
+}
+
+/// Both ways of state transfer, to a node of this kind.
+fn two_nodes(kind: ServerKind, tls: Tls) {
     let folder = folder();
     let sandbox = sandbox_in(folder.path());
-    let options = GaleraOptions::new(kind, 2).sst(SstMethod::Mariabackup);
+    let options = GaleraOptions::new(kind, 2)
+        .sst(SstMethod::Mariabackup)
+        .tls(tls);
     let cluster = sandbox.start_cluster_ephemeral(&options).unwrap();
     let [first, second] = cluster.nodes() else {
         panic!("two nodes");
@@ -360,6 +383,7 @@ fn two_nodes(kind: ServerKind) {
     assert_eq!((cluster.name(), first.name()), ("galera", "galera-1"));
     assert!(size_is(first, "2"));
     assert!(Log(first, 0).says("wsrep_sst_mariabackup --role 'donor'"));
+    assert!(Log(second, 0).says(",bind=127.0.0.1 stdio"));
     assert!(matches!(second.cut(), Err(Error::NotIsolated { .. })));
     let refused = sandbox.remove("galera-1");
     assert!(matches!(refused, Err(Error::NodeOfCluster { .. })));
@@ -372,7 +396,14 @@ fn two_nodes(kind: ServerKind) {
     insert(first);
     fs::remove_file(second.grastate()).unwrap();
     let by_rsync = NodeStart::join().argument("wsrep_sst_method", "rsync");
-    second.start_with(&by_rsync).unwrap();
+    second.begin(&by_rsync).unwrap();
+    let address: SocketAddr = second.sst_address().parse().unwrap();
+    let port = address.port();
+    while second.status().unwrap() == Status::Starting {
+        assert!(!listens_everywhere(port), "port {port} is open to all");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    second.wait_ready(PATIENCE).unwrap();
     assert!(Log(first, 0).says("wsrep_sst_rsync --role 'donor'"));
     assert_eq!(rows(second), "1");
     // A restart as of any server joins as well.
@@ -386,12 +417,12 @@ fn two_nodes(kind: ServerKind) {
 
 #[test]
 fn data_go_both_ways_to_a_node_of_10_11() {
-    two_nodes(ServerKind::MariaDb1011);
+    two_nodes(ServerKind::MariaDb1011, Tls::Generated);
 }
 
 #[test]
 fn data_go_both_ways_to_a_node_of_11_8() {
-    two_nodes(ServerKind::MariaDb118);
+    two_nodes(ServerKind::MariaDb118, Tls::Off);
 }
 
 #[test]

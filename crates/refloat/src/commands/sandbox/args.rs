@@ -1,5 +1,9 @@
 //! What `refloat sandbox` is asked for.
 
+mod node;
+
+pub use node::{NodeArgs, NodeCommand, NodeKillArgs, NodeName, NodeStartArgs};
+
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Subcommand, ValueEnum};
 use refloat_sandbox::{Error, ServerKind};
@@ -14,6 +18,11 @@ EXAMPLES:
 
   A server with settings of your own:
       refloat sandbox start --server mysql-9.7 -o innodb_buffer_pool_size=2G -o local_infile=ON
+
+  A Galera cluster of three nodes, with trouble for one of them:
+      refloat sandbox start --galera 3 --name c
+      refloat sandbox node kill c-2
+      refloat sandbox remove c
 
   What is there, for a script:
       refloat sandbox list --json
@@ -32,7 +41,17 @@ EXAMPLES:
           -o local_infile=ON -o max_connections=50
 
   With a certificate that can be verified, for tests of --ssl-mode=verify-identity:
-      refloat sandbox start --server mariadb-11.8 --tls generated";
+      refloat sandbox start --server mariadb-11.8 --tls generated
+
+  A Galera cluster, with options for all nodes and for one:
+      refloat sandbox start --galera 3 --name c --server mariadb-11.8 --sst mariabackup \\
+          -o wsrep_provider_options=gcache.size=16M --node-option 2:max_connections=50
+
+  With a proxy in front, and a network for each node that can be cut (as root):
+      refloat sandbox start --galera 3 --name c --isolated --with-haproxy
+
+The nodes of a cluster are named c-1, c-2 and so on, and are servers of the sandbox like others.
+The file that is printed describes the cluster; it goes away with it.";
 
 const LIST_HELP: &str = "\
 EXAMPLES:
@@ -43,10 +62,15 @@ EXAMPLES:
       refloat sandbox list --json | jq '.[] | select(.status == \"running\") | .port'
 
 STATUS:
-  running  its process is there
-  stopped  it was stopped, or it died; `restart` brings it back with its data
-  busy     another command is just starting, stopping or removing it
-  broken   its start was cut off; it can only be removed";
+  running   its process is there
+  starting  a node that does not answer yet: it recovers, or waits for a state transfer
+  frozen    a node that was frozen
+  cut       a node that was cut off from its network
+  stopped   it was stopped, or it died; `restart` brings it back with its data
+  busy      another command is just starting, stopping or removing it
+  broken    its start was cut off; it can only be removed
+
+A cluster has a line of its own: how many of its nodes run, and the process and URL of its proxy.";
 
 const STOP_HELP: &str = "\
 EXAMPLES:
@@ -60,12 +84,18 @@ EXAMPLES:
 const RESTART_HELP: &str = "\
 EXAMPLES:
   With the same port, socket, data and options as before:
-      refloat sandbox restart try";
+      refloat sandbox restart try
+
+  A whole cluster, begun by the node that was stopped last:
+      refloat sandbox restart c";
 
 const REMOVE_HELP: &str = "\
 EXAMPLES:
   One server and everything that it had:
       refloat sandbox remove try
+
+  A whole cluster:
+      refloat sandbox remove c
 
   All servers of the sandbox:
       refloat sandbox remove --all";
@@ -104,6 +134,8 @@ pub enum SandboxCommand {
     /// Start a new server and wait until it answers queries
     #[command(after_long_help = START_HELP)]
     Start(StartArgs),
+    /// Start, stop and trouble the nodes of a cluster
+    Node(NodeArgs),
     /// List the servers, running or not
     #[command(after_long_help = LIST_HELP)]
     List(ListArgs),
@@ -138,13 +170,44 @@ pub struct StartArgs {
     #[arg(short = 'o', long = "option", value_name = "KEY=VALUE", value_parser = server_option)]
     pub options: Vec<(String, Option<String>)>,
 
-    /// Which certificates the server has
-    #[arg(long, value_name = "WHICH", value_enum, default_value_t = TlsChoice::Usual)]
-    pub tls: TlsChoice,
+    /// Which certificates the server has [default: usual; off for nodes of a cluster]
+    #[arg(long, value_name = "WHICH", value_enum)]
+    pub tls: Option<TlsChoice>,
+
+    /// Start a Galera cluster of so many nodes, 1 to 9
+    #[arg(long, value_name = "NODES", help_heading = "Clusters")]
+    pub galera: Option<u32>,
+
+    /// How nodes get a whole copy of the data
+    #[arg(long, value_name = "WAY", value_enum, default_value_t = SstChoice::Rsync, requires = "galera", help_heading = "Clusters")]
+    pub sst: SstChoice,
+
+    /// Give every node a network of its own, for `node cut` and `node heal`; takes root
+    #[arg(long, requires = "galera", help_heading = "Clusters")]
+    pub isolated: bool,
+
+    /// Put HAProxy in front
+    #[arg(long, requires = "galera", help_heading = "Clusters")]
+    pub with_haproxy: bool,
+
+    /// An option for one node's command line: number:key=value; may be given several times
+    #[arg(long = "node-option", value_name = "NODE:KEY=VALUE", value_parser = node_option, requires = "galera", help_heading = "Clusters")]
+    pub node_options: Vec<NodeOption>,
 
     /// Print the result as JSON on stdout
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+}
+
+/// The number of a node, and an option for it.
+pub type NodeOption = (u32, (String, Option<String>));
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum SstChoice {
+    /// By rsync; the node that gives takes no writes meanwhile
+    Rsync,
+    /// By mariadb-backup; the node that gives goes on
+    Mariabackup,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -165,7 +228,7 @@ pub struct ListArgs {
 }
 
 /// The server that a command is about.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct Which {
     /// The server's name; may be left out when there is only one
     #[arg(value_name = "NAME")]
@@ -253,4 +316,15 @@ fn server_kinds() -> impl clap::builder::TypedValueParser<Value = ServerKind> {
 
 fn server_option(text: &str) -> Result<(String, Option<String>), Error> {
     refloat_sandbox::parse_server_option(text)
+}
+
+fn node_option(text: &str) -> Result<NodeOption, String> {
+    let number = text
+        .split_once(':')
+        .and_then(|(number, option)| Some((number.parse().ok()?, option)));
+    let Some((number, option)) = number else {
+        return Err(format!("{text:?} is not of the form 2:key=value"));
+    };
+    let option = server_option(option).map_err(|error| error.to_string())?;
+    Ok((number, option))
 }

@@ -1,0 +1,149 @@
+//! What `refloat sandbox node` is asked for.
+
+use clap::{Args, Subcommand};
+
+use super::server_option;
+
+const NODE_HELP: &str = "\
+EXAMPLES:
+  What happens to a cluster when a node dies, and when it comes back:
+      refloat sandbox node kill c-2
+      refloat sandbox node start c-2
+
+  When it hangs:
+      refloat sandbox node freeze c-2
+      refloat sandbox node thaw c-2
+
+  When its network is gone (clusters that were started with --isolated):
+      refloat sandbox node cut c-2
+      refloat sandbox node heal c-2";
+
+const START_HELP: &str = "\
+EXAMPLES:
+  Join the others, and wait until the node is in step with them:
+      refloat sandbox node start c-2
+
+  Begin again after all nodes were stopped, with the one that was stopped last:
+      refloat sandbox node start c-1 --bootstrap
+
+  Do not wait for the state transfer:
+      refloat sandbox node start c-2 --no-wait
+
+  As a server of its own, for this once:
+      refloat sandbox node start c-2 -o wsrep_provider=none
+
+A node that crashed finds out first where it stands, as a service unit does.";
+
+const STOP_HELP: &str = "\
+EXAMPLES:
+  Cleanly; it says goodbye to the others and notes where it stands:
+      refloat sandbox node stop c-2";
+
+const KILL_HELP: &str = "\
+EXAMPLES:
+  As when the power fails:
+      refloat sandbox node kill c-2
+
+  As when memory runs out: what the server has started goes on for as long as it likes:
+      refloat sandbox node kill c-2 --server-only";
+
+const FREEZE_HELP: &str = "\
+EXAMPLES:
+  Stop everything of a node by SIGSTOP; its connections stay open and answer nothing:
+      refloat sandbox node freeze c-2";
+
+const THAW_HELP: &str = "\
+EXAMPLES:
+  Let a frozen node go on:
+      refloat sandbox node thaw c-2";
+
+const CUT_HELP: &str = "\
+EXAMPLES:
+  Pull the cable of a node; `shell` still reaches it over its unix socket:
+      refloat sandbox start --galera 3 --isolated --name c
+      refloat sandbox node cut c-2";
+
+const HEAL_HELP: &str = "\
+EXAMPLES:
+  Plug the cable in again:
+      refloat sandbox node heal c-2";
+
+const RECOVER_HELP: &str = "\
+EXAMPLES:
+  Where a stopped node stands in the history of its cluster:
+      refloat sandbox node recover c-2";
+
+/// Start, stop and trouble the nodes of a cluster
+#[derive(Debug, Args)]
+#[command(after_long_help = NODE_HELP)]
+pub struct NodeArgs {
+    #[command(subcommand)]
+    pub command: NodeCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum NodeCommand {
+    /// Start a stopped node: it joins the others
+    #[command(after_long_help = START_HELP)]
+    Start(NodeStartArgs),
+    /// Shut a node down cleanly
+    #[command(after_long_help = STOP_HELP)]
+    Stop(NodeName),
+    /// End a node by SIGKILL
+    #[command(after_long_help = KILL_HELP)]
+    Kill(NodeKillArgs),
+    /// Stop a node by SIGSTOP, as a hanging machine does
+    #[command(after_long_help = FREEZE_HELP)]
+    Freeze(NodeName),
+    /// Let a frozen node go on
+    #[command(after_long_help = THAW_HELP)]
+    Thaw(NodeName),
+    /// Cut a node off from its network
+    #[command(after_long_help = CUT_HELP)]
+    Cut(NodeName),
+    /// Give a node its network back
+    #[command(after_long_help = HEAL_HELP)]
+    Heal(NodeName),
+    /// Find out where a stopped node stands
+    #[command(after_long_help = RECOVER_HELP)]
+    Recover(NodeName),
+}
+
+#[derive(Debug, Args)]
+pub struct NodeName {
+    /// The node's name, such as c-2
+    #[arg(value_name = "NODE")]
+    pub name: String,
+
+    /// Print the result as JSON on stdout
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct NodeStartArgs {
+    #[command(flatten)]
+    pub node: NodeName,
+
+    /// Begin a new group instead of joining the others
+    #[arg(long)]
+    pub bootstrap: bool,
+
+    /// Come back when its process is there, without waiting until it is ready
+    #[arg(long)]
+    pub no_wait: bool,
+
+    /// An option for this start alone: key=value, or key; may be given several times
+    #[arg(short = 'o', long = "option", value_name = "KEY=VALUE", value_parser = server_option)]
+    pub options: Vec<(String, Option<String>)>,
+}
+
+#[derive(Debug, Args)]
+pub struct NodeKillArgs {
+    #[command(flatten)]
+    pub node: NodeName,
+
+    /// Leave what the server has started, such as the scripts of a state transfer
+    #[arg(long)]
+    pub server_only: bool,
+}

@@ -197,7 +197,7 @@ fn frozen(members: &[Member], node: &GaleraNode) {
     assert_eq!(silent.rejoin.as_ref().unwrap().kind, RejoinKind::Unknown);
     assert_eq!(
         finding(&view, "it does not answer").nodes,
-        [silent.name.clone()]
+        std::slice::from_ref(&silent.name)
     );
     node.thaw().unwrap();
     look_until(members, "thawed", |view| view.quorum.synced == 3);

@@ -48,7 +48,7 @@ which. The account needs no right but to connect (USAGE). In HAProxy:
 pub struct HealthdArgs {
     /// The node
     ///
-    /// mysql://USER@HOST:PORT/ or, best, mysql://USER@localhost/?socket=PATH on the node's own machine.
+    /// mysql://USER@HOST:PORT/, with ?socket=PATH for its unix socket, which is best on the node's own machine.
     #[arg(long, value_name = "URL", help_heading = "Connection")]
     node: String,
 

@@ -119,7 +119,7 @@ pub struct FlowControl {
 pub struct Gcache {
     /// The oldest write-set that is kept.
     pub oldest: Option<u64>,
-    /// Bytes that can be kept: the ring, memory, and pages that stay.
+    /// Bytes that can be kept: the memory that is allowed for it, or else the ring.
     pub capacity: u64,
     /// `gcache.size`, the ring on disk, in bytes.
     pub ring: u64,
@@ -319,7 +319,9 @@ fn gcache(first: &Sample, last: &Sample, options: &ProviderOptions) -> Gcache {
         (false, false) => 0.0,
     };
     let bytes_per_second = per_second(bytes, all_bytes);
-    let capacity = ring + memory + size("gcache.keep_pages_size");
+    // Where memory is allowed, write-sets go there as long as it lasts, and what is in the ring goes before the oldest in memory does; only
+    // what is larger than the memory goes to the ring. (Galera: GCache::malloc, MemStore::have_free_space.)
+    let capacity = if memory > 0 { memory } else { ring };
     Gcache {
         oldest: last
             .count("wsrep_local_cached_downto")
@@ -377,8 +379,11 @@ mod tests {
             (window.bytes_per_second - 2000.0).abs() < 0.001,
             "{window:?}"
         );
-        assert!((window.covers_seconds.unwrap() - 2_097_152.0 / 2000.0).abs() < 0.001);
+        assert!((window.covers_seconds.unwrap() - 1_048_576.0 / 2000.0).abs() < 0.001);
         assert_eq!(window.bytes_per_write_set, Some(200.0));
+        let options = ProviderOptions::parse("gcache.size = 1M; gcache.mem_size = 64K");
+        let window = gcache(&first, &last, &options);
+        assert_eq!(window.capacity, 64 << 10, "the ring is not used beside memory");
     }
 
     #[test]

@@ -77,6 +77,25 @@ pub enum HostError {
     },
 }
 
+/// Why a node could not be started, stopped or looked at.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} {what}: {reason}")]
+pub struct ControlError {
+    what: String,
+    doing: &'static str,
+    reason: String,
+}
+
+impl ControlError {
+    pub(crate) fn new(what: &str, doing: &'static str, reason: String) -> Self {
+        Self {
+            what: what.to_owned(),
+            doing,
+            reason,
+        }
+    }
+}
+
 /// An error and its causes, as one fragment.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

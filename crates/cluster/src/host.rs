@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::HostError;
 
@@ -50,18 +50,11 @@ impl Host {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(failed(error.to_string())),
             },
-            Self::Ssh(name) => {
-                let path = quoted(&path.to_string_lossy());
-                let script = format!("test -e {path} || exit {NO_FILE}; exec cat {path}");
-                let output = Command::new("ssh")
-                    .args(SSH_OPTIONS)
-                    .args(["--", name, &script])
-                    .stdin(Stdio::null())
-                    .output()
-                    .map_err(|source| HostError::Spawn {
-                        program: "ssh".to_owned(),
-                        source,
-                    })?;
+            Self::Ssh(_) => {
+                let path = Self::word(&path.to_string_lossy());
+                let output = self.run(&format!(
+                    "test -e {path} || exit {NO_FILE}; exec cat {path}"
+                ))?;
                 match output.status.code() {
                     Some(0) => Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned())),
                     Some(NO_FILE) => Ok(None),
@@ -72,11 +65,42 @@ impl Host {
             }
         }
     }
-}
 
-/// One word for a shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
+    /// Runs a script by `sh`, with nothing to read.
+    ///
+    /// # Errors
+    /// [`HostError::Spawn`]: the shell, or `ssh`, could not be started. What the script says of itself is in the output.
+    pub fn run(&self, script: &str) -> Result<Output, HostError> {
+        let (program, mut command) = match self {
+            Self::Local => {
+                let mut command = Command::new("sh");
+                command.args(["-c", script]);
+                ("sh", command)
+            }
+            Self::Ssh(name) => {
+                let mut command = Command::new("ssh");
+                // The other side has whatever shell the account has.
+                command.args(SSH_OPTIONS).args([
+                    "--",
+                    name,
+                    &format!("exec sh -c {}", Self::word(script)),
+                ]);
+                ("ssh", command)
+            }
+        };
+        command
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|source| HostError::Spawn {
+                program: program.to_owned(),
+                source,
+            })
+    }
+
+    /// A text as one word for a shell.
+    pub(crate) fn word(text: &str) -> String {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }
 
 #[cfg(test)]
@@ -100,7 +124,7 @@ mod tests {
     fn words_for_a_shell() {
         let words = "it's; rm -rf $HOME `x` \"y\"";
         let output = Command::new("sh")
-            .args(["-c", &format!("printf %s {}", quoted(words))])
+            .args(["-c", &format!("printf %s {}", Host::word(words))])
             .output()
             .unwrap();
         assert_eq!(output.stdout, words.as_bytes());

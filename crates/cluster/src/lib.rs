@@ -8,6 +8,7 @@
 //! together, and what is wrong with it).
 
 mod config;
+mod control;
 mod discover;
 mod error;
 mod findings;
@@ -21,8 +22,9 @@ mod provider;
 mod view;
 
 pub use config::{ClusterFile, ControlConfig, NodeConfig};
+pub use control::{Control, StartAs};
 pub use discover::{Discovered, discover};
-pub use error::{ConfigError, DiscoverError, HostError};
+pub use error::{ConfigError, ControlError, DiscoverError, HostError};
 pub use findings::{Finding, Severity};
 pub use forecast::{Donor, Rejoin, RejoinKind};
 pub use grastate::GraState;

@@ -383,7 +383,11 @@ mod tests {
         assert_eq!(window.bytes_per_write_set, Some(200.0));
         let options = ProviderOptions::parse("gcache.size = 1M; gcache.mem_size = 64K");
         let window = gcache(&first, &last, &options);
-        assert_eq!(window.capacity, 64 << 10, "the ring is not used beside memory");
+        assert_eq!(
+            window.capacity,
+            64 << 10,
+            "the ring is not used beside memory"
+        );
     }
 
     #[test]

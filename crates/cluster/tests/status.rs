@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use refloat_cluster::{
-    ClusterFile, ClusterView, Host, Member, Observation, RejoinKind, Role, Severity, WantedTables,
-    discover, observe,
+    ClusterFile, ClusterView, Control, ControlConfig, Host, Member, Observation, RejoinKind, Role,
+    Severity, StartAs, WantedTables, discover, observe,
 };
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, ServerKind};
 use refloat_testkit::servers;
@@ -205,7 +205,16 @@ fn frozen(members: &[Member], node: &GaleraNode) {
 
 /// What a rejoin costs, before and after the write-sets are gone.
 fn away(members: &[Member], writer: &GaleraNode, node: &GaleraNode) {
-    node.stop().unwrap();
+    // By the list of nodes, as a person has written it.
+    let control = ControlConfig {
+        sandbox: Some(node.name().to_owned()),
+        ..ControlConfig::default()
+    };
+    let control = Control::of(&control, &Host::Local, |name| servers::sandbox().node(name));
+    let control = control.unwrap().unwrap();
+    assert_eq!(control.is_running().unwrap(), Some(true));
+    control.stop().unwrap();
+    assert_eq!(control.is_running().unwrap(), Some(false));
     write(writer, 25, 10_000);
     let view = look_until(members, "two are left", |view| view.quorum.size == Some(2));
     let rejoin = view.nodes[1].rejoin.as_ref().unwrap();

@@ -1,0 +1,231 @@
+//! Starting and stopping a node: by the sandbox, by systemd, or by commands that somebody has given.
+
+use refloat_sandbox::{GaleraNode, NodeStart};
+
+use crate::config::ControlConfig;
+use crate::error::{ControlError, chain};
+use crate::host::Host;
+
+/// A unit of systemd that says one of these does not run, and does not come up by itself.
+const NOT_RUNNING: [&str; 2] = ["inactive", "failed"];
+/// What Debian's and MariaDB's units take as a further argument of the server, for one start.
+const NEW_CLUSTER: &str = "_WSREP_NEW_CLUSTER=--wsrep-new-cluster";
+
+/// How a node is started and stopped.
+#[derive(Debug)]
+pub enum Control {
+    /// A node of the sandbox on this machine.
+    Sandbox(Box<GaleraNode>),
+    /// A unit of systemd.
+    Systemd {
+        /// The machine.
+        host: Host,
+        /// The unit.
+        unit: String,
+    },
+    /// Commands of a shell.
+    Commands {
+        /// The machine.
+        host: Host,
+        /// Starts the node, to join.
+        start: String,
+        /// Stops it cleanly.
+        stop: String,
+        /// Starts it as the first one of a cluster.
+        bootstrap: Option<String>,
+    },
+}
+
+/// As what a node starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartAs {
+    /// It joins those that run.
+    Member,
+    /// It begins the cluster. Whoever asks for this has proven that no other node runs.
+    First,
+}
+
+impl Control {
+    /// What a list of nodes says of one. `None`: it says nothing. A sandbox's node is looked up by `find`.
+    ///
+    /// # Errors
+    /// [`ControlError`]: the sandbox has no such node.
+    pub fn of(
+        config: &ControlConfig,
+        host: &Host,
+        find: impl FnOnce(&str) -> Result<GaleraNode, refloat_sandbox::Error>,
+    ) -> Result<Option<Self>, ControlError> {
+        if let Some(name) = &config.sandbox {
+            let node =
+                find(name).map_err(|error| ControlError::new(name, "finding", chain(&error)))?;
+            return Ok(Some(Self::Sandbox(Box::new(node))));
+        }
+        if let Some(unit) = &config.systemd {
+            return Ok(Some(Self::Systemd {
+                host: host.clone(),
+                unit: unit.clone(),
+            }));
+        }
+        let (Some(start), Some(stop)) = (&config.start, &config.stop) else {
+            return Ok(None);
+        };
+        Ok(Some(Self::Commands {
+            host: host.clone(),
+            start: start.clone(),
+            stop: stop.clone(),
+            bootstrap: config.bootstrap.clone(),
+        }))
+    }
+
+    /// Starts the node, and comes back when it is on its way: whether it arrives is for the caller to see.
+    ///
+    /// # Errors
+    /// [`ControlError`] with what was said about it.
+    pub fn start(&self, as_what: StartAs) -> Result<(), ControlError> {
+        match self {
+            Self::Sandbox(node) => {
+                let how = match as_what {
+                    StartAs::Member => NodeStart::join(),
+                    StartAs::First => NodeStart::bootstrap(),
+                };
+                node.begin(&how)
+                    .map_err(|error| ControlError::new(node.name(), "starting", chain(&error)))
+            }
+            Self::Systemd { host, unit } => {
+                let unit_word = Host::word(unit);
+                let script = match as_what {
+                    StartAs::Member => format!("systemctl start --no-block -- {unit_word}"),
+                    // The environment is systemd's own: what is set there has to go again, or the next start begins a cluster too.
+                    StartAs::First => format!(
+                        "systemctl set-environment {NEW_CLUSTER} && {{ systemctl start -- {unit_word}; status=$?; \
+                         systemctl unset-environment _WSREP_NEW_CLUSTER; exit $status; }}"
+                    ),
+                };
+                run(host, unit, "starting", &script).map(drop)
+            }
+            Self::Commands {
+                host,
+                start,
+                bootstrap,
+                ..
+            } => match (as_what, bootstrap) {
+                (StartAs::Member, _) => run(host, start, "starting", start).map(drop),
+                (StartAs::First, Some(bootstrap)) => {
+                    run(host, bootstrap, "starting", bootstrap).map(drop)
+                }
+                (StartAs::First, None) => Err(ControlError::new(
+                    start,
+                    "starting",
+                    "no command is given that begins a cluster (bootstrap)".to_owned(),
+                )),
+            },
+        }
+    }
+
+    /// Stops the node cleanly, and comes back when it is down.
+    ///
+    /// # Errors
+    /// [`ControlError`] with what was said about it.
+    pub fn stop(&self) -> Result<(), ControlError> {
+        match self {
+            Self::Sandbox(node) => node
+                .stop()
+                .map_err(|error| ControlError::new(node.name(), "stopping", chain(&error))),
+            Self::Systemd { host, unit } => run(
+                host,
+                unit,
+                "stopping",
+                &format!("systemctl stop -- {}", Host::word(unit)),
+            )
+            .map(drop),
+            Self::Commands { host, stop, .. } => run(host, stop, "stopping", stop).map(drop),
+        }
+    }
+
+    /// Whether its process is there. `None`: commands cannot tell.
+    ///
+    /// # Errors
+    /// [`ControlError`] with what was said about it.
+    pub fn is_running(&self) -> Result<Option<bool>, ControlError> {
+        match self {
+            Self::Sandbox(node) => {
+                let status = node
+                    .status()
+                    .map_err(|error| ControlError::new(node.name(), "looking at", chain(&error)))?;
+                Ok(Some(status.is_alive()))
+            }
+            Self::Systemd { host, unit } => {
+                // It exits with a status of its own for units that do not run.
+                let script = format!("systemctl is-active -- {} || :", Host::word(unit));
+                let said = run(host, unit, "looking at", &script)?;
+                Ok(Some(!NOT_RUNNING.contains(&said.trim())))
+            }
+            Self::Commands { .. } => Ok(None),
+        }
+    }
+}
+
+/// Runs a script on the node's machine; its output.
+fn run(host: &Host, what: &str, doing: &'static str, script: &str) -> Result<String, ControlError> {
+    let output = host
+        .run(script)
+        .map_err(|error| ControlError::new(what, doing, chain(&error)))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let mut said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if said.is_empty() {
+        String::from_utf8_lossy(&output.stdout)
+            .trim()
+            .clone_into(&mut said);
+    }
+    Err(ControlError::new(
+        what,
+        doing,
+        format!("on {}: {}: {said}", host.name(), output.status),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn commands(start: &str, stop: &str, bootstrap: Option<&str>) -> Control {
+        let config = ControlConfig {
+            start: Some(start.to_owned()),
+            stop: Some(stop.to_owned()),
+            bootstrap: bootstrap.map(str::to_owned),
+            ..ControlConfig::default()
+        };
+        let none = |_: &str| unreachable!("no node of the sandbox is named");
+        Control::of(&config, &Host::Local, none).unwrap().unwrap()
+    }
+
+    #[test]
+    fn commands_run_in_a_shell_and_say_why_they_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("it's there");
+        let path = Host::word(file.to_str().unwrap());
+        let control = commands(
+            &format!("touch {path}"),
+            "echo no such luck >&2; exit 3",
+            None,
+        );
+        control.start(StartAs::Member).unwrap();
+        assert!(file.exists());
+        let error = control.stop().unwrap_err().to_string();
+        assert!(
+            error.contains("stopping") && error.contains("no such luck") && error.contains('3'),
+            "{error}"
+        );
+        let error = control.start(StartAs::First).unwrap_err().to_string();
+        assert!(
+            error.contains("no command is given that begins a cluster"),
+            "{error}"
+        );
+        assert_eq!(control.is_running().unwrap(), None);
+        commands("false", "true", Some("true"))
+            .start(StartAs::First)
+            .unwrap();
+    }
+}

@@ -122,11 +122,15 @@ fn component(view: &ClusterView, found: &mut Findings) {
     } else if let Some(size) = view.quorum.size {
         let seen = primary.len() as u64;
         if size > seen {
-            found.add(
-                Warning,
-                &[],
-                format!("the cluster has {size} members and {seen} of them were asked: the others are not listed, not nodes of this kind (garbd), or do not answer"),
-            );
+            // Silence of a node that is listed is found below.
+            let listed = view.quorum.listed as u64;
+            let why = if listed >= size {
+                "it has not noticed yet that the others are gone, or they are there and do not answer us"
+            } else {
+                "the others are not listed, or no servers (garbd)"
+            };
+            let text = format!("the cluster counts {size} members, of which {seen} answer: {why}");
+            found.add(Warning, &[], text);
         }
     }
 }
@@ -138,7 +142,14 @@ fn answering(node: &NodeView, state: &NodeState, found: &mut Findings) {
         found.add(
             Critical,
             &name,
-            format!("it is not in the primary component and sees {} of the nodes: it refuses statements", state.size),
+            format!(
+                "it is not in the primary component, and sees {} with itself: it refuses statements",
+                if state.size == 1 {
+                    "1 node".to_owned()
+                } else {
+                    format!("{} nodes", state.size)
+                }
+            ),
         );
     } else if !state.ready {
         found.add(
@@ -348,10 +359,17 @@ fn bootstrap(view: &ClusterView, found: &mut Findings) {
         }
         return;
     }
+    // A node that runs knows its position, though its file says -1.
     let files: Vec<_> = view
         .nodes
         .iter()
-        .filter_map(|node| Some((node.name.as_str(), node.grastate.as_ref()?)))
+        .filter_map(|node| {
+            let mut file = node.grastate.clone()?;
+            file.seqno = file
+                .seqno
+                .or(node.state.as_ref().and_then(|state| state.seqno));
+            Some((node.name.as_str(), file))
+        })
         .collect();
     if files.is_empty() {
         return;
@@ -386,17 +404,26 @@ fn bootstrap(view: &ClusterView, found: &mut Findings) {
             format!("which node holds the newest data is not known before the position of every node is: {told}"),
         );
     } else {
-        let newest = files
+        // Of several with the same position, the one that left last.
+        let most = files.iter().map(|(_, file)| file.seqno).max();
+        let mut newest: Vec<_> = files
             .iter()
-            .max_by_key(|(_, file)| file.seqno)
-            .map_or("", |(name, _)| *name);
-        found.add(
-            Severity::Critical,
-            &[],
+            .filter(|(_, file)| Some(file.seqno) == most)
+            .collect();
+        newest.sort_by_key(|(_, file)| file.safe_to_bootstrap != Some(true));
+        let names: Vec<&str> = newest.iter().map(|(name, _)| *name).collect();
+        let first = names.first().copied().unwrap_or_default();
+        let text = if names.len() == 1 {
             format!(
-                "{newest} holds the newest data, and is the one to begin the cluster with: {told}"
-            ),
-        );
+                "{first} holds the newest data, and is the one to begin the cluster with: {told}"
+            )
+        } else {
+            format!(
+                "{} hold the same newest data; the one to begin the cluster with is {first}: {told}",
+                names.join(" and ")
+            )
+        };
+        found.add(Severity::Critical, &[], text);
     }
 }
 
@@ -438,4 +465,73 @@ fn tables(view: &ClusterView, found: &mut Findings) {
         "of engines other than InnoDB",
         "their rows are not replicated",
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grastate::GraState;
+    use crate::view::Quorum;
+
+    const HISTORY: &str = "30ba41b5-e6ea-11f1-acb3-d71df7acd2d5";
+
+    /// What is said of nodes that are all down, with these files.
+    fn down(files: &[(&str, Option<u64>, bool)]) -> String {
+        let nodes = files
+            .iter()
+            .enumerate()
+            .map(|(at, (uuid, seqno, safe))| NodeView {
+                name: format!("n{}", at + 1),
+                address: String::new(),
+                state: None,
+                unreachable: Some("it is down".to_owned()),
+                grastate: Some(GraState {
+                    uuid: (*uuid).to_owned(),
+                    seqno: *seqno,
+                    safe_to_bootstrap: Some(*safe),
+                }),
+                files_unreadable: None,
+                behind: None,
+                rejoin: None,
+            });
+        let view = ClusterView {
+            name: "c".to_owned(),
+            quorum: Quorum::default(),
+            nodes: nodes.collect(),
+            tables: None,
+            findings: Vec::new(),
+        };
+        let mut found = Findings(Vec::new());
+        bootstrap(&view, &mut found);
+        found
+            .0
+            .pop()
+            .map_or_else(String::new, |finding| finding.text)
+    }
+
+    #[test]
+    fn which_node_begins_a_cluster_that_is_down() {
+        let one = down(&[
+            (HISTORY, Some(7), false),
+            (HISTORY, Some(9), true),
+            (HISTORY, Some(8), false),
+        ]);
+        assert!(one.starts_with("n2 holds the newest data"), "{one}");
+        let two = down(&[(HISTORY, Some(9), false), (HISTORY, Some(9), true)]);
+        assert!(
+            two.starts_with(
+                "n2 and n1 hold the same newest data; the one to begin the cluster with is n2"
+            ),
+            "{two}"
+        );
+        let unknown = down(&[(HISTORY, Some(9), true), (HISTORY, None, false)]);
+        assert!(
+            unknown.contains("is not known before")
+                && unknown.ends_with("n1 at 9, safe to bootstrap; n2 at unknown"),
+            "{unknown}"
+        );
+        let other = "40ba41b5-e6ea-11f1-acb3-d71df7acd2d5";
+        let histories = down(&[(HISTORY, Some(9), true), (other, Some(9), true)]);
+        assert!(histories.contains("different histories"), "{histories}");
+    }
 }

@@ -258,6 +258,9 @@ fn away(members: &[Member], writer: &GaleraNode, node: &GaleraNode) {
             .contains("the oldest write-set that anybody keeps"),
         "{rejoin:?}"
     );
+    control.start(StartAs::Member).unwrap();
+    look_until(members, "the node is back", |view| view.quorum.synced == 3);
+    control.stop().unwrap();
 }
 
 /// A cluster that is down: who holds the newest data.

@@ -68,12 +68,16 @@ fn nodes(page: &mut String, view: &ClusterView) {
             ),
             human::percent(state.flow_control.paused),
             state.flow_control.sent.to_string(),
-            if state.read_only { "no" } else { "yes" }.to_owned(),
+            if takes_writes(state) { "yes" } else { "no" }.to_owned(),
             node.address.clone(),
         ]
     });
     page.push('\n');
     table(page, &head, rows);
+}
+
+fn takes_writes(state: &NodeState) -> bool {
+    state.primary && state.ready && !state.read_only && state.rejects_queries.is_none()
 }
 
 /// Where a node is, with what sets it apart.

@@ -3,6 +3,8 @@
 #[path = "program/support.rs"]
 mod support;
 
+#[path = "program/cluster.rs"]
+mod cluster;
 #[path = "program/docs.rs"]
 mod docs;
 #[path = "program/errors.rs"]

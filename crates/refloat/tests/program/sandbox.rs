@@ -318,6 +318,12 @@ fn a_cluster_lives_from_start_to_remove() {
         "{text}"
     );
 
+    crate::cluster::is_shown(
+        state.0.path(),
+        file,
+        nodes[0]["url"].as_str().expect("a URL"),
+    );
+
     let proxy = started["haproxy"]["url"].as_str().expect("a URL");
     let url = state.sandbox(&["env", "c", "--url"]).exits(0).stdout;
     assert_eq!(url.trim_end(), proxy);

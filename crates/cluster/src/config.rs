@@ -78,7 +78,7 @@ impl ClusterFile {
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         let file: Self = toml::from_str(text).map_err(|error| ConfigError::Syntax {
             path: path.to_owned(),
-            reason: error.to_string().trim_end().to_owned(),
+            reason: said(&error, text),
         })?;
         file.check().map_err(|reason| ConfigError::Meaning {
             path: path.to_owned(),
@@ -94,7 +94,7 @@ impl ClusterFile {
         let (mut names, mut urls) = (HashSet::new(), HashSet::new());
         for node in &self.nodes {
             if node.name.is_empty() || node.name.chars().any(char::is_control) {
-                return Err(format!("the node with url {} needs a name", node.url));
+                return Err("a node needs a name".to_owned());
             }
             if !names.insert(&node.name) {
                 return Err(format!("two nodes are called {}", node.name));
@@ -117,6 +117,19 @@ impl ClusterFile {
             }
         }
         Ok(())
+    }
+}
+
+/// What is wrong and where; not the line itself, in which a password may stand.
+fn said(error: &toml::de::Error, text: &str) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    match before {
+        Some(before) => format!(
+            "line {}: {}",
+            before.matches('\n').count() + 1,
+            error.message()
+        ),
+        None => error.message().to_owned(),
     }
 }
 
@@ -184,7 +197,7 @@ mod tests {
             (String::new(), "missing field `name`"),
             ("name='c'\nnode=[]".to_owned(), "names no node"),
             (node("name='b'"), "duplicate key"),
-            (node("sssh='x'"), "unknown field `sssh`"),
+            (node("sssh='x'"), "line 8: unknown field `sssh`"),
             (
                 node("ssh='-oProxyCommand=x'"),
                 "node b: ssh names no machine",
@@ -205,6 +218,7 @@ mod tests {
             ),
         ] {
             let error = parse(&text).expect_err(&text);
+            assert!(!error.contains("mysql://"), "{error}");
             assert!(
                 error.contains(words) && error.starts_with("c.toml: "),
                 "{error}"

@@ -1,9 +1,14 @@
 //! From one node to all of its cluster.
 
+use std::collections::HashSet;
+
 use refloat_wire::{ConnectOptions, Connection, Target};
 
 use crate::DiscoverError;
 use crate::observe::{Member, impatient, values};
+
+/// So many members are asked at the most, whatever a node says.
+const MEMBERS_MOST: usize = 64;
 
 /// The members of a cluster, as one of them names them.
 #[derive(Debug, Clone)]
@@ -47,6 +52,7 @@ pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
         .get("wsrep_local_index")
         .and_then(|index| index.parse::<usize>().ok());
     let (mut members, mut unnamed) = (Vec::new(), 0);
+    let mut named = HashSet::new();
     for (at, address) in addresses.split(',').map(str::trim).enumerate() {
         if own == Some(at) {
             // The way that is known to work.
@@ -54,13 +60,17 @@ pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
             continue;
         }
         match host_and_port(address) {
-            Some((host, port)) => members.push(member(ConnectOptions {
-                host: Some(host),
-                port: Some(port),
-                socket: None,
-                ..seed.clone()
-            })),
-            None => unnamed += 1,
+            Some((host, port))
+                if members.len() < MEMBERS_MOST && named.insert((host.clone(), port)) =>
+            {
+                members.push(member(ConnectOptions {
+                    host: Some(host),
+                    port: Some(port),
+                    socket: None,
+                    ..seed.clone()
+                }));
+            }
+            _ => unnamed += 1,
         }
     }
     if members.is_empty() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::grastate::GraState;
 use crate::node::{NodeState, Role};
 use crate::view::{ClusterView, NodeView};
 
@@ -106,7 +107,7 @@ fn component(view: &ClusterView, found: &mut Findings) {
             Critical,
             &all,
             format!(
-                "these are two clusters, with histories of their own: {}",
+                "these are several clusters, with histories of their own: {}",
                 told(&histories)
             ),
         );
@@ -121,7 +122,12 @@ fn component(view: &ClusterView, found: &mut Findings) {
         );
     } else if let Some(size) = view.quorum.size {
         let seen = primary.len() as u64;
-        if size > seen {
+        if seen > size {
+            let text = format!(
+                "{seen} nodes belong to primary components, and each counts {size} members: the cluster is split, and its parts go on by themselves"
+            );
+            found.add(Critical, &all, text);
+        } else if size > seen {
             // Silence of a node that is listed is found below.
             let listed = view.quorum.listed as u64;
             let why = if listed >= size {
@@ -364,7 +370,7 @@ fn bootstrap(view: &ClusterView, found: &mut Findings) {
         .nodes
         .iter()
         .filter_map(|node| {
-            let mut file = node.grastate.clone()?;
+            let mut file = node.grastate.clone().filter(GraState::has_history)?;
             file.seqno = file
                 .seqno
                 .or(node.state.as_ref().and_then(|state| state.seqno));
@@ -374,6 +380,12 @@ fn bootstrap(view: &ClusterView, found: &mut Findings) {
     if files.is_empty() {
         return;
     }
+    let without = |node: &&NodeView| {
+        node.grastate
+            .as_ref()
+            .is_some_and(|file| !file.has_history())
+    };
+    let empty = view.nodes.iter().filter(without).count();
     let told: Vec<String> = files
         .iter()
         .map(|(name, file)| {
@@ -397,7 +409,9 @@ fn bootstrap(view: &ClusterView, found: &mut Findings) {
             &[],
             format!("the nodes hold the data of different histories: {told}"),
         );
-    } else if files.iter().any(|(_, file)| file.seqno.is_none()) || files.len() < view.nodes.len() {
+    } else if files.iter().any(|(_, file)| file.seqno.is_none())
+        || files.len() + empty < view.nodes.len()
+    {
         found.add(
             Severity::Critical,
             &[],
@@ -470,7 +484,6 @@ fn tables(view: &ClusterView, found: &mut Findings) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grastate::GraState;
     use crate::view::Quorum;
 
     const HISTORY: &str = "30ba41b5-e6ea-11f1-acb3-d71df7acd2d5";
@@ -530,6 +543,12 @@ mod tests {
                 && unknown.ends_with("n1 at 9, safe to bootstrap; n2 at unknown"),
             "{unknown}"
         );
+        // One whose copy failed holds nothing, and has no say.
+        let wiped = down(&[
+            ("00000000-0000-0000-0000-000000000000", None, false),
+            (HISTORY, Some(9), true),
+        ]);
+        assert!(wiped.starts_with("n2 holds the newest data"), "{wiped}");
         let other = "40ba41b5-e6ea-11f1-acb3-d71df7acd2d5";
         let histories = down(&[(HISTORY, Some(9), true), (other, Some(9), true)]);
         assert!(histories.contains("different histories"), "{histories}");

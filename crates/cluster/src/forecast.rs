@@ -6,6 +6,11 @@ use crate::node::NodeState;
 use crate::observe::Observation;
 use crate::view::{ClusterView, NodeView};
 
+/// How far from the oldest write-set a node has to be for IST: a 128th of what is kept, and no more than a million (`group_find_ist_donor`
+/// in Galera's `gcs_group.cpp`).
+const GAP_SHIFT: u32 = 7;
+const GAP_MOST: u64 = 1 << 20;
+
 /// What it would cost to bring a node back now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rejoin {
@@ -75,7 +80,10 @@ pub(crate) fn rejoin(view: &ClusterView, node: &NodeView, how: &Observation) -> 
         }
     };
     let Some(file) = &node.grastate else {
-        return unknown("its grastate.dat could not be read");
+        return unknown(match node.files_unreadable {
+            Some(_) => "its grastate.dat could not be read",
+            None => "its files were not looked at: no machine is named to look at them (ssh)",
+        });
     };
     if !file.has_history() {
         return sst("it holds the data of no cluster".to_owned());
@@ -101,10 +109,19 @@ pub(crate) fn rejoin(view: &ClusterView, node: &NodeView, how: &Observation) -> 
             "it is ahead of every node that answers: nothing may overwrite it before somebody knows why",
         );
     };
+    // Galera keeps a distance from the oldest write-set that anybody keeps: what is there now may be gone before it is sent.
+    let lowest = view
+        .serving()
+        .filter_map(|(_, state)| state.gcache.oldest)
+        .min();
+    let safe = lowest.map(|lowest| {
+        lowest.saturating_add((head.saturating_sub(lowest) >> GAP_SHIFT).min(GAP_MOST))
+    });
     let mut donors: Vec<Donor> = view
         .serving()
         .filter_map(|(at, state)| {
-            let oldest = state.gcache.oldest.filter(|oldest| *oldest <= seqno + 1)?;
+            let oldest = state.gcache.oldest.filter(|oldest| *oldest <= seqno)?;
+            safe.filter(|safe| *safe <= seqno)?;
             Some(Donor {
                 name: view.nodes[at].name.clone(),
                 oldest,
@@ -112,13 +129,12 @@ pub(crate) fn rejoin(view: &ClusterView, node: &NodeView, how: &Observation) -> 
         })
         .collect();
     if donors.is_empty() {
-        let oldest = view
-            .serving()
-            .filter_map(|(_, state)| state.gcache.oldest)
-            .min();
-        return sst(match oldest {
-            Some(oldest) => {
-                format!("it is at {seqno}, and the oldest write-set that anybody keeps is {oldest}")
+        return sst(match lowest {
+            Some(lowest) if lowest <= seqno => format!(
+                "it is at {seqno}, too near to {lowest}, the oldest write-set that anybody keeps"
+            ),
+            Some(lowest) => {
+                format!("it is at {seqno}, and the oldest write-set that anybody keeps is {lowest}")
             }
             None => format!("it is at {seqno}, and nobody says which write-sets are kept"),
         });

@@ -124,6 +124,15 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
+/// A check that is answered.
+struct Slot(Arc<AtomicUsize>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Answers checks, each in a thread of its own, so that a client that says nothing keeps no other one waiting.
 fn serve(listener: &TcpListener, answer: Answer, node: &Arc<Watched>, cancel: &Cancel) {
     let under_way = Arc::new(AtomicUsize::new(0));
@@ -139,13 +148,13 @@ fn serve(listener: &TcpListener, answer: Answer, node: &Arc<Watched>, cancel: &C
         }
         let (node, count) = (Arc::clone(node), Arc::clone(&under_way));
         let work = move || {
+            let _slot = Slot(count);
             let ready = client
                 .set_nonblocking(false)
                 .and_then(|()| client.set_read_timeout(Some(CLIENT_PATIENCE)))
                 .and_then(|()| client.set_write_timeout(Some(CLIENT_PATIENCE)));
             // A client that goes away in the middle misses its answer and nothing else.
             let _ = ready.and_then(|()| answer(&mut client, &node.health()));
-            count.fetch_sub(1, Ordering::Relaxed);
         };
         if thread::Builder::new()
             .name("check".to_owned())

@@ -241,7 +241,9 @@ impl NodeState {
             state: last.text("wsrep_local_state_comment"),
             ready: last.text("wsrep_ready") == "ON",
             connected: last.text("wsrep_connected") == "ON",
-            seqno: last.count("wsrep_last_committed"),
+            seqno: last
+                .count("wsrep_last_committed")
+                .filter(|seqno| *seqno != u64::MAX),
             receive_queue: last.queue("wsrep_local_recv_queue"),
             send_queue: last.queue("wsrep_local_send_queue"),
             flow_control: FlowControl {
@@ -271,7 +273,8 @@ impl NodeState {
                 bytes: None,
             },
             desync: is_on("wsrep_desync"),
-            read_only: is_on("read_only"),
+            // Since MariaDB 12 it has more values than ON and OFF.
+            read_only: !matches!(variable("read_only").as_str(), "" | "OFF" | "0"),
             rejects_queries: not_empty(variable("wsrep_reject_queries"))
                 .filter(|which| which != "NONE"),
             replicates: is_on("wsrep_on"),

@@ -205,6 +205,11 @@ fn frozen(members: &[Member], node: &GaleraNode) {
 
 /// What a rejoin costs, before and after the write-sets are gone.
 fn away(members: &[Member], writer: &GaleraNode, node: &GaleraNode) {
+    // Far enough from the oldest write-set.
+    write(writer, 50, 10_000);
+    look_until(members, "all have applied it", |view| {
+        view.nodes.iter().all(|node| node.behind == Some(0))
+    });
     // By the list of nodes, as a person has written it.
     let control = ControlConfig {
         sandbox: Some(node.name().to_owned()),

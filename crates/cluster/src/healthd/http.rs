@@ -2,8 +2,9 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Instant;
 
-use super::Health;
+use super::{CLIENT_PATIENCE, Health};
 
 /// A request is not longer than this.
 const REQUEST_MAX: usize = 8 << 10;
@@ -32,7 +33,9 @@ struct Request {
 fn request(client: &mut TcpStream) -> io::Result<Option<Request>> {
     let mut text = Vec::new();
     let mut block = [0; 1024];
-    loop {
+    // Somebody who sends a byte now and then must not keep others from being answered.
+    let begun = Instant::now();
+    while begun.elapsed() < CLIENT_PATIENCE {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut parsed = httparse::Request::new(&mut headers);
         match parsed.parse(&text) {
@@ -52,6 +55,7 @@ fn request(client: &mut TcpStream) -> io::Result<Option<Request>> {
         }
         text.extend_from_slice(&block[..read]);
     }
+    Ok(None)
 }
 
 struct Response {
@@ -104,12 +108,14 @@ fn respond(request: &Request, health: &Health) -> Response {
     let mut response = match request.path.as_str() {
         "/" | "/write" => checked(verdict.writes),
         "/read" => checked(verdict.reads),
+        // Beside agent checks, which say who drains.
+        "/alive" => checked(verdict.reads || verdict.drains),
         "/status" => Response {
             kind: "application/json",
             body: serde_json::to_string(health).unwrap_or_default() + "\n",
             ..Response::text(200, "")
         },
-        _ => Response::text(404, "there are /, /write, /read and /status"),
+        _ => Response::text(404, "there are /, /write, /read, /alive and /status"),
     };
     response.headless = request.method == "HEAD";
     response
@@ -153,6 +159,13 @@ mod tests {
             body.contains(r#""state":"read_only""#) && body.contains(r#""node":"root@n1:3306""#),
             "{body}"
         );
+        let draining = Verdict {
+            drains: true,
+            ..down.clone()
+        };
+        assert_eq!(ask("GET", "/alive", draining.clone()).0, 200);
+        assert_eq!(ask("GET", "/", draining).0, 503);
+        assert_eq!(ask("GET", "/alive", down.clone()).0, 503);
         assert_eq!(ask("GET", "/else", down.clone()).0, 404);
         assert_eq!(ask("POST", "/", down).0, 405);
     }

@@ -131,7 +131,7 @@ pub(crate) fn judge(said: &Values, rules: Rules) -> Verdict {
             );
         }
     }
-    let queue: u64 = text("wsrep_local_recv_queue").parse().unwrap_or(0);
+    let queue: u64 = text("wsrep_local_recv_queue").parse().unwrap_or(u64::MAX);
     if queue > rules.max_queue {
         let reason = format!(
             "{queue} write-sets wait on the node, more than {}",
@@ -139,7 +139,8 @@ pub(crate) fn judge(said: &Values, rules: Rules) -> Verdict {
         );
         return Verdict::draining("lagging", reason);
     }
-    if on("read_only") {
+    // Since MariaDB 12 it has more values than ON and OFF; one that is not told is none that may be written to.
+    if !is("read_only", "OFF") && !is("read_only", "0") {
         return Verdict::up(false, "read_only", "the node is read-only");
     }
     match state {
@@ -182,6 +183,7 @@ mod tests {
         for (changes, state, reads, writes, drains) in [
             (&[][..], "synced", true, true, false),
             (&[("read_only", "1")], "read_only", true, false, false),
+            (&[("read_only", "NO_LOCK")], "read_only", true, false, false),
             (&[("wsrep_local_state", "2")], "donor", false, false, true),
             (
                 &[("wsrep_local_state", "2"), ("wsrep_desync", "ON")],

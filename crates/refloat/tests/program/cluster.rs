@@ -144,5 +144,6 @@ fn ended_by_ctrl_c(command: &mut Command, lines: usize) -> Vec<String> {
     assert!(kill.expect("kill is there").success());
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(0));
+    assert_eq!(said.len(), lines, "it ended by itself: {said:?}");
     said
 }

@@ -234,6 +234,12 @@ impl GaleraNode {
                 },
                 Status::Starting => {}
                 Status::Frozen => "it is frozen".clone_into(&mut last),
+                // While it takes on the server's program, and while it ends, it cannot be told apart from others for a moment.
+                Status::Stopped | Status::Broken
+                    if fresh
+                        .record
+                        .process
+                        .is_some_and(|process| process.holds_on(&fresh.folder.mark())) => {}
                 Status::Stopped | Status::Broken => {
                     if let Some(process) = fresh.record.process {
                         process.reap();

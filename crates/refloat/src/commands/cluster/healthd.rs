@@ -1,5 +1,6 @@
 //! `refloat cluster healthd`: answers the health checks of proxies.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ EXAMPLES:
 PATHS:
   /, /write   200 when the node may be read and written, else 503
   /read       200 when it may be read: also when it is read-only
+  /alive      200 also while the node drains: for use beside agent checks
   /status     what is known, as JSON, always with 200
 
 503 comes while the node is a donor, desynced, joining, catching up, behind by more than --max-queue
@@ -36,7 +38,7 @@ write-sets, read-only, outside of the primary component, rejecting queries, or s
 which. The account needs no right but to connect (USAGE). In HAProxy:
 
   backend galera
-      option httpchk GET /
+      option httpchk GET /alive
       server db1 10.0.0.1:3306 check port 9200 inter 1s fall 2 rise 2 agent-check agent-port 9201";
 
 /// Answer health checks of HAProxy, ProxySQL and others for one node
@@ -89,7 +91,8 @@ pub fn run(args: &HealthdArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     let cancel = Cancel::new();
     let _signals = install_signal_handlers(&cancel).context("cannot handle signals")?;
-    let say = |line: &str| eprintln!("refloat: {line}");
+    // Checks are answered also when nobody listens to what is said here any more.
+    let say = |line: &str| drop(writeln!(std::io::stderr(), "refloat: {line}"));
     let healthd = Healthd::start(&options, &cancel, say).with_context(|| {
         let agent = args
             .agent_listen

@@ -1,10 +1,12 @@
 //! Which nodes a command is about: those of a `cluster.toml`, or those that one node names.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use refloat_cluster::{ClusterFile, Host, Member, NodeConfig, discover};
 use refloat_sandbox::Sandbox;
+use refloat_wire::{ConnectOptions, Target};
 
 use crate::connect::ConnectArgs;
 use crate::context::Context;
@@ -66,15 +68,38 @@ impl ClusterOf {
 
     fn member(&self, node: &NodeConfig, context: &Context) -> anyhow::Result<Member> {
         let flag = format!("{}: node {}", self.cluster, node.name);
+        let connect = self.options.resolve_flag(&flag, &node.url, context)?;
+        let is_here = node
+            .control
+            .as_ref()
+            .is_some_and(|control| control.sandbox.is_some())
+            || is_here(&connect);
         Ok(Member {
             name: node.name.clone(),
-            connect: self.options.resolve_flag(&flag, &node.url, context)?,
-            host: Some(node.ssh.clone().map_or(Host::Local, Host::Ssh)),
+            host: match &node.ssh {
+                Some(machine) => Some(Host::Ssh(machine.clone())),
+                // The files of this machine say nothing of another one's node.
+                None => is_here.then_some(Host::Local),
+            },
+            connect,
             datadir: node
                 .datadir
                 .clone()
                 .or_else(|| sandbox_datadir(node, context)),
         })
+    }
+}
+
+/// Whether a server is on this machine, by its address.
+fn is_here(connect: &ConnectOptions) -> bool {
+    match connect.target() {
+        Target::Unix(_) => true,
+        Target::Tcp(host, _) => {
+            host.eq_ignore_ascii_case("localhost")
+                || host
+                    .parse::<IpAddr>()
+                    .is_ok_and(|address| address.is_loopback())
+        }
     }
 }
 

@@ -295,7 +295,7 @@ impl Instance {
             name: self.record.name.clone(),
             port: self.record.port,
         };
-        if !ports::is_free(self.port()) {
+        if !ports::becomes_free(self.port(), ports::PATIENCE) {
             return Err(taken());
         }
         let server = self.sandbox.installation(self.kind())?;

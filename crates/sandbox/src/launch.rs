@@ -28,6 +28,12 @@ const AFTER_REFUSAL: Duration = Duration::from_millis(200);
 /// How long a process that was killed may take to go.
 const KILL_PATIENCE: Duration = Duration::from_secs(30);
 
+/// What the server's process is at first: these become the server.
+const WRAPPERS: [&str; 2] = ["setsid", "nsenter"];
+
+/// How long that may take: its program comes from a disk that may be busy.
+const EXEC_PATIENCE: Duration = Duration::from_secs(60);
+
 /// What servers write to their log when something else has the port (`MariaDB`, then `MySQL`; the second name is the
 /// operating system's).
 const PORT_TAKEN: [&str; 2] = ["Bind on TCP/IP port", "Address already in use"];
@@ -114,11 +120,17 @@ pub fn spawn(
         .stderr(again)
         .spawn()
         .map_err(|error| failed(format!("setsid: {error}")))?;
-    if let Some(process) = ProcessId::now(child.id()) {
+    if let Some(process) = ProcessId::now(child.id())
+        && process.becomes(&folder.mark(), &WRAPPERS, EXEC_PATIENCE)
+    {
         return Ok((child, process));
     }
-    let _ = child.wait();
-    Err(failed("it ended at once".to_owned()))
+    let _ = child.kill();
+    let reason = child.wait().map_or_else(
+        |error| error.to_string(),
+        |status| format!("it ended with {status}"),
+    );
+    Err(failed(reason))
 }
 
 /// That a server did not start, with what it wrote to its log from byte `log_start` on.

@@ -20,6 +20,9 @@ const SYSTEM_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 /// How often a port that is in use is tried again.
 const POLL: Duration = Duration::from_millis(20);
 
+/// How long a port may be in use still: what a killed process had is given back a moment after its end.
+pub const PATIENCE: Duration = Duration::from_secs(3);
+
 /// How many ports are tried.
 const ATTEMPTS: u64 = 400;
 
@@ -48,7 +51,7 @@ pub fn hold_port<S: BuildHasher>(taken: &HashSet<u16, S>) -> Result<(u16, TcpLis
 }
 
 /// Can something listen there now?
-pub fn is_free(port: u16) -> bool {
+fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 

@@ -1,9 +1,14 @@
 //! Processes: whether one is still the one that was started, and signals to that one only.
 
 use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use serde::{Deserialize, Serialize};
+
+/// How often a process that takes on its program is looked at.
+const EXEC_POLL: Duration = Duration::from_millis(1);
 
 /// A process that was started here: its number and the moment of its start.
 ///
@@ -38,10 +43,30 @@ impl ProcessId {
         match read_stat(self.pid) {
             Some((state, start_time)) if start_time == self.start_time => match state {
                 'Z' | 'X' | 'x' => thread_count(self.pid) > 1,
-                _ => has_argument(self.pid, argument) || command_line(self.pid).is_empty(),
+                _ => {
+                    let line = command_line(self.pid);
+                    line.is_empty() || contains(&line, argument)
+                }
             },
             _ => false,
         }
+    }
+
+    /// Waits until it is the program that was started with this argument, and none of those that `wrappers` names and
+    /// that become the program. `false`: it ended, or did not come so far within `patience`.
+    ///
+    /// While a process takes on a program its arguments are there in part, or not at all: read on a busy machine, a server
+    /// that begins looked like none.
+    pub fn becomes(self, argument: &str, wrappers: &[&str], patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        while Self::now(self.pid) == Some(self) && Instant::now() < deadline {
+            let name = fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
+            if !wrappers.contains(&name.trim_end()) && has_argument(self.pid, argument) {
+                return true;
+            }
+            thread::sleep(EXEC_POLL);
+        }
+        false
     }
 
     /// Sends a signal, but only to the process that `runs_with` the argument. `false`: it is gone.
@@ -111,16 +136,19 @@ pub fn find_marked(setting: &str) -> Vec<ProcessId> {
 
 /// See environ(5) in proc(5): what the process was started with.
 fn has_setting(pid: u32, setting: &str) -> bool {
-    fs::read(format!("/proc/{pid}/environ"))
-        .unwrap_or_default()
-        .split(|&byte| byte == 0)
-        .any(|one| one == setting.as_bytes())
+    let settings = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    contains(&settings, setting)
 }
 
 fn has_argument(pid: u32, argument: &str) -> bool {
-    command_line(pid)
+    contains(&command_line(pid), argument)
+}
+
+/// Is there this one among strings that end with NUL?
+fn contains(strings: &[u8], wanted: &str) -> bool {
+    strings
         .split(|&byte| byte == 0)
-        .any(|one| one == argument.as_bytes())
+        .any(|one| one == wanted.as_bytes())
 }
 
 /// Empty for a process that is gone or going.
@@ -149,6 +177,8 @@ fn parse_stat(stat: &str) -> Option<(char, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -156,6 +186,25 @@ mod tests {
         let stat = "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 23";
         assert_eq!(parse_stat(stat), Some(('S', 4242)));
         assert_eq!(parse_stat("7 (cut"), None);
+    }
+
+    #[test]
+    fn a_process_is_known_from_the_moment_that_it_has_its_program() {
+        const MARK: &str = "86399.125";
+        for _ in 0..50 {
+            let mut child = Command::new("setsid")
+                .args(["sleep", MARK])
+                .spawn()
+                .unwrap();
+            let process = ProcessId::now(child.id()).unwrap();
+            assert!(process.becomes(MARK, &["setsid"], Duration::from_secs(60)));
+            for _ in 0..200 {
+                assert!(process.runs_with(MARK));
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(!process.becomes(MARK, &["setsid"], Duration::from_secs(60)));
+        }
     }
 
     #[test]

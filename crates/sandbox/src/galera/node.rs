@@ -22,9 +22,6 @@ const JOIN_PATIENCE: Duration = Duration::from_secs(300);
 /// How often a node that starts is looked at.
 const POLL: Duration = Duration::from_millis(50);
 
-/// How long a port may be in use still: what a killed process had is given back a moment after its end.
-const PORT_PATIENCE: Duration = Duration::from_secs(3);
-
 /// How long a process may take to stop or to go on: threads that wait for a slow disk come late.
 const SIGNAL_PATIENCE: Duration = Duration::from_secs(10);
 const SIGNAL_POLL: Duration = Duration::from_millis(2);
@@ -234,7 +231,7 @@ impl GaleraNode {
                 },
                 Status::Starting => {}
                 Status::Frozen => "it is frozen".clone_into(&mut last),
-                // While it takes on the server's program, and while it ends, it cannot be told apart from others for a moment.
+                // While it ends it cannot be told apart from others for a moment.
                 Status::Stopped | Status::Broken
                     if fresh
                         .record
@@ -373,7 +370,7 @@ impl GaleraNode {
             return Ok(());
         }
         for port in [self.port(), self.node.group_port] {
-            if !ports::becomes_free(port, PORT_PATIENCE) {
+            if !ports::becomes_free(port, ports::PATIENCE) {
                 return Err(Error::PortTaken {
                     name: self.name().to_owned(),
                     port,

@@ -79,13 +79,19 @@ impl Control {
 
     /// Starts the node, and comes back when it is on its way: whether it arrives is for the caller to see.
     ///
+    /// `donors` are the nodes (`wsrep_node_name`) that it should ask first. The sandbox hands them over for this one start, and commands
+    /// find them in `REFLOAT_SST_DONOR`; a unit of systemd starts as it is, and Galera itself prefers a node that keeps what is missed.
+    ///
     /// # Errors
     /// [`ControlError`] with what was said about it.
-    pub fn start(&self, as_what: StartAs) -> Result<(), ControlError> {
+    pub fn start(&self, as_what: StartAs, donors: &[&str]) -> Result<(), ControlError> {
+        // The comma at the end: if none of them can, any other.
+        let donors: String = donors.iter().map(|donor| format!("{donor},")).collect();
         match self {
             Self::Sandbox(node) => {
                 let how = match as_what {
-                    StartAs::Member => NodeStart::join(),
+                    StartAs::Member if donors.is_empty() => NodeStart::join(),
+                    StartAs::Member => NodeStart::join().argument("wsrep_sst_donor", donors),
                     StartAs::First => NodeStart::bootstrap(),
                 };
                 node.begin(&how)
@@ -109,7 +115,12 @@ impl Control {
                 bootstrap,
                 ..
             } => match (as_what, bootstrap) {
-                (StartAs::Member, _) => run(host, start, "starting", start).map(drop),
+                (StartAs::Member, _) => {
+                    let donors = Host::word(&donors);
+                    let script =
+                        format!("REFLOAT_SST_DONOR={donors}; export REFLOAT_SST_DONOR\n{start}");
+                    run(host, start, "starting", &script).map(drop)
+                }
                 (StartAs::First, Some(bootstrap)) => {
                     run(host, bootstrap, "starting", bootstrap).map(drop)
                 }
@@ -211,21 +222,28 @@ mod tests {
             "echo no such luck >&2; exit 3",
             None,
         );
-        control.start(StartAs::Member).unwrap();
+        control.start(StartAs::Member, &[]).unwrap();
         assert!(file.exists());
+        let asks = commands(
+            &format!("printf %s $REFLOAT_SST_DONOR > {path}"),
+            "true",
+            None,
+        );
+        asks.start(StartAs::Member, &["a", "b"]).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "a,b,");
         let error = control.stop().unwrap_err().to_string();
         assert!(
             error.contains("stopping") && error.contains("no such luck") && error.contains('3'),
             "{error}"
         );
-        let error = control.start(StartAs::First).unwrap_err().to_string();
+        let error = control.start(StartAs::First, &[]).unwrap_err().to_string();
         assert!(
             error.contains("no command is given that begins a cluster"),
             "{error}"
         );
         assert_eq!(control.is_running().unwrap(), None);
         commands("false", "true", Some("true"))
-            .start(StartAs::First)
+            .start(StartAs::First, &[])
             .unwrap();
     }
 }

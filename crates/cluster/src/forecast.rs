@@ -8,8 +8,8 @@ use crate::view::{ClusterView, NodeView};
 
 /// How far from the oldest write-set a node has to be for IST: a 128th of what is kept, and no more than a million (`group_find_ist_donor`
 /// in Galera's `gcs_group.cpp`).
-const GAP_SHIFT: u32 = 7;
-const GAP_MOST: u64 = 1 << 20;
+pub(crate) const GAP_SHIFT: u32 = 7;
+pub(crate) const GAP_MOST: u64 = 1 << 20;
 
 /// What it would cost to bring a node back now.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -66,6 +66,16 @@ impl Host {
         }
     }
 
+    /// Memory that programs can have without anything being swapped out, in bytes. `None`: it cannot be seen.
+    pub fn memory_available(&self) -> Option<u64> {
+        let text = self.read(Path::new("/proc/meminfo")).ok()??;
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("MemAvailable:"))?;
+        let kib: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        kib.checked_mul(1024)
+    }
+
     /// Runs a script by `sh`, with nothing to read.
     ///
     /// # Errors

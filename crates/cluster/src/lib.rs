@@ -15,10 +15,13 @@ mod findings;
 mod forecast;
 mod grastate;
 pub mod healthd;
+mod hold;
 mod host;
+mod journal;
+mod maintain;
 mod node;
 mod observe;
-mod provider;
+mod proof;
 mod view;
 
 pub use config::{ClusterFile, ControlConfig, NodeConfig};
@@ -28,8 +31,13 @@ pub use error::{ConfigError, ControlError, DiscoverError, HostError};
 pub use findings::{Finding, Severity};
 pub use forecast::{Donor, Rejoin, RejoinKind};
 pub use grastate::GraState;
+pub use hold::{HoldPlan, HoldWish, Holder, Way, plan_hold};
 pub use host::Host;
+pub use maintain::{
+    MaintainError, MaintainLimits, MaintainPhase, MaintainState, Maintained, Maintenance,
+    STATE as MAINTAIN_STATE, Work, open_maintenance,
+};
 pub use node::{FlowControl, Gcache, Limits, NodeState, Queue, Role, Sst};
 pub use observe::{Member, Observation, WantedTables, observe};
-pub use provider::ProviderOptions;
+pub use proof::{CameBy, Proof};
 pub use view::{ClusterView, NodeView, Quorum, Tables};

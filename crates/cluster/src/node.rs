@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use refloat_run::settings::{GCACHE_PURGE, ProviderOptions};
 use serde::Serialize;
-
-use crate::ProviderOptions;
 
 /// What one node of a cluster says of itself.
 #[expect(
@@ -70,6 +69,8 @@ pub struct NodeState {
     pub autoinc_lock_mode: Option<u64>,
     /// `datadir`.
     pub datadir: String,
+    /// `log_error`; empty: what the server writes goes to whoever has started it.
+    pub log_error: String,
     /// Since when the server runs, in seconds.
     pub uptime: u64,
     /// `wsrep_incoming_addresses`: where clients reach the members of its view, as far as they say so.
@@ -125,6 +126,10 @@ pub struct Gcache {
     pub ring: u64,
     /// `gcache.mem_size`, in bytes.
     pub memory: u64,
+    /// Whether the provider can be told not to throw write-sets away (`gcache.freeze_purge_at_seqno`).
+    pub can_freeze: bool,
+    /// From which write-set on none is thrown away, when somebody has told it so.
+    pub frozen_at: Option<u64>,
     /// Bytes of write-sets per second that come to this node and from it.
     pub bytes_per_second: f64,
     /// Write-sets per second.
@@ -288,6 +293,7 @@ impl NodeState {
             binlog_format: variable("binlog_format"),
             autoinc_lock_mode: number("innodb_autoinc_lock_mode"),
             datadir: variable("datadir"),
+            log_error: variable("log_error"),
             uptime: last.count("uptime").unwrap_or(0),
             members: last
                 .text("wsrep_incoming_addresses")
@@ -332,6 +338,11 @@ fn gcache(first: &Sample, last: &Sample, options: &ProviderOptions) -> Gcache {
         capacity,
         ring,
         memory,
+        can_freeze: options.get(GCACHE_PURGE).is_some(),
+        // -1 when it is not.
+        frozen_at: options
+            .get(GCACHE_PURGE)
+            .and_then(|seqno| seqno.parse().ok()),
         bytes_per_second,
         write_sets_per_second: per_second(sets, all_sets),
         measured,

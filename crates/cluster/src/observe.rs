@@ -27,7 +27,7 @@ const TABLES_NAMED: u64 = 20;
 
 /// The settings that are looked at, besides those of `wsrep`.
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name LIKE 'wsrep%' OR Variable_name IN \
-    ('version', 'datadir', 'read_only', 'binlog_format', 'innodb_autoinc_lock_mode', 'hostname', 'port')";
+    ('version', 'datadir', 'log_error', 'read_only', 'binlog_format', 'innodb_autoinc_lock_mode', 'hostname', 'port')";
 const STATUS: &str =
     "SHOW GLOBAL STATUS WHERE Variable_name LIKE 'wsrep%' OR Variable_name = 'Uptime'";
 
@@ -100,7 +100,7 @@ pub fn observe(name: &str, members: &[Member], how: &Observation) -> ClusterView
     view
 }
 
-fn ask(member: &Member, how: &Observation) -> NodeView {
+pub(crate) fn ask(member: &Member, how: &Observation) -> NodeView {
     let mut view = NodeView::silent(member);
     match ask_server(member, how) {
         Ok(state) => view.state = Some(state),

@@ -263,7 +263,7 @@ fn away(members: &[Member], writer: &GaleraNode, node: &GaleraNode) {
             .contains("the oldest write-set that anybody keeps"),
         "{rejoin:?}"
     );
-    control.start(StartAs::Member).unwrap();
+    control.start(StartAs::Member, &[]).unwrap();
     look_until(members, "the node is back", |view| view.quorum.synced == 3);
     control.stop().unwrap();
 }

@@ -55,6 +55,13 @@ pub struct SourceArgs {
     pub options: ConnectArgs,
 }
 
+impl ConnectArgs {
+    /// Whether a person has to type a password.
+    pub const fn asks_for_password(&self) -> bool {
+        self.ask_password
+    }
+}
+
 impl SourceArgs {
     /// What `--from` and everything beside it mean together.
     ///

@@ -8,7 +8,7 @@ mod hints;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use refloat_cluster::ConfigError;
+use refloat_cluster::{ConfigError, MaintainError};
 use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::LoadError;
@@ -19,7 +19,7 @@ use refloat_wire::options::user_info;
 use crate::connect::PASSWORD_KEYS;
 use crate::context::Context;
 pub use hints::failure_hint;
-use hints::{of_config, of_copy, of_dump, of_load, of_verify, wire_hints};
+use hints::{of_config, of_copy, of_dump, of_load, of_maintain, of_verify, wire_hints};
 
 /// How a command ended. The numbers are stable and documented in `docs/exit-codes.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +91,21 @@ pub fn of_result(result: RunResult) -> Exit {
     }
 }
 
+/// The exit code that another process of this program ended with.
+pub fn from_code(code: Option<i32>) -> Exit {
+    [
+        Exit::Done,
+        Exit::Usage,
+        Exit::Refused,
+        Exit::ProofFailed,
+        Exit::Interrupted,
+        Exit::SettingsPending,
+    ]
+    .into_iter()
+    .find(|exit| Some(*exit as i32) == code)
+    .unwrap_or(Exit::Failed)
+}
+
 /// The exit code and the hints for `error`.
 fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
     for cause in error.chain() {
@@ -116,6 +131,9 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
         }
         if let Some(config) = cause.downcast_ref::<ConfigError>() {
             return of_config(config);
+        }
+        if let Some(maintain) = cause.downcast_ref::<MaintainError>() {
+            return of_maintain(maintain);
         }
         if let Some(wire) = cause.downcast_ref::<refloat_wire::Error>() {
             return (Exit::Failed, wire_hints(wire));

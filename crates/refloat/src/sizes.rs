@@ -1,4 +1,9 @@
-//! Sizes and counts as people write them: `16M`, `1GiB`, `64k`, `250000`.
+//! Sizes, counts and times as people write them: `16M`, `1GiB`, `64k`, `250000`, `90s`, `2h`.
+
+use std::time::Duration;
+
+/// Nobody means more than this by a time: a year, in seconds.
+const LONGEST: f64 = 366.0 * 86_400.0;
 
 /// Parses a number of bytes. `K`, `M`, `G`, `T` are powers of 1024 with or without `iB` (as in the servers' option
 /// files); `kB`, `MB`, `GB`, `TB` are powers of 1000. Letters may be small. A fraction is allowed with a unit.
@@ -54,9 +59,54 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Parses a time above zero: seconds, or a number with `s`, `m` (or `min`), `h`, `d`.
+///
+/// # Errors
+/// A sentence fragment for clap to show.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let digits_end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits_end);
+    let factor = match unit.trim() {
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        other => return Err(format!("unknown unit `{other}`; use s, m, h or d")),
+    };
+    match number.parse::<f64>().map(|number| number * factor) {
+        Ok(seconds) if seconds > 0.0 && seconds <= LONGEST => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!(
+            "`{text}` is not a time; write for example 90s, 10m or 2h"
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times() {
+        for (text, seconds) in [
+            ("90", 90.0),
+            ("90s", 90.0),
+            ("10m", 600.0),
+            ("1.5h", 5400.0),
+            ("1d", 86_400.0),
+        ] {
+            assert_eq!(
+                parse_time(text),
+                Ok(Duration::from_secs_f64(seconds)),
+                "{text}"
+            );
+        }
+        for bad in ["", "0", "-1", "m", "1w", "1e9d", "9999d", "1..5m"] {
+            assert!(parse_time(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn sizes_that_people_write() {

@@ -9,6 +9,7 @@
 pub mod cluster;
 pub mod human;
 pub mod live;
+pub mod maintain;
 pub mod progress;
 pub mod summary;
 pub mod terminal;

@@ -13,6 +13,7 @@ mod catalog;
 mod durable;
 mod facts;
 mod journal;
+mod provider;
 mod redo;
 mod revert;
 mod value;
@@ -31,6 +32,7 @@ pub use facts::{Facts, Grants};
 pub use journal::{
     JOURNAL_SCHEMA, JOURNAL_TABLE, Journal, JournalEntry, OpenRun, ServerMark, list, list_on_server,
 };
+pub use provider::{GCACHE_MEMORY, GCACHE_PURGE, ProviderOptions};
 pub use revert::{
     RevertReport, RevertResult, RevertedSetting, WSREP_DESYNC, revert_on_server, revert_run,
 };

@@ -1,6 +1,7 @@
 //! `refloat cluster`: Galera clusters.
 
 mod healthd;
+mod maintain;
 mod members;
 mod status;
 
@@ -20,6 +21,9 @@ EXAMPLES:
   Watch it:
       refloat cluster status --cluster shop.toml --watch
 
+  Take a node down for an upgrade, and have it back without a full copy:
+      refloat cluster maintain db2 --cluster shop.toml --for 10m -- ssh root@db2 apt-get upgrade -y
+
   Let HAProxy know when a node had better be left alone:
       refloat cluster healthd --node mysql://healthd@127.0.0.1/ --listen 0.0.0.0:9200
 
@@ -29,12 +33,13 @@ A list of nodes, shop.toml:
   name = \"db1\"
   url = \"mysql://root@10.0.0.1/\"
   ssh = \"root@10.0.0.1\"      # to look at its files when it is down; none: this machine
+  control = { systemd = \"mariadb\" }   # how it is started and stopped
   [[node]]
   name = \"db2\"
   url = \"mysql://root@10.0.0.2/\"
   ssh = \"root@10.0.0.2\"";
 
-/// See how a Galera cluster does, and tell proxies which nodes to use
+/// See how a Galera cluster does, take nodes down and back, and tell proxies which to use
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct ClusterArgs {
@@ -45,12 +50,14 @@ pub struct ClusterArgs {
 #[derive(Debug, Subcommand)]
 enum ClusterCommand {
     Status(status::StatusArgs),
+    Maintain(maintain::MaintainArgs),
     Healthd(healthd::HealthdArgs),
 }
 
 pub fn run(args: &ClusterArgs, context: &Context) -> anyhow::Result<Exit> {
     match &args.command {
         ClusterCommand::Status(args) => status::run(args, context),
+        ClusterCommand::Maintain(args) => maintain::run(args, context),
         ClusterCommand::Healthd(args) => healthd::run(args, context),
     }
 }

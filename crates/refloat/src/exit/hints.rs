@@ -1,6 +1,6 @@
 //! Exit code and hints for each kind of error.
 
-use refloat_cluster::ConfigError;
+use refloat_cluster::{ConfigError, MaintainError};
 use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::{LoadError, StatementFailure};
@@ -33,6 +33,30 @@ pub fn of_config(error: &ConfigError) -> (Exit, Vec<String>) {
         _ => "`refloat cluster --help` shows what a cluster.toml looks like.",
     };
     (Exit::Usage, vec![hint.to_owned()])
+}
+
+/// Exit code and hints for a node that is not back.
+pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
+    let (exit, hint) = match error {
+        MaintainError::Short { .. } => (
+            Exit::Refused,
+            "Give the others more to keep write-sets in with --hold, be away for a shorter time with --for, or go on with --allow-sst. Nothing was stopped.",
+        ),
+        MaintainError::NotHeld { .. } => (
+            Exit::Refused,
+            "Nothing was stopped. `refloat settings list` shows what is changed and by whom.",
+        ),
+        MaintainError::NotBack { .. } => (
+            Exit::Failed,
+            "Its log says why it does not start. `refloat cluster status` says what a rejoin would cost now.",
+        ),
+        MaintainError::Interrupted => (Exit::Interrupted, "Nothing was stopped."),
+        _ => (
+            Exit::Failed,
+            "`refloat cluster status` shows where the node is, `refloat settings list` what is still changed.",
+        ),
+    };
+    (exit, vec![hint.to_owned()])
 }
 
 /// Exit code and hints for a comparison that stopped.

@@ -7,7 +7,7 @@ use refloat_wire::Connection;
 use super::facts::REDO_LOG;
 use super::journal::{self, FORMAT, Journal, JournalEntry, OpenRun, ServerMark};
 use super::revert::{self, RevertReport, RevertResult};
-use super::{SettingsError, SettingsPlan, Skipped, redo, value};
+use super::{SettingsError, SettingsPlan, Skipped, provider, redo, value};
 use crate::{Event, Events, Owner, Run, RunDir, RunId};
 
 /// Name of the server-side lock that two runs beginning at once meet at.
@@ -407,6 +407,9 @@ fn await_end(conn: &mut Connection, session: u64) -> Result<(), SettingsError> {
 
 /// The value of a setting now; `None` where the server has no such setting.
 pub(super) fn read(conn: &mut Connection, name: &str) -> Result<Option<String>, SettingsError> {
+    if provider::is_provider_option(name) {
+        return provider::read(conn, name);
+    }
     // WHERE and not LIKE: `_` would match any letter, and escaping it depends on the sql_mode.
     let (show, switch) = if name == REDO_LOG {
         (
@@ -482,7 +485,11 @@ pub(super) fn write(
             run: String::new(),
             reason: format!("{name} has the value {new:?}"),
         })?;
-        format!("SET GLOBAL `{name}` = {literal}")
+        if provider::is_provider_option(name) {
+            provider::statement(name, new)
+        } else {
+            format!("SET GLOBAL `{name}` = {literal}")
+        }
     };
     if name == redo::LOG_FILE_SIZE {
         return redo::resize(conn, run, &statement);

@@ -9,6 +9,7 @@ use super::apply::{POOL, await_resize, read, read_settled, write};
 use super::durable::bring_to_disk;
 use super::facts::REDO_LOG;
 use super::journal::{self, Journal, JournalEntry, ServerMark};
+use super::provider::{GCACHE_MEMORY, GCACHE_PURGE};
 use super::redo::LOG_FILE_SIZE;
 use super::{SettingsError, value};
 use crate::{Event, Events, RunDir, RunId};
@@ -16,6 +17,8 @@ use crate::{Event, Events, RunDir, RunId};
 /// Settings that a run may have changed, and nothing else: a journal is read from a server and is not to be trusted with
 /// more.
 const KNOWN: &[&str] = &[
+    GCACHE_PURGE,
+    GCACHE_MEMORY,
     "innodb_adaptive_hash_index",
     "innodb_buffer_pool_size",
     "innodb_data_file_buffering",

@@ -1,5 +1,7 @@
 //! Values of settings: comparing and writing them.
 
+use super::provider::GCACHE_PURGE;
+
 /// Settings of sizes that servers round to units of their own (chunks of the buffer pool, pages, megabytes).
 const ROUNDED: &[&str] = &[
     "innodb_buffer_pool_size",
@@ -26,6 +28,10 @@ pub fn same(a: &str, b: &str) -> bool {
 pub fn accepted(name: &str, asked: &str, got: &str) -> bool {
     if same(asked, got) {
         return true;
+    }
+    // "now" becomes the number of a write-set.
+    if name == GCACHE_PURGE && asked == "now" {
+        return got.bytes().all(|b| b.is_ascii_digit()) && !got.is_empty();
     }
     match (
         ROUNDED.contains(&name),
@@ -72,6 +78,7 @@ mod tests {
             !accepted("innodb_io_capacity", "10000", "10001"),
             "no rounding is known there"
         );
+        assert!(accepted(GCACHE_PURGE, "now", "4711") && !accepted(GCACHE_PURGE, "now", "-1"));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use refloat_cluster::{ClusterFile, Host, Member, NodeConfig, discover};
-use refloat_sandbox::Sandbox;
+use refloat_cluster::{ClusterFile, Control, ControlError, Host, Member, NodeConfig, discover};
+use refloat_sandbox::{GaleraNode, Sandbox};
 use refloat_wire::{ConnectOptions, Target};
 
 use crate::connect::ConnectArgs;
@@ -34,6 +34,8 @@ pub struct Nodes {
     pub name: String,
     /// The nodes.
     pub members: Vec<Member>,
+    /// How each is started and stopped, where the list says so. One that cannot be found is an error for whoever needs it.
+    pub controls: Vec<Result<Option<Control>, ControlError>>,
     /// Members whose addresses nobody tells.
     pub unnamed: usize,
 }
@@ -51,16 +53,22 @@ impl ClusterOf {
             let found = discover(&seed)?;
             return Ok(Nodes {
                 name: found.name,
+                controls: found.members.iter().map(|_| Ok(None)).collect(),
                 members: found.members,
                 unnamed: found.unnamed,
             });
         }
         let file = ClusterFile::read(Path::new(&self.cluster))?;
         let nodes = file.nodes.iter();
+        let members = nodes
+            .map(|node| self.member(node, context))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let controls = file.nodes.iter().zip(&members);
         Ok(Nodes {
-            members: nodes
-                .map(|node| self.member(node, context))
-                .collect::<anyhow::Result<_>>()?,
+            controls: controls
+                .map(|(node, member)| control(node, member, context))
+                .collect(),
+            members,
             name: file.name,
             unnamed: 0,
         })
@@ -88,6 +96,24 @@ impl ClusterOf {
                 .or_else(|| sandbox_datadir(node, context)),
         })
     }
+}
+
+/// How a node is started and stopped.
+fn control(
+    node: &NodeConfig,
+    member: &Member,
+    context: &Context,
+) -> Result<Option<Control>, ControlError> {
+    let Some(config) = &node.control else {
+        return Ok(None);
+    };
+    // Whoever names a unit or commands and no other machine means this one.
+    let host = member.host.clone().unwrap_or(Host::Local);
+    let find = |name: &str| {
+        let sandbox = Sandbox::new(context.state_dir().join("sandbox"));
+        GaleraNode::new(sandbox.get(name)?)
+    };
+    Control::of(config, &host, find)
 }
 
 /// Whether a server is on this machine, by its address.

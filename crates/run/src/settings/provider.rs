@@ -1,6 +1,40 @@
-//! `wsrep_provider_options`: what the replication library is told, as one text.
+//! `wsrep_provider_options`: what the replication library of Galera is told, as one text. It is changed one option at a time,
+//! and each is a setting of its own to a journal.
 
 use std::collections::BTreeMap;
+
+use refloat_wire::Connection;
+
+use super::SettingsError;
+
+/// Memory in which a node keeps write-sets, in bytes.
+pub const GCACHE_MEMORY: &str = "gcache.mem_size";
+/// From which write-set on none is thrown away; -1: none is held. The provider of Percona XtraDB Cluster has it.
+pub const GCACHE_PURGE: &str = "gcache.freeze_purge_at_seqno";
+/// The variable that holds all of them.
+const VARIABLE: &str = "wsrep_provider_options";
+
+/// Whether a setting is an option of the provider: only these have a dot in their names.
+pub(super) fn is_provider_option(name: &str) -> bool {
+    [GCACHE_MEMORY, GCACHE_PURGE].contains(&name)
+}
+
+/// The value of an option now, sizes in bytes; `None`: this provider has no such option, or there is no provider.
+pub(super) fn read(conn: &mut Connection, name: &str) -> Result<Option<String>, SettingsError> {
+    let all = conn.query(format!(
+        "SHOW GLOBAL VARIABLES WHERE Variable_name = '{VARIABLE}'"
+    ))?;
+    let options = ProviderOptions::parse(all.str(0, 1).unwrap_or_default());
+    Ok(options.bytes(name).map_or_else(
+        || options.get(name).map(str::to_owned),
+        |bytes| Some(bytes.to_string()),
+    ))
+}
+
+/// The statement that sets an option; the value was checked to be one that needs no quoting.
+pub(super) fn statement(name: &str, value: &str) -> String {
+    format!("SET GLOBAL {VARIABLE} = '{name}={value}'")
+}
 
 /// The options of the provider by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,0 +1,479 @@
+//! Keeping the write-sets that a node misses while it is away: who keeps them, by which way, and for how long.
+//!
+//! A plan is made from what all nodes say, and nothing is changed by making it. `docs/design/cluster.md` says why memory is what holds.
+
+use std::time::Duration;
+
+use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, PlannedChange};
+use serde::{Deserialize, Serialize};
+
+use crate::node::{NodeState, Role};
+use crate::view::ClusterView;
+
+/// What the provider keeps beside the bytes of each write-set: its header, and what is lost to alignment (`BufferHeader` in Galera's
+/// `gcache_bh.hpp` has 40 bytes).
+pub(crate) const HEADER: u64 = 64;
+/// The write rate is that of a moment: so much more than it is provided for.
+const MARGIN: f64 = 1.5;
+/// Memory that is asked for at the least: what it costs is little, and a rate that was measured in a quiet moment says little.
+const MEMORY_LEAST: u64 = 64 << 20;
+/// Of a machine's available memory a hold takes no more than this part of its own accord.
+const MEMORY_PART: u64 = 4;
+/// What a hold takes at the most of its own accord where nobody can see how much memory there is.
+const MEMORY_UNSEEN: u64 = 1 << 30;
+/// Where the ring alone lasts this many times as long as is asked for, nothing is changed.
+const RING_LASTS: f64 = 2.0;
+
+/// By which way a node keeps write-sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// It is left as it is: what it keeps anyway lasts long enough, or longer than what memory is allowed would.
+    Unchanged,
+    /// `gcache.mem_size` is raised for the time, and put back.
+    Memory,
+    /// `gcache.freeze_purge_at_seqno`: nothing is thrown away for the time.
+    Freeze,
+}
+
+/// What is wanted of a hold.
+#[derive(Debug, Clone)]
+pub struct HoldWish {
+    /// How long the node will be away.
+    pub away: Duration,
+    /// Bytes that each node may use for it; `None`: as needed, within a quarter of the available memory.
+    pub bytes: Option<u64>,
+    /// Available memory of each node's machine, in the order of the nodes; `None`: nobody can see it.
+    pub available: Vec<Option<u64>>,
+}
+
+/// A node that keeps write-sets for another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its name.
+    pub name: String,
+    /// `wsrep_node_name`: by this name other nodes ask for it.
+    pub node_name: String,
+    /// Its place among the nodes.
+    pub at: usize,
+    /// How it keeps them.
+    pub way: Way,
+    /// Bytes of write-sets that can come before the first that is missed is thrown away.
+    pub bytes: u64,
+    /// How long that lasts at the rate that was measured, in seconds; `None`: nothing is written.
+    pub seconds: Option<f64>,
+    /// The oldest write-set that it keeps.
+    pub oldest: u64,
+}
+
+/// How the write-sets are kept that a node will miss.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HoldPlan {
+    /// The node that goes away.
+    pub node: String,
+    /// Its place among the nodes.
+    pub at: usize,
+    /// The cluster's history.
+    pub uuid: String,
+    /// How long it will be away, in seconds.
+    pub away_seconds: f64,
+    /// Bytes of write-sets per second that the cluster writes.
+    pub bytes_per_second: f64,
+    /// Bytes that are expected to be written while it is away.
+    pub bytes: u64,
+    /// Write-sets that are expected to be written while it is away.
+    pub write_sets: u64,
+    /// Who keeps them, the one that lasts longest first.
+    pub holders: Vec<Holder>,
+    /// What a person should know before it begins.
+    pub warnings: Vec<String>,
+}
+
+impl HoldPlan {
+    /// How long the node can be away at the measured rate, in seconds; `None`: for as long as one likes, because nothing is written.
+    pub fn seconds(&self) -> Option<f64> {
+        self.holders.first().and_then(|holder| holder.seconds)
+    }
+
+    /// Whether that is as long as is wanted.
+    pub fn lasts(&self) -> bool {
+        self.seconds()
+            .is_none_or(|seconds| seconds >= self.away_seconds)
+    }
+}
+
+impl Holder {
+    /// What is changed on it for the time.
+    pub(crate) fn change(&self, node: &str) -> Option<PlannedChange> {
+        let (name, new) = match self.way {
+            Way::Unchanged => return None,
+            Way::Memory => (GCACHE_MEMORY, self.bytes.to_string()),
+            Way::Freeze => (GCACHE_PURGE, "now".to_owned()),
+        };
+        Some(PlannedChange {
+            name: name.to_owned(),
+            // What it was is read when it is changed.
+            old: String::new(),
+            new,
+            reason: format!("keeps the write-sets that {node} misses"),
+            gain: "it comes back by IST".to_owned(),
+        })
+    }
+}
+
+/// Says how the write-sets can be kept that a node will miss, or why that must not be begun.
+///
+/// # Errors
+/// Every reason against it.
+pub fn plan_hold(view: &ClusterView, node: &str, wish: &HoldWish) -> Result<HoldPlan, Vec<String>> {
+    let (at, leaving) = leaving(view, node)?;
+    let others: Vec<(usize, &NodeState)> =
+        view.serving().filter(|(other, _)| *other != at).collect();
+    let mut against = Vec::new();
+    if others.is_empty() {
+        against.push(format!(
+            "no other node answers, is synced and takes statements: with {node} the last one would go"
+        ));
+    }
+    for (other, state) in &others {
+        if let Some(seqno) = state.gcache.frozen_at {
+            against.push(format!(
+                "{} holds write-sets from {seqno} on already (gcache.freeze_purge_at_seqno): somebody else does the same just now, or has forgotten to undo it",
+                view.nodes[*other].name
+            ));
+        }
+    }
+    if !against.is_empty() {
+        return Err(against);
+    }
+    // Every node takes the same write-sets; the one that says most is believed.
+    let rate = |of: fn(&NodeState) -> f64| {
+        let all = others.iter().map(|(_, state)| of(state));
+        all.chain([of(leaving)]).fold(0.0, f64::max)
+    };
+    let sets = rate(|state| state.gcache.write_sets_per_second);
+    let bytes_per_second = rate(|state| state.gcache.bytes_per_second) + sets * HEADER as f64;
+    let away = wish.away.as_secs_f64();
+    let mut plan = HoldPlan {
+        node: node.to_owned(),
+        at,
+        uuid: leaving.cluster_uuid.clone(),
+        away_seconds: away,
+        bytes_per_second,
+        bytes: (bytes_per_second * away) as u64,
+        write_sets: (sets * away) as u64,
+        holders: Vec::new(),
+        warnings: Vec::new(),
+    };
+    for (other, state) in others {
+        let name = view.nodes[other].name.clone();
+        let Some(oldest) = state.gcache.oldest else {
+            plan.warnings
+                .push(format!("{name} does not say which write-sets it keeps"));
+            continue;
+        };
+        let available = wish.available.get(other).copied().flatten();
+        let (way, bytes) = choose(state, &plan, wish.bytes, available);
+        plan.holders.push(Holder {
+            name,
+            node_name: state.node_name.clone(),
+            at: other,
+            way,
+            bytes,
+            seconds: (bytes_per_second > 0.0).then(|| bytes as f64 / bytes_per_second),
+            oldest,
+        });
+    }
+    if plan.holders.is_empty() {
+        return Err(plan.warnings);
+    }
+    plan.holders
+        .sort_by_key(|holder| std::cmp::Reverse(holder.bytes));
+    warn(view, leaving, &mut plan);
+    Ok(plan)
+}
+
+/// The node that goes away, if it may.
+fn leaving<'a>(view: &'a ClusterView, node: &str) -> Result<(usize, &'a NodeState), Vec<String>> {
+    let Some(at) = view.nodes.iter().position(|one| one.name == node) else {
+        let names: Vec<&str> = view.nodes.iter().map(|one| one.name.as_str()).collect();
+        return Err(vec![format!(
+            "no node is called {node}; there are {}",
+            names.join(", ")
+        )]);
+    };
+    let primary = view
+        .nodes
+        .iter()
+        .filter(|one| one.primary().is_some())
+        .count();
+    if primary > 0 && (view.quorum.uuid.is_none() || view.quorum.view.is_none()) {
+        return Err(vec![
+            "the nodes disagree on who belongs to the cluster: `refloat cluster status` shows what each says"
+                .to_owned(),
+        ]);
+    }
+    match &view.nodes[at].state {
+        None => Err(vec![format!(
+            "{node} does not answer ({})",
+            view.nodes[at]
+                .unreachable
+                .as_deref()
+                .unwrap_or("no reason is known")
+        )]),
+        Some(state) if !state.primary || state.role != Role::Synced => Err(vec![format!(
+            "{node} is {} and not Synced: it is no node that comes back with what it misses from now on",
+            if state.state.is_empty() {
+                "not part of the cluster"
+            } else {
+                &state.state
+            }
+        )]),
+        Some(state) => Ok((at, state)),
+    }
+}
+
+/// How a node keeps write-sets, and how many bytes of them.
+fn choose(
+    state: &NodeState,
+    plan: &HoldPlan,
+    asked: Option<u64>,
+    available: Option<u64>,
+) -> (Way, u64) {
+    let gcache = &state.gcache;
+    let most = available.map_or(MEMORY_UNSEEN, |bytes| bytes / MEMORY_PART);
+    let wanted = (plan.bytes as f64 * MARGIN) as u64;
+    let budget = asked.unwrap_or_else(|| wanted.max(MEMORY_LEAST).min(most));
+    if asked.is_none() && gcache.capacity as f64 >= plan.bytes as f64 * RING_LASTS && plan.bytes > 0
+    {
+        return (Way::Unchanged, gcache.capacity);
+    }
+    if gcache.can_freeze {
+        return (Way::Freeze, budget.max(gcache.capacity));
+    }
+    // Memory takes the place of the ring and does not come on top of it: less of it would keep less.
+    if budget <= gcache.capacity {
+        return (Way::Unchanged, gcache.capacity);
+    }
+    (Way::Memory, budget)
+}
+
+fn warn(view: &ClusterView, leaving: &NodeState, plan: &mut HoldPlan) {
+    match leaving.size {
+        2 => plan.warnings.push(format!(
+            "while {} is away, {} is the only node that runs",
+            plan.node, plan.holders[0].name
+        )),
+        // A node that leaves in good order lowers what counts as a majority, one that crashes does not.
+        3 => plan.warnings.push(format!(
+            "while {} is away, 2 nodes are left: if one of them crashes, the other one has no majority and stops serving",
+            plan.node
+        )),
+        _ => {}
+    }
+    let unseen = (leaving.size as usize).saturating_sub(view.quorum.primary);
+    if unseen > 0 {
+        plan.warnings.push(format!(
+            "{unseen} of the {} members were not asked: a cluster.toml can name them",
+            leaving.size
+        ));
+    }
+    if let Some(seconds) = plan.seconds().filter(|_| !plan.lasts()) {
+        plan.warnings.push(format!(
+            "write-sets are kept for {seconds:.0} s at the rate of now, and {} is to be away for {:.0} s",
+            plan.node, plan.away_seconds
+        ));
+    }
+}
+
+/// How far the cluster may get before Galera takes the write-sets after `seqno` for too near to the oldest that is kept, when `oldest` is kept
+/// all the time. See [`crate::Rejoin`].
+pub(crate) fn safe_until(oldest: u64, seqno: u64) -> u64 {
+    let distance = seqno.saturating_sub(oldest);
+    if distance >= crate::forecast::GAP_MOST {
+        return u64::MAX;
+    }
+    // The gap is a whole number: it is `distance` until the range reaches the next multiple.
+    oldest.saturating_add(((distance + 1) << crate::forecast::GAP_SHIFT) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Sample;
+    use crate::view::{NodeView, Quorum};
+
+    fn state(values: &[(&str, &str)], options: &str) -> NodeState {
+        let status = [
+            ("wsrep_cluster_state_uuid", "u"),
+            ("wsrep_cluster_status", "Primary"),
+            ("wsrep_cluster_size", "3"),
+            ("wsrep_cluster_conf_id", "3"),
+            ("wsrep_local_state", "4"),
+            ("wsrep_ready", "ON"),
+            ("wsrep_last_committed", "1000"),
+            ("wsrep_local_cached_downto", "100"),
+            ("uptime", "100"),
+        ];
+        let map = |pairs: &[(&str, &str)]| {
+            pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect::<crate::node::Values>()
+        };
+        let mut status = map(&status);
+        status.extend(map(values));
+        let sample = Sample {
+            at: Duration::from_secs(1),
+            status,
+        };
+        NodeState::new(
+            &sample,
+            &sample,
+            &map(&[("wsrep_provider_options", options)]),
+        )
+    }
+
+    fn view(states: Vec<Option<NodeState>>) -> ClusterView {
+        let nodes: Vec<NodeView> = states
+            .into_iter()
+            .enumerate()
+            .map(|(at, state)| NodeView {
+                name: format!("n{}", at + 1),
+                address: String::new(),
+                state,
+                unreachable: None,
+                grastate: None,
+                files_unreadable: None,
+                behind: None,
+                rejoin: None,
+            })
+            .collect();
+        let primary = nodes.iter().filter(|node| node.primary().is_some()).count();
+        ClusterView {
+            name: "c".to_owned(),
+            quorum: Quorum {
+                uuid: Some("u".to_owned()),
+                view: Some(3),
+                primary,
+                ..Quorum::default()
+            },
+            nodes,
+            tables: None,
+            findings: Vec::new(),
+        }
+    }
+
+    fn wish(seconds: u64, bytes: Option<u64>) -> HoldWish {
+        HoldWish {
+            away: Duration::from_secs(seconds),
+            bytes,
+            available: vec![None, Some(4 << 30), None],
+        }
+    }
+
+    /// A million bytes in ten thousand write-sets over a hundred seconds.
+    const BUSY: [(&str, &str); 2] = [
+        ("wsrep_received_bytes", "1000000000"),
+        ("wsrep_received", "10000"),
+    ];
+
+    #[test]
+    fn memory_is_raised_within_limits_and_a_ring_that_lasts_is_left_alone() {
+        let ring = "gcache.size = 128M; gcache.mem_size = 0";
+        let all = || {
+            view(vec![
+                Some(state(&BUSY, ring)),
+                Some(state(&BUSY, ring)),
+                None,
+            ])
+        };
+        let plan = plan_hold(&all(), "n1", &wish(60, None)).unwrap();
+        assert_eq!(plan.holders.len(), 1);
+        assert_eq!(
+            (plan.holders[0].way, plan.holders[0].name.as_str()),
+            (Way::Memory, "n2")
+        );
+        assert!(
+            (plan.bytes_per_second - 10_006_400.0).abs() < 1.0,
+            "{plan:?}"
+        );
+        assert!(
+            plan.holders[0].bytes >= plan.bytes && plan.lasts(),
+            "{plan:?}"
+        );
+        // A quarter of 4 GiB, which lasts for 107 seconds.
+        let long = plan_hold(&all(), "n1", &wish(600, None)).unwrap();
+        assert_eq!(long.holders[0].bytes, 1 << 30);
+        assert!(
+            !long.lasts() && long.warnings.iter().any(|w| w.contains("kept for 107 s")),
+            "{long:?}"
+        );
+        // What somebody has asked for is no more than what the ring keeps.
+        let small = plan_hold(&all(), "n1", &wish(60, Some(1 << 20))).unwrap();
+        assert_eq!(
+            (small.holders[0].way, small.holders[0].bytes),
+            (Way::Unchanged, 128 << 20)
+        );
+        let short = plan_hold(&all(), "n1", &wish(5, None)).unwrap();
+        assert_eq!(short.holders[0].way, Way::Unchanged);
+    }
+
+    #[test]
+    fn a_provider_that_can_freeze_is_asked_to_and_one_that_does_already_is_left_alone() {
+        let can = "gcache.size = 128M; gcache.mem_size = 0; gcache.freeze_purge_at_seqno = -1";
+        let all = view(vec![Some(state(&BUSY, can)), Some(state(&BUSY, can))]);
+        let plan = plan_hold(&all, "n2", &wish(60, Some(5 << 30))).unwrap();
+        assert_eq!(
+            (plan.holders[0].way, plan.holders[0].bytes),
+            (Way::Freeze, 5 << 30)
+        );
+        assert_eq!(plan.holders[0].change("n2").unwrap().new, "now");
+        let frozen = can.replace("-1", "77");
+        let all = view(vec![Some(state(&BUSY, &frozen)), Some(state(&BUSY, can))]);
+        let against = plan_hold(&all, "n2", &wish(60, None)).unwrap_err();
+        assert!(
+            against[0].contains("n1 holds write-sets from 77 on already"),
+            "{against:?}"
+        );
+    }
+
+    #[test]
+    fn what_must_not_be_begun() {
+        let ring = "gcache.size = 128M";
+        let one = |values: &[(&str, &str)]| Some(state(values, ring));
+        let why = |view: &ClusterView, node: &str| {
+            plan_hold(view, node, &wish(60, None))
+                .unwrap_err()
+                .join("; ")
+        };
+        assert!(why(&view(vec![one(&[]), None]), "n1").contains("the last one would go"));
+        assert!(why(&view(vec![None, one(&[])]), "n1").contains("n1 does not answer"));
+        assert!(why(&view(vec![one(&[])]), "n7").contains("no node is called n7; there are n1"));
+        let donor = [
+            ("wsrep_local_state", "2"),
+            ("wsrep_local_state_comment", "Donor/Desynced"),
+        ];
+        let text = why(&view(vec![one(&donor), one(&[])]), "n1");
+        assert!(
+            text.contains("n1 is Donor/Desynced and not Synced"),
+            "{text}"
+        );
+        // Another donor cannot hold.
+        assert!(why(&view(vec![one(&[]), one(&donor)]), "n1").contains("no other node"));
+        let mut split = view(vec![one(&[]), one(&[])]);
+        split.quorum.view = None;
+        assert!(why(&split, "n1").contains("disagree"));
+    }
+
+    #[test]
+    fn how_far_the_cluster_may_get() {
+        let gap = |oldest: u64, head: u64| (head - oldest) >> 7;
+        for (oldest, seqno) in [(1, 1), (1, 2), (10, 15), (100, 1000)] {
+            let until = safe_until(oldest, seqno);
+            assert!(seqno >= oldest + gap(oldest, until), "{oldest} {seqno}");
+            assert!(seqno < oldest + gap(oldest, until + 1), "{oldest} {seqno}");
+        }
+        assert_eq!(safe_until(0, 1 << 20), u64::MAX);
+    }
+}

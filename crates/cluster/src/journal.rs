@@ -1,0 +1,101 @@
+//! What a node writes to its log from some moment on: a file on its machine, or systemd's journal.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::control::Control;
+use crate::host::Host;
+use crate::node::NodeState;
+
+/// So much of a log is looked at, at the most: from the moment on that is asked for.
+const MOST: u64 = 16 << 20;
+
+/// A place in a node's log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LogMark {
+    /// So many bytes into a file.
+    File {
+        /// The file on the node's machine.
+        path: PathBuf,
+        /// Bytes that it had.
+        length: u64,
+    },
+    /// A moment of a unit's journal.
+    Unit {
+        /// The unit.
+        unit: String,
+        /// Seconds since 1970, by the node's machine.
+        since: u64,
+    },
+}
+
+impl LogMark {
+    /// The end of the node's log now. `None`: nobody knows where it is, or it cannot be read.
+    pub fn now(control: &Control, host: Option<&Host>, state: &NodeState) -> Option<Self> {
+        let host = host?;
+        let path = match control {
+            Control::Sandbox(node) => node.error_log(),
+            _ if !state.log_error.is_empty() => Path::new(&state.datadir).join(&state.log_error),
+            Control::Systemd { unit, .. } => {
+                let since = said(host, "date +%s")?.trim().parse().ok()?;
+                return Some(Self::Unit {
+                    unit: unit.clone(),
+                    since,
+                });
+            }
+            Control::Commands { .. } => return None,
+        };
+        let length = match host {
+            Host::Local => std::fs::metadata(&path).ok()?.len(),
+            Host::Ssh(_) => {
+                let word = Host::word(&path.to_string_lossy());
+                said(host, &format!("stat -c %s -- {word}"))?
+                    .trim()
+                    .parse()
+                    .ok()?
+            }
+        };
+        Some(Self::File { path, length })
+    }
+
+    /// What was written since. `None`: it cannot be read any more.
+    pub fn since(&self, host: &Host) -> Option<String> {
+        match (self, host) {
+            (Self::File { path, length }, Host::Local) => {
+                let mut file = File::open(path).ok()?;
+                // A log that is shorter now was begun anew.
+                let from = (*length).min(file.metadata().ok()?.len());
+                file.seek(SeekFrom::Start(from)).ok()?;
+                let mut bytes = Vec::new();
+                file.take(MOST).read_to_end(&mut bytes).ok()?;
+                Some(String::from_utf8_lossy(&bytes).into_owned())
+            }
+            (Self::File { path, length }, Host::Ssh(_)) => {
+                let word = Host::word(&path.to_string_lossy());
+                let from = length + 1;
+                said(host, &format!("tail -c +{from} -- {word} | head -c {MOST}"))
+            }
+            (Self::Unit { unit, since }, _) => {
+                let unit = Host::word(unit);
+                said(
+                    host,
+                    &format!(
+                        "journalctl --unit={unit} --since=@{since} --output=cat --no-pager | head -c {MOST}"
+                    ),
+                )
+            }
+        }
+    }
+}
+
+fn said(host: &Host, script: &str) -> Option<String> {
+    let output = host.run(script).ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,150 @@
+//! A node that keeps write-sets for another: how much of its budget is used, and whether it still keeps them.
+
+use std::time::Instant;
+
+use refloat_run::Events;
+use refloat_wire::{ConnectOptions, Connection, Error};
+
+use super::MaintainError;
+use crate::error::chain;
+use crate::hold::{HEADER, Holder, Way, safe_until};
+use crate::observe::{Member, impatient, values};
+
+const COUNTERS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_replicated', 'wsrep_replicated_bytes', \
+    'wsrep_received', 'wsrep_received_bytes', 'wsrep_local_cached_downto', 'wsrep_last_committed')";
+
+/// A node that keeps write-sets.
+#[derive(Debug)]
+pub(super) struct Watched {
+    name: String,
+    connect: ConnectOptions,
+    conn: Option<Connection>,
+    way: Way,
+    /// Bytes that may come before write-sets are thrown away.
+    bytes: u64,
+    /// What the counters said when the holding began.
+    base: u64,
+    begun: Instant,
+    /// Bytes that have come since.
+    pub used: u64,
+    /// The oldest write-set that it keeps.
+    pub oldest: u64,
+    /// The newest that it has.
+    head: u64,
+    /// Why nothing is known of it.
+    silent: Option<String>,
+}
+
+/// What the counters say.
+struct Counted {
+    bytes: u64,
+    oldest: u64,
+    head: u64,
+}
+
+impl Watched {
+    /// Begins to count.
+    pub fn begin(
+        member: &Member,
+        holder: &Holder,
+        mut conn: Connection,
+    ) -> Result<Self, MaintainError> {
+        let counted = count(&mut conn).map_err(|error| MaintainError::NotHeld {
+            node: holder.name.clone(),
+            reason: chain(&error),
+        })?;
+        Ok(Self {
+            name: holder.name.clone(),
+            connect: impatient(&member.connect),
+            conn: Some(conn),
+            way: holder.way,
+            bytes: holder.bytes,
+            base: counted.bytes,
+            begun: Instant::now(),
+            used: 0,
+            oldest: counted.oldest,
+            head: counted.head,
+            silent: None,
+        })
+    }
+
+    /// Asks it once more.
+    pub fn look(&mut self, events: &Events) {
+        match self.count() {
+            Ok(counted) => {
+                if self.silent.take().is_some() {
+                    events.note(format!("{} answers again", self.name));
+                }
+                // Counters that are smaller than they were are those of a new process, which keeps what its ring has brought back.
+                self.used = counted.bytes.saturating_sub(self.base).max(self.used);
+                self.oldest = counted.oldest;
+                self.head = counted.head;
+            }
+            Err(error) => {
+                self.conn = None;
+                let reason = chain(&error);
+                if self.silent.is_none() {
+                    events.warn(format!(
+                        "{}, which keeps write-sets, does not answer: {reason}",
+                        self.name
+                    ));
+                }
+                self.silent = Some(reason);
+            }
+        }
+    }
+
+    fn count(&mut self) -> Result<Counted, Error> {
+        let conn = match &mut self.conn {
+            Some(conn) => conn,
+            none => none.insert(Connection::connect(&self.connect)?),
+        };
+        count(conn)
+    }
+
+    /// Whether it still keeps what comes after this write-set, as Galera wants it: with some distance from the oldest.
+    pub fn keeps(&self, left: u64) -> bool {
+        let frozen_full = self.way == Way::Freeze && self.used >= self.bytes;
+        self.silent.is_none()
+            && !frozen_full
+            && self.oldest <= left.saturating_add(1)
+            && safe_until(self.oldest, left) >= self.head
+    }
+
+    /// Why it does not.
+    pub fn why_not(&self) -> String {
+        match &self.silent {
+            Some(reason) => format!("{} does not answer ({reason})", self.name),
+            None if self.way == Way::Freeze && self.used >= self.bytes => format!(
+                "{} has kept the {} bytes that were allowed",
+                self.name, self.bytes
+            ),
+            None => format!(
+                "{} keeps write-sets from {} on, after {} bytes of them",
+                self.name, self.oldest, self.used
+            ),
+        }
+    }
+
+    /// How long it lasts at the rate since the holding began, in seconds; `None`: nothing was written.
+    pub fn seconds_left(&self) -> Option<f64> {
+        let rate = self.used as f64 / self.begun.elapsed().as_secs_f64();
+        (rate > 0.0).then(|| self.bytes.saturating_sub(self.used) as f64 / rate)
+    }
+}
+
+fn count(conn: &mut Connection) -> Result<Counted, Error> {
+    let values = values(conn, COUNTERS)?;
+    let number = |name: &str| -> u64 {
+        values
+            .get(name)
+            .and_then(|value| value.parse().ok())
+            .unwrap_or(0)
+    };
+    let sets = number("wsrep_replicated") + number("wsrep_received");
+    Ok(Counted {
+        bytes: number("wsrep_replicated_bytes") + number("wsrep_received_bytes") + sets * HEADER,
+        oldest: number("wsrep_local_cached_downto"),
+        head: number("wsrep_last_committed"),
+    })
+}

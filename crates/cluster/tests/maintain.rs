@@ -1,0 +1,491 @@
+//! Nodes that go away and come back, on a real cluster whose ring is overwritten again and again by an application.
+//!
+//! `REFLOAT_MAINTAIN_ROUNDS` says how often a node goes away under the steady load.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use refloat_cluster::{
+    CameBy, ClusterFile, Control, HoldPlan, HoldWish, Host, MaintainError, MaintainLimits,
+    Maintained, Maintenance, Member, Observation, WantedTables, Way, Work, observe,
+    open_maintenance, plan_hold,
+};
+use refloat_run::settings;
+use refloat_run::{Cancel, Events, Progress, Run, RunDir};
+use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
+use refloat_testkit::servers;
+use refloat_wire::{ConnectOptions, Connection, Error};
+
+/// Nothing here takes longer.
+const LONG: Duration = Duration::from_secs(90);
+/// Bytes of a row of the application.
+const ROW: u64 = 20_000;
+/// The ring of every node.
+const RING: u64 = 1 << 20;
+
+fn members(cluster: &EphemeralCluster) -> Vec<Member> {
+    let file = ClusterFile::read(&cluster.toml()).unwrap();
+    let nodes = file.nodes.iter().zip(cluster.nodes());
+    nodes
+        .map(|(config, node)| Member {
+            name: config.name.clone(),
+            connect: ConnectOptions::from_url(&config.url).unwrap(),
+            host: Some(Host::Local),
+            datadir: Some(node.datadir()),
+        })
+        .collect()
+}
+
+fn connect(node: &GaleraNode) -> Connection {
+    Connection::connect(&ConnectOptions::from_url(&node.url()).unwrap()).unwrap()
+}
+
+fn status(node: &GaleraNode, name: &str) -> String {
+    let mut conn = connect(node);
+    let answer = conn.query(format!("SHOW STATUS LIKE 'wsrep_{name}'"));
+    answer.unwrap().str(0, 1).unwrap_or_default().to_owned()
+}
+
+fn memory(node: &GaleraNode) -> String {
+    let mut conn = connect(node);
+    let options = conn
+        .query_value("SELECT @@wsrep_provider_options")
+        .unwrap()
+        .unwrap();
+    let (_, rest) = options.split_once("gcache.mem_size = ").unwrap();
+    rest.split(';').next().unwrap().to_owned()
+}
+
+fn wait(what: &str, condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < LONG, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// An application that writes a dense sequence on one node all the time, and knows what was acknowledged.
+struct Application<'a> {
+    node: &'a GaleraNode,
+    written: AtomicU64,
+    pause: AtomicBool,
+    stop: AtomicBool,
+}
+
+impl<'a> Application<'a> {
+    fn new(node: &'a GaleraNode) -> Self {
+        let mut conn = connect(node);
+        conn.exec("CREATE DATABASE IF NOT EXISTS app").unwrap();
+        conn.exec(
+            "CREATE TABLE IF NOT EXISTS app.seq (n BIGINT UNSIGNED PRIMARY KEY, v MEDIUMTEXT)",
+        )
+        .unwrap();
+        let last = conn
+            .query_value("SELECT COALESCE(MAX(n), 0) FROM app.seq")
+            .unwrap();
+        Self {
+            node,
+            written: AtomicU64::new(last.unwrap().parse().unwrap()),
+            pause: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    fn run(&self) {
+        let mut conn = connect(self.node);
+        while !self.stop.load(Ordering::SeqCst) {
+            if self.pause.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(8));
+                continue;
+            }
+            let next = self.written.load(Ordering::SeqCst) + 1;
+            let sql = format!("INSERT INTO app.seq VALUES ({next}, REPEAT('x', {ROW}))");
+            match conn.exec(sql) {
+                Ok(_) => self.written.store(next, Ordering::SeqCst),
+                // It had come through when the answer was lost.
+                Err(Error::Server { code: 1062, .. }) => self.written.store(next, Ordering::SeqCst),
+                // While a node is lost the others take nothing for a moment.
+                Err(_) => conn = connect(self.node),
+            }
+            std::thread::sleep(Duration::from_millis(8));
+        }
+    }
+
+    /// Works while `body` does; at the end every node has everything that was acknowledged.
+    fn during<T>(self, cluster: &EphemeralCluster, body: impl FnOnce(&Self) -> T) -> T {
+        let result = std::thread::scope(|scope| {
+            let worker = scope.spawn(|| self.run());
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&self)));
+            self.stop.store(true, Ordering::SeqCst);
+            worker.join().unwrap();
+            result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        let written = self.written.load(Ordering::SeqCst);
+        for node in cluster.nodes() {
+            let mut conn = connect(node);
+            conn.exec("SET SESSION wsrep_sync_wait = 1").unwrap();
+            let count = conn.query("SELECT COUNT(*), MAX(n) FROM app.seq").unwrap();
+            let has = (count.u64(0, 0).unwrap(), count.u64(0, 1).unwrap());
+            assert!(
+                has == (written, written) || has == (written + 1, written + 1),
+                "{}: {has:?} of {written}",
+                node.name()
+            );
+        }
+        result
+    }
+
+    /// Waits until so many bytes more were written.
+    fn writes(&self, bytes: u64) {
+        let until = self.written.load(Ordering::SeqCst) + bytes / ROW;
+        wait("the application writes", || {
+            self.written.load(Ordering::SeqCst) >= until
+        });
+    }
+}
+
+/// What is done while a node is away.
+struct Doing<F: FnMut()>(F);
+
+impl<F: FnMut()> Work for Doing<F> {
+    fn begin(&mut self) -> Result<(), String> {
+        (self.0)();
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Option<Result<(), String>> {
+        Some(Ok(()))
+    }
+}
+
+/// What is done while a node is away, until a moment.
+struct Until<'a>(&'a dyn Fn() -> bool);
+
+impl Work for Until<'_> {
+    fn begin(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Option<Result<(), String>> {
+        (self.0)().then_some(Err("it went wrong".to_owned()))
+    }
+}
+
+struct Place<'a> {
+    cluster: &'a EphemeralCluster,
+    members: Vec<Member>,
+    state: &'a Path,
+    run: Run,
+}
+
+impl<'a> Place<'a> {
+    fn new(cluster: &'a EphemeralCluster, state: &'a Path) -> Self {
+        Self {
+            cluster,
+            members: members(cluster),
+            state,
+            run: Run {
+                dir: RunDir::create(state, "cluster maintain").unwrap(),
+                cancel: Cancel::new(),
+                events: Events::new(),
+                progress: Progress::new(),
+            },
+        }
+    }
+
+    fn plan(&self, node: usize, bytes: Option<u64>) -> HoldPlan {
+        let how = Observation {
+            sample: Duration::from_millis(500),
+            tables: WantedTables::Never,
+            ..Observation::default()
+        };
+        let view = observe("c", &self.members, &how);
+        let wish = HoldWish {
+            away: Duration::from_secs(5),
+            bytes,
+            available: vec![None; self.members.len()],
+        };
+        plan_hold(&view, &self.members[node].name, &wish).unwrap()
+    }
+
+    fn maintain(
+        &self,
+        node: usize,
+        plan: &HoldPlan,
+        limits: MaintainLimits,
+        work: &mut dyn Work,
+    ) -> Result<Maintained, MaintainError> {
+        let control = Control::Sandbox(Box::new(self.cluster.nodes()[node].clone()));
+        let maintenance = Maintenance {
+            members: &self.members,
+            control: &control,
+            state_dir: self.state,
+            run: &self.run,
+            limits,
+        };
+        let result = maintenance.run("c", plan, work);
+        if result.is_err() {
+            // What a test that fails says of it; the logs go with the cluster.
+            for node in self.cluster.nodes() {
+                let log = std::fs::read_to_string(node.error_log()).unwrap();
+                let all: Vec<&str> = log.lines().collect();
+                println!(
+                    "{}:\n{}",
+                    node.name(),
+                    all[all.len().saturating_sub(60)..].join("\n")
+                );
+            }
+        }
+        result
+    }
+
+    fn nothing_is_left(&self) {
+        for node in self.cluster.nodes() {
+            assert_eq!(memory(node), "0", "{}", node.name());
+            let mut conn = connect(node);
+            let left = conn.query("SHOW DATABASES LIKE 'refloat%'").unwrap();
+            assert!(left.is_empty(), "{}", node.name());
+        }
+        assert!(settings::list(self.state).unwrap().is_empty());
+        assert_eq!(open_maintenance(&self.run.dir).unwrap(), None);
+    }
+}
+
+const LIMITS: MaintainLimits = MaintainLimits {
+    hold: LONG,
+    allow_sst: false,
+};
+
+#[test]
+fn a_node_that_goes_away_comes_back_by_what_it_missed() {
+    let options = GaleraOptions::new(ServerKind::MariaDb1011, 3)
+        .provider_option("gcache.size", RING.to_string());
+    let cluster = servers::sandbox()
+        .start_cluster_ephemeral(&options)
+        .unwrap();
+    let state = tempfile::tempdir().unwrap();
+    let rounds = std::env::var("REFLOAT_MAINTAIN_ROUNDS").map_or(2, |text| text.parse().unwrap());
+    under_a_steady_load(&cluster, state.path(), rounds);
+    a_holder_is_killed(&cluster, state.path());
+    a_node_does_not_start_until_it_is_mended(&cluster, state.path());
+    a_hold_runs_out(&cluster, state.path());
+    nothing_is_begun_where_it_would_not_last(&cluster, state.path());
+}
+
+fn under_a_steady_load(cluster: &EphemeralCluster, state: &Path, rounds: usize) {
+    let application = Application::new(&cluster.nodes()[0]);
+    application.during(cluster, |application| {
+        application.writes(RING);
+        for round in 0..rounds {
+            let place = Place::new(cluster, state);
+            let node = 1 + round % 2;
+            let plan = place.plan(node, None);
+            assert!(
+                plan.holders.iter().all(|holder| holder.way == Way::Memory),
+                "{plan:?}"
+            );
+            let mut held = String::new();
+            let outcome = place
+                .maintain(
+                    node,
+                    &plan,
+                    LIMITS,
+                    &mut Doing(|| {
+                        held = memory(&cluster.nodes()[0]);
+                        application.writes(3 * RING);
+                    }),
+                )
+                .unwrap();
+            assert_eq!(held, "64M", "{plan:?}");
+            assert_eq!(outcome.proof.by, CameBy::Ist, "round {round}: {outcome:?}");
+            assert_eq!(
+                (outcome.given_up.as_ref(), outcome.not_released.len()),
+                (None, 0)
+            );
+            // What it missed is what was counted: each write-set is a row.
+            let missed = outcome.back - outcome.left;
+            assert!(missed * ROW > 3 * RING, "{outcome:?}");
+            let bytes = outcome.bytes.unwrap();
+            assert!(bytes.abs_diff(missed * ROW) < bytes / 5, "{outcome:?}");
+            place.nothing_is_left();
+        }
+    });
+}
+
+/// One of those that keep what is missed crashes, and takes what it kept along: the other one has it too. It was half of what was left, so
+/// nothing can be written before it is back.
+fn a_holder_is_killed(cluster: &EphemeralCluster, state: &Path) {
+    let application = Application::new(&cluster.nodes()[0]);
+    application.during(cluster, |application| {
+        let place = Place::new(cluster, state);
+        let plan = place.plan(1, Some(64 << 20));
+        let told = |words: &str| plan.warnings.iter().any(|warning| warning.contains(words));
+        assert!(
+            told("is away, 2 nodes are left: if one of them crashes"),
+            "{plan:?}"
+        );
+        let third = &cluster.nodes()[2];
+        let mut work = Doing(|| {
+            application.writes(2 * RING);
+            third.crash().unwrap();
+            third.start().unwrap();
+            assert_eq!(memory(third), "0");
+            application.writes(RING);
+        });
+        let outcome = place.maintain(1, &plan, LIMITS, &mut work).unwrap();
+        assert_eq!(outcome.proof.by, CameBy::Ist, "{outcome:?}");
+        assert_eq!(outcome.given_up, None, "{outcome:?}");
+        place.nothing_is_left();
+    });
+}
+
+/// A start that fails before the node has asked for what it missed leaves it where it was. (One that fails later does not: an option that the
+/// server does not know is found only then, and makes Galera forget where the node stands.)
+fn a_node_does_not_start_until_it_is_mended(cluster: &EphemeralCluster, state: &Path) {
+    let application = Application::new(&cluster.nodes()[0]);
+    application.during(cluster, |application| {
+        let place = Place::new(cluster, state);
+        let plan = place.plan(1, Some(256 << 20));
+        let node = &cluster.nodes()[1];
+        let config = std::fs::read_to_string(node.config()).unwrap();
+        let outcome = std::thread::scope(|scope| {
+            let mend = scope.spawn(|| {
+                let log = || std::fs::read_to_string(node.error_log()).unwrap();
+                wait("it fails", || log().contains("no-such-provider"));
+                // It is said only after a while, and kept all the time.
+                application.writes(2 * RING);
+                std::thread::sleep(Duration::from_secs(11));
+                std::fs::write(node.config(), &config).unwrap();
+                node.begin(&NodeStart::join()).unwrap();
+            });
+            let outcome = place.maintain(
+                1,
+                &plan,
+                LIMITS,
+                &mut Doing(|| {
+                    std::fs::write(
+                        node.config(),
+                        format!("{config}\n[mysqld]\nwsrep_provider=/no-such-provider.so\n"),
+                    )
+                    .unwrap();
+                }),
+            );
+            mend.join().unwrap();
+            outcome.unwrap()
+        });
+        assert_eq!(outcome.proof.by, CameBy::Ist, "{outcome:?}");
+        place.nothing_is_left();
+    });
+}
+
+/// More is written than is allowed to be kept: that is noticed, nothing stays changed, and the node takes a full copy.
+fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
+    let application = Application::new(&cluster.nodes()[0]);
+    application.during(cluster, |application| {
+        let place = Place::new(cluster, state);
+        let plan = place.plan(1, Some(2 << 20));
+        let limits = MaintainLimits {
+            allow_sst: true,
+            ..LIMITS
+        };
+        // A full copy under writes that overwrite the ring within a second is none: the donor has lost what the copy begins with.
+        let given_up = || {
+            let given_up = [0, 2]
+                .iter()
+                .all(|node| memory(&cluster.nodes()[*node]) == "0");
+            application.pause.store(given_up, Ordering::SeqCst);
+            given_up
+        };
+        let outcome = place
+            .maintain(
+                1,
+                &plan,
+                limits,
+                &mut Until(&|| {
+                    application.writes(RING / 4);
+                    given_up()
+                }),
+            )
+            .unwrap();
+        let reason = outcome.given_up.as_deref().unwrap_or_default();
+        assert!(reason.contains("keeps write-sets from"), "{outcome:?}");
+        assert_eq!(outcome.proof.by, CameBy::Sst, "{outcome:?}");
+        assert_eq!(outcome.work_failed.as_deref(), Some("it went wrong"));
+        place.nothing_is_left();
+        // The time is a limit as well.
+        application.pause.store(false, Ordering::SeqCst);
+        let place = Place::new(cluster, state);
+        let plan = place.plan(1, Some(64 << 20));
+        let limits = MaintainLimits {
+            hold: Duration::from_secs(2),
+            ..limits
+        };
+        let outcome = place
+            .maintain(1, &plan, limits, &mut Until(&given_up))
+            .unwrap();
+        let reason = outcome.given_up.as_deref().unwrap_or_default();
+        assert!(
+            reason.contains("the time for it is over (2 s)"),
+            "{outcome:?}"
+        );
+        place.nothing_is_left();
+    });
+}
+
+fn nothing_is_begun_where_it_would_not_last(cluster: &EphemeralCluster, state: &Path) {
+    let application = Application::new(&cluster.nodes()[0]);
+    application.during(cluster, |application| {
+        application.writes(RING);
+        let place = Place::new(cluster, state);
+        let plan = place.plan(1, Some(2 << 20));
+        assert!(!plan.lasts(), "{plan:?}");
+        let before = cluster.nodes()[1].pid().unwrap();
+        let error = place
+            .maintain(
+                1,
+                &plan,
+                LIMITS,
+                &mut Doing(|| unreachable!("nothing is begun")),
+            )
+            .unwrap_err();
+        assert!(matches!(error, MaintainError::Short { .. }), "{error}");
+        assert_eq!(cluster.nodes()[1].pid().unwrap(), before);
+        // Another run that lives has told a node what to keep: that is not to be changed.
+        let other = Place::new(cluster, state);
+        let mut theirs = settings::AppliedSettings::new(&other.run.dir);
+        let change = settings::PlannedChange {
+            name: settings::GCACHE_MEMORY.to_owned(),
+            old: String::new(),
+            new: (80 << 20).to_string(),
+            reason: String::new(),
+            gain: String::new(),
+        };
+        let changes = settings::SettingsPlan {
+            changes: vec![change],
+            ..settings::SettingsPlan::default()
+        };
+        let mut conn = connect(&cluster.nodes()[2]);
+        theirs
+            .apply(&mut conn, &changes, &other.run.events)
+            .unwrap();
+        let plan = place.plan(1, Some(128 << 20));
+        let error = place
+            .maintain(
+                1,
+                &plan,
+                LIMITS,
+                &mut Doing(|| unreachable!("nothing is begun")),
+            )
+            .unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(other.run.dir.id().as_str()), "{text}");
+        assert_eq!(
+            memory(&cluster.nodes()[0]),
+            "0",
+            "what was told before that is undone"
+        );
+        theirs.revert(&mut conn, &other.run.events).unwrap();
+        assert_eq!(status(&cluster.nodes()[1], "local_state_comment"), "Synced");
+    });
+}

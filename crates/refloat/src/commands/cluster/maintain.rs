@@ -1,0 +1,275 @@
+//! `refloat cluster maintain`: a node goes away and comes back by what it missed, not by a full copy.
+
+mod detached;
+mod work;
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use refloat_cluster::{
+    CameBy, Control, HoldPlan, HoldWish, MaintainError, MaintainLimits, Maintained, Maintenance,
+    Observation, WantedTables, observe, plan_hold,
+};
+use refloat_report::maintain as face;
+use refloat_run::Run;
+use refloat_run::events::RunResult;
+
+use super::members::{ClusterOf, Nodes};
+use crate::context::Context;
+use crate::exit::{self, Exit, ProgramError};
+use crate::record::record;
+use crate::sizes::{parse_bytes, parse_time};
+use crate::watch::{Show, Watch};
+use work::{Program, UntilEnd};
+
+/// Name of these runs.
+pub const COMMAND: &str = "cluster maintain";
+/// How long the write rate is measured: longer than for a look, because a budget rests on it.
+const SAMPLE: Duration = Duration::from_secs(3);
+/// How long write-sets are kept at the most, in times of what the node is expected to be away.
+const LIMIT_TIMES: u32 = 3;
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  Upgrade the packages of a node, and have it back with what it missed:
+      refloat cluster maintain db2 --cluster shop.toml --for 10m -- ssh root@db2 apt-get upgrade -y
+
+  What would be done, and for how long would it last?
+      refloat cluster maintain db2 --cluster shop.toml --for 2h --plan
+
+  By hand, with a new disk in between:
+      refloat cluster maintain db2 --cluster shop.toml --for 2h --begin
+      refloat cluster maintain db2 --cluster shop.toml --end
+
+A node that comes back needs the write-sets that it missed. The others throw old ones away all the
+time: what lasts for an hour on a quiet day lasts for a minute while a dump is loaded, and then the node
+takes a full copy of everything. So the others are told to keep them first (and to stop doing so
+afterwards, in any case); how much memory that takes, and for how long it lasts, is said before
+anything is touched. The node is stopped, the command runs, the node is started, and by which way it came
+back is proven.
+
+When the budget is used up before the node is back, the holding is given up by itself: a warning says
+so, and the cluster is as it was. After kill -9 `refloat settings revert` puts back what the others were
+told, and --end starts the node.
+
+The list of nodes has to say how this node is started and stopped (control); see `refloat cluster --help`.
+
+EXIT CODES:
+  0  it is back by IST, and nothing is changed any more
+  1  the command failed (the node is back), or the node does not come back
+  3  refused before anything was touched
+  4  it is back, and by a full copy, or nobody can tell
+  6  a node still keeps write-sets: `refloat settings revert`";
+
+/// Take a node down for a while and have it come back by IST, not by a full copy
+#[derive(Debug, Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub struct MaintainArgs {
+    /// The node, by its name in the list
+    #[arg(value_name = "NODE")]
+    node: String,
+
+    #[command(flatten)]
+    cluster: ClusterOf,
+
+    /// How long the node will be away: 90s, 10m, 2h
+    #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = parse_time)]
+    away: Duration,
+
+    /// Bytes that each of the others may use to keep write-sets [default: as needed, at most a quarter of its available memory]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    hold: Option<u64>,
+
+    /// Give the holding up after this time [default: three times --for]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    limit: Option<Duration>,
+
+    /// Go on although what is kept will not last: the node may need a full copy
+    #[arg(long)]
+    allow_sst: bool,
+
+    /// Say what would be done, and do nothing
+    #[arg(long, conflicts_with_all = ["begin", "end"])]
+    plan: bool,
+
+    /// Stop the node and come back; a process in the background watches what is kept, until --end
+    #[arg(long, conflicts_with = "end")]
+    begin: bool,
+
+    /// Start the node again that was stopped by --begin, or whose maintenance was killed
+    #[arg(long)]
+    end: bool,
+
+    /// The process in the background.
+    #[arg(long, hide = true, conflicts_with_all = ["begin", "end", "plan"])]
+    until_end: bool,
+
+    /// Print events and the result as JSON lines on stdout
+    #[arg(long, help_heading = "Output", conflicts_with_all = ["begin", "end"])]
+    json: bool,
+
+    /// What is done while the node is down, behind `--`: a program and its arguments
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["begin", "end", "plan", "until_end"])]
+    command: Vec<String>,
+}
+
+pub fn run(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
+    if args.end {
+        return detached::end(args, context);
+    }
+    if args.begin {
+        return detached::begin(args, context);
+    }
+    if args.command.is_empty() && !args.plan && !args.until_end {
+        return Err(ProgramError::usage(
+            "nothing is said about what happens while the node is down",
+        )
+        .hint("Give a command behind `--`, or --begin and later --end, or --plan to see what would be done.")
+        .into());
+    }
+    let nodes = args.cluster.nodes(context)?;
+    let control = control(args, &nodes)?;
+    if !args.plan {
+        detached::refuse_second(&nodes.name, context)?;
+    }
+    let plan = plan(args, &nodes)?;
+    if args.plan {
+        print_plan(&plan, args.json)?;
+        return Ok(if plan.lasts() || args.allow_sst {
+            Exit::Done
+        } else {
+            Exit::Refused
+        });
+    }
+    let show = if args.json { Show::Json } else { Show::Lines };
+    let (watch, run) = Watch::begin(COMMAND, show, context)?;
+    if !args.json {
+        write!(std::io::stderr(), "{}", face::plan(&plan))?;
+    }
+    let maintenance = Maintenance {
+        members: &nodes.members,
+        control,
+        state_dir: context.state_dir(),
+        run: &run,
+        limits: limits(args, &plan),
+    };
+    let result = if args.until_end {
+        maintenance.run(&nodes.name, &plan, &mut UntilEnd::new(&run.dir))
+    } else {
+        maintenance.run(&nodes.name, &plan, &mut Program::new(&args.command))
+    };
+    finish(result, &run, watch, args.json, context)
+}
+
+fn limits(args: &MaintainArgs, plan: &HoldPlan) -> MaintainLimits {
+    let away = Duration::from_secs_f64(plan.away_seconds);
+    MaintainLimits {
+        hold: args.limit.unwrap_or(away * LIMIT_TIMES),
+        allow_sst: args.allow_sst,
+    }
+}
+
+/// How the node is started and stopped.
+fn control<'a>(args: &MaintainArgs, nodes: &'a Nodes) -> anyhow::Result<&'a Control> {
+    let Some(at) = nodes.members.iter().position(|node| node.name == args.node) else {
+        let names: Vec<&str> = nodes
+            .members
+            .iter()
+            .map(|node| node.name.as_str())
+            .collect();
+        return Err(ProgramError::usage(format!(
+            "no node is called {}; there are {}",
+            args.node,
+            names.join(", ")
+        ))
+        .into());
+    };
+    let control = match nodes.controls.get(at) {
+        Some(Ok(control)) => control.as_ref(),
+        Some(Err(error)) => return Err(ProgramError::new(Exit::Refused, error.to_string()).into()),
+        None => None,
+    };
+    control.ok_or_else(|| {
+        ProgramError::usage(format!(
+            "nothing is said about how {} is started and stopped",
+            args.node
+        ))
+        .hint("Give it a line `control = { systemd = \"mariadb\" }` in a cluster.toml; `refloat cluster --help` shows one.")
+        .into()
+    })
+}
+
+fn plan(args: &MaintainArgs, nodes: &Nodes) -> anyhow::Result<HoldPlan> {
+    let how = Observation {
+        sample: SAMPLE,
+        tables: WantedTables::Never,
+        ..Observation::default()
+    };
+    let view = observe(&nodes.name, &nodes.members, &how);
+    let available = nodes.members.iter().map(|member| {
+        member
+            .host
+            .as_ref()
+            .and_then(refloat_cluster::Host::memory_available)
+    });
+    let wish = HoldWish {
+        away: args.away,
+        bytes: args.hold,
+        available: available.collect(),
+    };
+    let plan = plan_hold(&view, &args.node, &wish).map_err(|against| {
+        ProgramError::new(Exit::Refused, against.join("; "))
+            .hint("`refloat cluster status` shows what every node says; `refloat cluster rejoin` brings back one that is down.")
+    })?;
+    if !plan.lasts() && !args.allow_sst && !args.plan {
+        return Err(ProgramError::new(Exit::Refused, plan.warnings.join("; "))
+            .hint("Give the others more to keep write-sets in with --hold, be away for a shorter time with --for, choose a quieter hour, or go on with --allow-sst.")
+            .into());
+    }
+    Ok(plan)
+}
+
+fn print_plan(plan: &HoldPlan, json: bool) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string(plan)?)?;
+    } else {
+        write!(out, "{}", face::plan(plan))?;
+    }
+    Ok(())
+}
+
+/// Says and records how it ended.
+fn finish(
+    result: Result<Maintained, MaintainError>,
+    run: &Run,
+    watch: Watch,
+    json: bool,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let (outcome, error) = match result {
+        Ok(outcome) => (Some(outcome), None),
+        Err(error) => (None, Some(anyhow::Error::new(error))),
+    };
+    let result = match (&outcome, &error) {
+        (Some(outcome), _) if !outcome.not_released.is_empty() => RunResult::SettingsLeft,
+        (Some(outcome), _) if outcome.work_failed.is_some() => RunResult::Failed,
+        (Some(outcome), _) if outcome.proof.by != CameBy::Ist => RunResult::ProofFailed,
+        (_, Some(error)) => exit::result_of(error),
+        _ => RunResult::Done,
+    };
+    watch.quiet();
+    let seconds = run.events.elapsed().as_secs_f64();
+    let summary = serde_json::to_value(&outcome).context("the result is no JSON")?;
+    record(run, seconds, summary, result, error.as_ref());
+    watch.stop();
+    if let Some(outcome) = outcome.filter(|_| !json) {
+        write!(std::io::stdout(), "{}", face::ended(&outcome))?;
+    }
+    if let Some(error) = &error {
+        exit::report(error, context);
+    }
+    Ok(exit::of_result(result))
+}

@@ -1,0 +1,253 @@
+//! A maintenance in two steps: `--begin` leaves a process behind that watches what is kept, `--end` tells it to go on, or goes on in its
+//! place when it is dead.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use refloat_cluster::{MaintainPhase, MaintainState, Maintenance, open_maintenance};
+use refloat_run::events::Outcome;
+use refloat_run::{Run, RunDir};
+
+use super::work::END;
+use super::{COMMAND, MaintainArgs, control, finish, limits};
+use crate::context::Context;
+use crate::exit::{self, Exit, ProgramError};
+use crate::watch::{Show, Watch};
+
+/// How often the process in the background is looked at.
+const POLL: Duration = Duration::from_millis(100);
+/// What it says stands in this file of its run's folder once it has one.
+const LOG: &str = "output.log";
+
+/// Refuses to begin one while another is not ended: two that hold would undo each other's changes.
+pub fn refuse_second(cluster: &str, context: &Context) -> anyhow::Result<()> {
+    let me = std::process::id();
+    for (dir, state) in open(context)? {
+        let owner = &dir.info().owner;
+        if state.cluster != cluster || owner.pid == me {
+            continue;
+        }
+        // One that ended before anything was changed leaves nothing to be ended.
+        if owner.alive() != Some(true)
+            && state.phase == MaintainPhase::Holding
+            && state.holds.is_empty()
+        {
+            continue;
+        }
+        let node = &state.plan.node;
+        return Err(ProgramError::new(
+            Exit::Refused,
+            format!(
+                "the maintenance of {node}, begun at {}, has not ended (run {})",
+                dir.info().started,
+                dir.id()
+            ),
+        )
+        .hint(format!(
+            "End it first: refloat cluster maintain {node} --cluster … --end"
+        ))
+        .into());
+    }
+    Ok(())
+}
+
+/// Every maintenance that has not ended, the oldest first.
+fn open(context: &Context) -> anyhow::Result<Vec<(RunDir, MaintainState)>> {
+    let mut found = Vec::new();
+    for dir in RunDir::list(context.state_dir()).context("cannot read the runs")? {
+        if dir.info().command == COMMAND
+            && let Some(state) = open_maintenance(&dir)?
+        {
+            found.push((dir, state));
+        }
+    }
+    Ok(found)
+}
+
+/// Leaves a process behind that does everything, and follows it until the node is down.
+pub fn begin(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
+    if args.cluster.options.asks_for_password() {
+        return Err(ProgramError::usage(
+            "--begin leaves a process behind, which nobody can be asked for a password for",
+        )
+        .hint("Put the password into an option file, and name that with --defaults-extra-file.")
+        .into());
+    }
+    let log = log_path(context)?;
+    let mut child = spawn(&log)?;
+    let mut tail = Tail::new(&log);
+    loop {
+        tail.print();
+        let ended = child
+            .try_wait()
+            .context("cannot wait for the process in the background")?;
+        let open = open(context)?
+            .into_iter()
+            .find(|(dir, _)| dir.info().owner.pid == child.id());
+        if let Some(status) = ended {
+            tail.print();
+            let _ = std::fs::remove_file(&log);
+            // Whatever was wrong has been said.
+            return Ok(exit::from_code(status.code()));
+        }
+        if let Some((dir, state)) = open
+            && state.phase == MaintainPhase::Away
+        {
+            tail.print();
+            // From here on what it says is with its run.
+            std::fs::rename(&log, dir.path().join(LOG))
+                .context("cannot keep what the process in the background says")?;
+            let node = &state.plan.node;
+            writeln!(
+                std::io::stdout(),
+                "{node} is down, and what it misses is kept; process {} watches that, for {} s at the most.\n\
+                 When you are done: refloat cluster maintain {node} --cluster {} --end",
+                child.id(),
+                limits(args, &state.plan).hold.as_secs(),
+                args.cluster.cluster
+            )?;
+            return Ok(Exit::Done);
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// The same command line, in a session of its own: it outlives the terminal.
+fn spawn(log: &Path) -> anyhow::Result<Child> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let arguments = std::env::args_os().skip(1);
+    let out = OpenOptions::new()
+        .create_new(true)
+        .append(true)
+        .mode(0o600)
+        .open(log)
+        .with_context(|| format!("cannot create {}", log.display()))?;
+    let again = out.try_clone().context("cannot share the log")?;
+    Command::new("setsid")
+        .arg(program)
+        .args(arguments.map(|word| {
+            if word == "--begin" {
+                "--until-end".into()
+            } else {
+                word
+            }
+        }))
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(again)
+        .spawn()
+        .context("cannot start a process in the background (setsid)")
+}
+
+fn log_path(context: &Context) -> anyhow::Result<PathBuf> {
+    let folder = context.state_dir();
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
+    Ok(folder.join(format!("maintain-{}.log", std::process::id())))
+}
+
+/// Tells the process in the background to go on, and follows it to the end; or goes on in its place.
+pub fn end(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
+    let nodes = args.cluster.nodes(context)?;
+    let mine = |state: &MaintainState| state.cluster == nodes.name && state.plan.node == args.node;
+    let Some((dir, mut state)) = open(context)?
+        .into_iter()
+        .rev()
+        .find(|(_, state)| mine(state))
+    else {
+        return Err(ProgramError::new(
+            Exit::Refused,
+            format!(
+                "no maintenance of {} has been begun on this machine",
+                args.node
+            ),
+        )
+        .hint("It ends where it was begun: the folder of its run is there (REFLOAT_STATE_DIR).")
+        .into());
+    };
+    match dir.info().owner.alive() {
+        Some(true) => {
+            let mut tail = Tail::at_end(&dir.path().join(LOG));
+            drop(dir.append(END)?);
+            follow(&dir, &mut tail)
+        }
+        _ => {
+            let control = control(args, &nodes)?;
+            let watch = Watch::start(Show::Lines, context)?;
+            let run = Run {
+                dir,
+                cancel: watch.cancel.clone(),
+                events: watch.events.clone(),
+                progress: watch.progress.clone(),
+            };
+            run.events
+                .note("the process that watched it is gone: going on in its place".to_owned());
+            let maintenance = Maintenance {
+                members: &nodes.members,
+                control,
+                state_dir: context.state_dir(),
+                run: &run,
+                limits: limits(args, &state.plan),
+            };
+            let result = maintenance.finish(&mut state);
+            finish(result, &run, watch, false, context)
+        }
+    }
+}
+
+fn follow(dir: &RunDir, tail: &mut Tail) -> anyhow::Result<Exit> {
+    loop {
+        tail.print();
+        let alive = dir.info().owner.alive() == Some(true);
+        if dir.has(RunDir::OUTCOME) && !alive {
+            tail.print();
+            let outcome: Outcome = dir.read(RunDir::OUTCOME)?;
+            return Ok(exit::of_result(outcome.result));
+        }
+        if !alive {
+            return Err(ProgramError::new(
+                Exit::Failed,
+                "the process that watched it has ended without saying how",
+            )
+            .hint("The same command again goes on in its place.")
+            .into());
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// Prints what is added to a file.
+struct Tail {
+    file: Option<File>,
+}
+
+impl Tail {
+    fn new(path: &Path) -> Self {
+        Self {
+            file: File::open(path).ok(),
+        }
+    }
+
+    fn at_end(path: &Path) -> Self {
+        let mut tail = Self::new(path);
+        if let Some(file) = &mut tail.file {
+            let _ = file.seek(SeekFrom::End(0));
+        }
+        tail
+    }
+
+    fn print(&mut self) {
+        let mut text = Vec::new();
+        if let Some(file) = &mut self.file
+            && file.read_to_end(&mut text).is_ok()
+        {
+            let _ = std::io::stderr().write_all(&text);
+        }
+    }
+}

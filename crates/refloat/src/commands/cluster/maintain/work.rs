@@ -1,0 +1,68 @@
+//! What is done while a node is down: a program of the user's, or waiting until somebody says that it is done.
+
+use std::process::{Child, Command};
+
+use refloat_cluster::Work;
+use refloat_run::RunDir;
+
+/// The file in a run's folder by which its end is asked for.
+pub const END: &str = "end";
+
+/// A program with the terminal of ours.
+pub struct Program<'a> {
+    words: &'a [String],
+    child: Option<Child>,
+}
+
+impl<'a> Program<'a> {
+    /// The program and its arguments.
+    pub const fn new(words: &'a [String]) -> Self {
+        Self { words, child: None }
+    }
+}
+
+impl Work for Program<'_> {
+    fn begin(&mut self) -> Result<(), String> {
+        let Some((program, arguments)) = self.words.split_first() else {
+            return Ok(());
+        };
+        let child = Command::new(program)
+            .args(arguments)
+            .spawn()
+            .map_err(|error| format!("{program}: {error}"))?;
+        self.child = Some(child);
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Option<Result<(), String>> {
+        let Some(child) = &mut self.child else {
+            return Some(Ok(()));
+        };
+        match child.try_wait() {
+            Ok(None) => None,
+            Ok(Some(status)) if status.success() => Some(Ok(())),
+            Ok(Some(status)) => Some(Err(format!("{}: {status}", self.words[0]))),
+            Err(error) => Some(Err(error.to_string())),
+        }
+    }
+}
+
+/// Waits for `--end`.
+pub struct UntilEnd(RunDir);
+
+impl UntilEnd {
+    /// The run whose end is waited for.
+    pub fn new(dir: &RunDir) -> Self {
+        Self(dir.clone())
+    }
+}
+
+impl Work for UntilEnd {
+    fn begin(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Option<Result<(), String>> {
+        self.0.has(END).then_some(Ok(()))
+    }
+}

@@ -153,6 +153,29 @@ impl Control {
         }
     }
 
+    /// Where a node that is down stands, by having its server look into its tables. `None`: nobody has said how that is done.
+    ///
+    /// # Errors
+    /// [`ControlError`] with what was said about it.
+    pub fn recover(&self) -> Result<Option<(String, u64)>, ControlError> {
+        match self {
+            Self::Sandbox(node) => {
+                let position = node.recover().map_err(|error| {
+                    ControlError::new(node.name(), "recovering the position of", chain(&error))
+                })?;
+                let seqno = u64::try_from(position.seqno).ok();
+                Ok(seqno.map(|seqno| (position.uuid, seqno)))
+            }
+            // MariaDB's own script for its unit: it prints the argument that the server is to be started with.
+            Self::Systemd { host, .. } => {
+                let script = "command -v galera_recovery >/dev/null || exit 0; galera_recovery";
+                let said = run(host, "galera_recovery", "running", script)?;
+                Ok(recovered(&said))
+            }
+            Self::Commands { .. } => Ok(None),
+        }
+    }
+
     /// Whether its process is there. `None`: commands cannot tell.
     ///
     /// # Errors
@@ -174,6 +197,15 @@ impl Control {
             Self::Commands { .. } => Ok(None),
         }
     }
+}
+
+/// The position in what `galera_recovery` prints.
+fn recovered(said: &str) -> Option<(String, u64)> {
+    let (_, position) = said.trim().split_once("--wsrep_start_position=")?;
+    let (uuid, seqno) = position.trim().split_once(':')?;
+    // What stands behind a comma is the server's own replication domain.
+    let seqno = seqno.split(',').next()?.parse().ok()?;
+    Some((uuid.to_owned(), seqno))
 }
 
 /// Runs a script on the node's machine; its output.
@@ -210,6 +242,19 @@ mod tests {
         };
         let none = |_: &str| unreachable!("no node of the sandbox is named");
         Control::of(&config, &Host::Local, none).unwrap().unwrap()
+    }
+
+    #[test]
+    fn positions_of_the_script_for_the_unit() {
+        let uuid = "befd421d-e706-11f1-bc0a-a7ea195e725e";
+        let said = |position: &str| recovered(&format!("--wsrep_start_position={position}\n"));
+        assert_eq!(said(&format!("{uuid}:17")), Some((uuid.to_owned(), 17)));
+        assert_eq!(
+            said(&format!("{uuid}:17,0-1-5")),
+            Some((uuid.to_owned(), 17))
+        );
+        assert_eq!(said(&format!("{uuid}:-1")), None);
+        assert_eq!(recovered(""), None);
     }
 
     #[test]

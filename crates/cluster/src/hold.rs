@@ -193,6 +193,27 @@ pub fn plan_hold(view: &ClusterView, node: &str, wish: &HoldWish) -> Result<Hold
     Ok(plan)
 }
 
+/// In which order nodes can go away one after the other: the one that applications write to most is the last.
+///
+/// # Errors
+/// Every node that is not there, or not in step.
+pub fn rolling_order(view: &ClusterView) -> Result<Vec<String>, Vec<String>> {
+    let mut nodes = Vec::new();
+    let mut against = Vec::new();
+    for node in &view.nodes {
+        match leaving(view, &node.name) {
+            Ok((_, state)) => nodes.push((state.own_write_sets_per_second, node.name.clone())),
+            Err(reasons) => against.extend(reasons),
+        }
+    }
+    against.dedup();
+    if !against.is_empty() {
+        return Err(against);
+    }
+    nodes.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    Ok(nodes.into_iter().map(|(_, name)| name).collect())
+}
+
 /// The node that goes away, if it may.
 fn leaving<'a>(view: &'a ClusterView, node: &str) -> Result<(usize, &'a NodeState), Vec<String>> {
     let Some(at) = view.nodes.iter().position(|one| one.name == node) else {

@@ -36,18 +36,32 @@ pub(crate) enum LogMark {
 impl LogMark {
     /// The end of the node's log now. `None`: nobody knows where it is, or it cannot be read.
     pub fn now(control: &Control, host: Option<&Host>, state: &NodeState) -> Option<Self> {
+        let said = Path::new(&state.datadir).join(&state.log_error);
+        Self::at(
+            control,
+            host,
+            Some(said).filter(|_| !state.log_error.is_empty()),
+        )
+    }
+
+    /// The same of a node that cannot be asked where its log is: it is where whoever starts it puts what it writes.
+    pub fn of_node_that_is_down(control: &Control, host: Option<&Host>) -> Option<Self> {
+        Self::at(control, host, None)
+    }
+
+    fn at(control: &Control, host: Option<&Host>, named: Option<PathBuf>) -> Option<Self> {
         let host = host?;
-        let path = match control {
-            Control::Sandbox(node) => node.error_log(),
-            _ if !state.log_error.is_empty() => Path::new(&state.datadir).join(&state.log_error),
-            Control::Systemd { unit, .. } => {
+        let path = match (control, named) {
+            (Control::Sandbox(node), _) => node.error_log(),
+            (_, Some(path)) => path,
+            (Control::Systemd { unit, .. }, None) => {
                 let since = said(host, "date +%s")?.trim().parse().ok()?;
                 return Some(Self::Unit {
                     unit: unit.clone(),
                     since,
                 });
             }
-            Control::Commands { .. } => return None,
+            (Control::Commands { .. }, None) => return None,
         };
         let length = match host {
             Host::Local => std::fs::metadata(&path).ok()?.len(),

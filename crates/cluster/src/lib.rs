@@ -17,11 +17,13 @@ mod grastate;
 pub mod healthd;
 mod hold;
 mod host;
+mod join;
 mod journal;
 mod maintain;
 mod node;
 mod observe;
 mod proof;
+mod rejoin;
 mod view;
 
 pub use config::{ClusterFile, ControlConfig, NodeConfig};
@@ -31,7 +33,7 @@ pub use error::{ConfigError, ControlError, DiscoverError, HostError};
 pub use findings::{Finding, Severity};
 pub use forecast::{Donor, Rejoin, RejoinKind};
 pub use grastate::GraState;
-pub use hold::{HoldPlan, HoldWish, Holder, Way, plan_hold};
+pub use hold::{HoldPlan, HoldWish, Holder, Way, plan_hold, rolling_order};
 pub use host::Host;
 pub use maintain::{
     MaintainError, MaintainLimits, MaintainPhase, MaintainState, Maintained, Maintenance,
@@ -40,4 +42,5 @@ pub use maintain::{
 pub use node::{FlowControl, Gcache, Limits, NodeState, Queue, Role, Sst};
 pub use observe::{Member, Observation, WantedTables, observe};
 pub use proof::{CameBy, Proof};
+pub use rejoin::{DonorChoice, RejoinError, RejoinPlan, Rejoined, plan_rejoin, rejoin_node};
 pub use view::{ClusterView, NodeView, Quorum, Tables};

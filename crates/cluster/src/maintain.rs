@@ -18,10 +18,10 @@ use crate::control::{Control, StartAs};
 use crate::error::{ControlError, chain};
 use crate::grastate::GraState;
 use crate::hold::{HoldPlan, safe_until};
+use crate::join::{Joining, Seen, brief, look};
 use crate::journal::LogMark;
-use crate::node::Role;
-use crate::observe::{Member, Observation, WantedTables, ask, impatient};
-use crate::proof::{Proof, proof};
+use crate::observe::{Member, ask, impatient};
+use crate::proof::{CameBy, Proof, proof};
 use watch::Watched;
 
 /// The file of a run in which it stands how far a maintenance has come.
@@ -39,8 +39,6 @@ const WATCH: Duration = Duration::from_secs(1);
 const TELL: Duration = Duration::from_secs(60);
 /// How long it is waited for write-sets from before the node leaves.
 const GAP_PATIENCE: Duration = Duration::from_secs(300);
-/// How long a node's process may be away before it counts as ended: one that was asked to start has not got one at once.
-const GONE_PATIENCE: Duration = Duration::from_secs(10);
 /// So much more than expected may be written before the distance to the oldest write-set is too short.
 const GAP_MARGIN: u64 = 2;
 
@@ -449,16 +447,21 @@ impl Maintenance<'_> {
                 "{error}. What {node} misses is kept on: mend it and start it by hand, or give it up with Ctrl-C"
             ));
         }
+        let log = state.log.clone();
+        let mut joining = Joining::new(&member, self.control, log.as_ref());
         let mut last_look = Instant::now();
-        let mut gone: Option<Instant> = None;
         let mut told_gone = started.is_err();
         let now = loop {
-            if let Ok(now) = look(&member)
-                && now.primary
-                && now.role == Role::Synced
-                && now.ready
-            {
-                break now;
+            match joining.look() {
+                Seen::There(now) => break now,
+                Seen::Ended if !told_gone => {
+                    told_gone = true;
+                    self.run.events.warn(format!(
+                        "{node} has ended while it started{}. What it misses is kept on: mend it and start it by hand, or give it up with Ctrl-C",
+                        joining.last_words()
+                    ));
+                }
+                Seen::Ended | Seen::Coming => {}
             }
             // One Ctrl-C while work was done is no reason to leave the node down; one more is.
             if self.run.cancel.is_hard() || (told_gone && self.run.cancel.is_cancelled()) {
@@ -468,26 +471,15 @@ impl Maintenance<'_> {
                     reason: "given up on request before it was in step with the others".to_owned(),
                 });
             }
-            if self.control.is_running().ok().flatten() == Some(false) {
-                if gone.get_or_insert_with(Instant::now).elapsed() > GONE_PATIENCE && !told_gone {
-                    told_gone = true;
-                    self.run.events.warn(format!(
-                        "{node} has ended while it started{}. What it misses is kept on: mend it and start it by hand, or give it up with Ctrl-C",
-                        self.last_words(state, &member)
-                    ));
-                }
-            } else {
-                gone = None;
-            }
             if last_look.elapsed() >= WATCH {
                 last_look = Instant::now();
                 self.watch(state, watched, since, &mut given_up);
                 if given_up.is_some() && told_gone {
-                    let said = self.last_words(state, &member);
                     return Err(MaintainError::NotBack {
                         node,
                         reason: format!(
-                            "it does not start, and what it misses is kept no more{said}"
+                            "it does not start, and what it misses is kept no more{}",
+                            joining.last_words()
                         ),
                     });
                 }
@@ -496,12 +488,7 @@ impl Maintenance<'_> {
         };
         let join_seconds = begun.elapsed().as_secs_f64();
         let left = state.left.unwrap_or(0);
-        let log = state
-            .log
-            .as_ref()
-            .zip(member.host.as_ref())
-            .and_then(|(mark, host)| mark.since(host));
-        let proof = proof(left, &state.plan.uuid, &now, log.as_deref());
+        let proof = proof(left, &state.plan.uuid, &now, joining.log().as_deref());
         for one in watched.iter_mut() {
             one.look(&self.run.events);
         }
@@ -530,6 +517,9 @@ impl Maintenance<'_> {
     /// # Errors
     /// As [`Maintenance::run`].
     pub fn finish(&self, state: &mut MaintainState) -> Result<Maintained, MaintainError> {
+        if state.phase == MaintainPhase::Holding {
+            return self.call_off(state);
+        }
         let mut watched = Vec::new();
         for holder in state.plan.holders.clone() {
             match self.connect(holder.at) {
@@ -538,6 +528,35 @@ impl Maintenance<'_> {
             }
         }
         self.bring_back(state, &mut watched, None, Instant::now())
+    }
+
+    /// Ends one that has not come as far as to stop the node.
+    fn call_off(&self, state: &mut MaintainState) -> Result<Maintained, MaintainError> {
+        let node = state.plan.node.clone();
+        let now = look(self.member(state.plan.at)).map_err(|reason| MaintainError::NotBack {
+            node: node.clone(),
+            reason,
+        })?;
+        let not_released = self.release(state);
+        if not_released.is_empty() {
+            self.enter(state, MaintainPhase::Ended)?;
+        }
+        let seqno = now.seqno.unwrap_or(0);
+        Ok(Maintained {
+            node,
+            proof: Proof {
+                by: CameBy::Stayed,
+                evidence: "it was not stopped".to_owned(),
+            },
+            left: seqno,
+            back: seqno,
+            bytes: None,
+            away_seconds: None,
+            join_seconds: 0.0,
+            given_up: None,
+            not_released,
+            work_failed: None,
+        })
     }
 
     /// Tells the others that they need not keep anything any more; those that could not be told.
@@ -580,33 +599,6 @@ impl Maintenance<'_> {
             _ => Ok(()),
         }
     }
-
-    /// The end of what the node has written to its log, for an error.
-    fn last_words(&self, state: &MaintainState, member: &Member) -> String {
-        let log = state.log.as_ref().zip(member.host.as_ref());
-        let text = log.and_then(|(mark, host)| mark.since(host));
-        let line = text.as_deref().and_then(|text| {
-            let mut lines = text.lines().rev();
-            lines.find(|line| line.contains("[ERROR]") || line.contains("[Fatal"))
-        });
-        line.map_or_else(String::new, |line| format!(": {}", line.trim()))
-    }
-}
-
-/// A look that takes no longer than it has to.
-fn brief() -> Observation {
-    Observation {
-        sample: Duration::ZERO,
-        tables: WantedTables::Never,
-        ..Observation::default()
-    }
-}
-
-/// What a node says now.
-fn look(member: &Member) -> Result<crate::NodeState, String> {
-    let view = ask(member, &brief());
-    view.state
-        .ok_or_else(|| view.unreachable.unwrap_or_default())
 }
 
 /// What stands in a run's folder of a maintenance, if it is one that has not ended.

@@ -43,6 +43,8 @@ pub struct NodeState {
     pub receive_queue: Queue,
     /// Write-sets that wait to be sent.
     pub send_queue: Queue,
+    /// Write-sets per second that clients of this node make: the node that applications write to has the most.
+    pub own_write_sets_per_second: f64,
     /// How much the cluster waits, and because of whom.
     pub flow_control: FlowControl,
     /// Write-sets kept for nodes that come back.
@@ -251,6 +253,11 @@ impl NodeState {
                 .filter(|seqno| *seqno != u64::MAX),
             receive_queue: last.queue("wsrep_local_recv_queue"),
             send_queue: last.queue("wsrep_local_send_queue"),
+            own_write_sets_per_second: if seconds > 0.0 {
+                grown("wsrep_replicated") as f64 / seconds
+            } else {
+                0.0
+            },
             flow_control: FlowControl {
                 paused: if seconds > 0.0 {
                     (grown("wsrep_flow_control_paused_ns") as f64 / 1e9 / seconds).min(1.0)

@@ -18,6 +18,8 @@ pub enum CameBy {
     Ist,
     /// It got a full copy.
     Sst,
+    /// It was there all the time.
+    Stayed,
     /// Nobody can tell.
     Unknown,
 }

@@ -11,6 +11,7 @@
 
 pub mod copy;
 pub mod dump;
+mod foreign;
 mod jobs;
 pub mod load;
 pub mod manifest;

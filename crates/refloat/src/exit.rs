@@ -8,7 +8,7 @@ mod hints;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use refloat_cluster::{ConfigError, MaintainError};
+use refloat_cluster::{ConfigError, MaintainError, RejoinError};
 use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::LoadError;
@@ -19,7 +19,7 @@ use refloat_wire::options::user_info;
 use crate::connect::PASSWORD_KEYS;
 use crate::context::Context;
 pub use hints::failure_hint;
-use hints::{of_config, of_copy, of_dump, of_load, of_maintain, of_verify, wire_hints};
+use hints::{of_config, of_copy, of_dump, of_load, of_maintain, of_rejoin, of_verify, wire_hints};
 
 /// How a command ended. The numbers are stable and documented in `docs/exit-codes.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +131,9 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
         }
         if let Some(config) = cause.downcast_ref::<ConfigError>() {
             return of_config(config);
+        }
+        if let Some(rejoin) = cause.downcast_ref::<RejoinError>() {
+            return of_rejoin(rejoin);
         }
         if let Some(maintain) = cause.downcast_ref::<MaintainError>() {
             return of_maintain(maintain);

@@ -11,5 +11,6 @@ pub mod human;
 pub mod live;
 pub mod maintain;
 pub mod progress;
+pub mod rejoin;
 pub mod summary;
 pub mod terminal;

@@ -48,14 +48,22 @@ pub fn plan(plan: &HoldPlan) -> String {
     page
 }
 
+pub(crate) const fn came_by(by: CameBy) -> &'static str {
+    match by {
+        CameBy::Ist => "by IST",
+        CameBy::Sst => "by a FULL COPY (SST)",
+        CameBy::Stayed => "as it was",
+        CameBy::Unknown => "by a way that nobody can tell",
+    }
+}
+
 /// What came of it.
 pub fn ended(outcome: &Maintained) -> String {
     let missed = outcome.back.saturating_sub(outcome.left);
-    let how = match outcome.proof.by {
-        CameBy::Ist => "by IST",
-        CameBy::Sst => "by a FULL COPY (SST)",
-        CameBy::Unknown => "by a way that nobody can tell",
-    };
+    if outcome.proof.by == CameBy::Stayed {
+        return format!("{} was not stopped\n", outcome.node);
+    }
+    let how = came_by(outcome.proof.by);
     let bytes = outcome
         .bytes
         .map_or_else(String::new, |bytes| format!(", {}", human::bytes(bytes)));

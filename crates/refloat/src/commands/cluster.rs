@@ -3,6 +3,8 @@
 mod healthd;
 mod maintain;
 mod members;
+mod rejoin;
+mod rolling;
 mod status;
 
 use clap::{Args, Subcommand};
@@ -23,6 +25,9 @@ EXAMPLES:
 
   Take a node down for an upgrade, and have it back without a full copy:
       refloat cluster maintain db2 --cluster shop.toml --for 10m -- ssh root@db2 apt-get upgrade -y
+
+  Start a node that is down, unless it would need a full copy:
+      refloat cluster rejoin db2 --cluster shop.toml
 
   Let HAProxy know when a node had better be left alone:
       refloat cluster healthd --node mysql://healthd@127.0.0.1/ --listen 0.0.0.0:9200
@@ -51,6 +56,8 @@ pub struct ClusterArgs {
 enum ClusterCommand {
     Status(status::StatusArgs),
     Maintain(maintain::MaintainArgs),
+    Rolling(rolling::RollingArgs),
+    Rejoin(rejoin::RejoinArgs),
     Healthd(healthd::HealthdArgs),
 }
 
@@ -58,6 +65,8 @@ pub fn run(args: &ClusterArgs, context: &Context) -> anyhow::Result<Exit> {
     match &args.command {
         ClusterCommand::Status(args) => status::run(args, context),
         ClusterCommand::Maintain(args) => maintain::run(args, context),
+        ClusterCommand::Rolling(args) => rolling::run(args, context),
+        ClusterCommand::Rejoin(args) => rejoin::run(args, context),
         ClusterCommand::Healthd(args) => healthd::run(args, context),
     }
 }

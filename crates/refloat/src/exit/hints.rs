@@ -1,6 +1,6 @@
 //! Exit code and hints for each kind of error.
 
-use refloat_cluster::{ConfigError, MaintainError};
+use refloat_cluster::{ConfigError, MaintainError, RejoinError};
 use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::{LoadError, StatementFailure};
@@ -57,6 +57,21 @@ pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
         ),
     };
     (exit, vec![hint.to_owned()])
+}
+
+/// Exit code and hints for a node that does not come back.
+pub fn of_rejoin(error: &RejoinError) -> (Exit, Vec<String>) {
+    match error {
+        RejoinError::Refused(_) => (Exit::Refused, vec!["Nothing was started.".to_owned()]),
+        RejoinError::NeedsCopy { .. } => (
+            Exit::Refused,
+            vec!["Nothing was started. A full copy wipes what the node has: allow it with --allow-sst.".to_owned()],
+        ),
+        _ => (
+            Exit::Failed,
+            vec!["Its log says more; `refloat cluster status` shows where the node is.".to_owned()],
+        ),
+    }
 }
 
 /// Exit code and hints for a comparison that stopped.

@@ -147,3 +147,100 @@ fn ended_by_ctrl_c(command: &mut Command, lines: usize) -> Vec<String> {
     assert_eq!(said.len(), lines, "it ended by itself: {said:?}");
     said
 }
+
+/// A node of a cluster of two goes away and comes back, as a person does it: with a command, in two steps, and after kill -9.
+pub fn is_maintained(state: &Path, file: &str, second: &str) {
+    let refloat = |args: &[&str]| {
+        let run = command(state).args(args).output();
+        Run::new(run.expect("the program can be started"))
+    };
+    let maintain = |args: &[&str]| {
+        let start = ["cluster", "maintain", "c-2", "--cluster", file];
+        refloat(&[&start[..], args].concat())
+    };
+    maintain(&[]).exits(2).says("--begin and later --end");
+    refloat(&["cluster", "maintain", "c-9", "--cluster", file, "--plan"])
+        .exits(2)
+        .says("no node is called c-9; there are c-1, c-2");
+    refloat(&["cluster", "maintain", second, "--cluster", second, "--plan"])
+        .exits(2)
+        .says("no node is called");
+    maintain(&["--end"])
+        .exits(3)
+        .says("no maintenance of c-2 has been begun");
+    // The ring of these nodes has 8 MiB.
+    let plan = maintain(&["--hold", "16M", "--plan"]).exits(0).stdout;
+    assert!(
+        plan.contains("kept by   c-1: is given 16.0 MiB of memory"),
+        "{plan}"
+    );
+    assert!(plan.contains("c-1 is the only node that runs"), "{plan}");
+
+    let run = maintain(&["--hold", "16M", "--", "sh", "-c", "exit 3"]).exits(1);
+    assert!(
+        run.stdout.starts_with("c-2 is back by IST: "),
+        "{}",
+        run.stdout
+    );
+    assert!(
+        run.stdout
+            .contains("FAILED    what the node was down for: sh: exit status: 3"),
+        "{}",
+        run.stdout
+    );
+
+    let open = || {
+        let listed = refloat(&["settings", "list", "--json"]);
+        let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
+        listed["open"].as_array().expect("a list").clone()
+    };
+    let begun = maintain(&["--hold", "16M", "--begin"]).exits(0);
+    assert!(
+        begun
+            .stdout
+            .contains("c-2 is down, and what it misses is kept"),
+        "{}",
+        begun.stdout
+    );
+    assert_eq!(
+        open()[0]["journal"]["changes"][0]["name"],
+        "gcache.mem_size"
+    );
+    maintain(&["--", "true"])
+        .exits(3)
+        .says("the maintenance of c-2, begun at")
+        .says("--end");
+    let ended = maintain(&["--end"]).exits(0).says("starting c-2");
+    assert!(
+        ended.stderr.contains("c-2 is back by IST"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(open().len(), 0);
+
+    // Whoever watches is killed: what c-1 was told can be put back, and the node comes back all the same.
+    maintain(&["--hold", "16M", "--begin"]).exits(0);
+    let owner = open()[0]["journal"]["owner"]["pid"]
+        .as_u64()
+        .expect("a process");
+    let killed = Command::new("kill")
+        .args(["-9", &owner.to_string()])
+        .status();
+    assert!(killed.expect("kill is there").success());
+    let url = open()[0]["journal"]["server"]["peer"].clone();
+    let first = format!("mysql://{}/", url.as_str().expect("an address"));
+    let reverted = refloat(&["settings", "revert", "--to", &first]).exits(0);
+    assert!(
+        reverted.stdout.contains("gcache.mem_size: 0  put back"),
+        "{}",
+        reverted.stdout
+    );
+    let back = maintain(&["--end"]).exits(0).says("going on in its place");
+    assert!(
+        back.stdout.starts_with("c-2 is back by IST"),
+        "{}",
+        back.stdout
+    );
+    assert_eq!(open().len(), 0);
+    maintain(&["--end"]).exits(3);
+}

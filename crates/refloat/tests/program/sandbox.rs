@@ -323,6 +323,7 @@ fn a_cluster_lives_from_start_to_remove() {
         file,
         nodes[0]["url"].as_str().expect("a URL"),
     );
+    crate::cluster::is_maintained(state.0.path(), file, second["url"].as_str().expect("a URL"));
 
     let proxy = started["haproxy"]["url"].as_str().expect("a URL");
     let url = state.sandbox(&["env", "c", "--url"]).exits(0).stdout;

@@ -1,5 +1,6 @@
 //! Tables: definition, columns, the key that their rows are cut by.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use refloat_sqltext::{LexMode, parse_create_table, quote_ident};
@@ -8,6 +9,7 @@ use refloat_wire::{Connection, ResultSet, Vendor};
 use super::{Database, GONE, collated, show_create, unshown};
 use crate::dump::error::DumpError;
 use crate::dump::options::DumpOptions;
+use crate::foreign;
 use crate::load::definition::fingerprint;
 use crate::load::literal;
 use crate::manifest::FieldLoad;
@@ -178,6 +180,12 @@ pub fn read_tables(
         );
         creates.push(show_create(conn, &label, &statement, &["Create Table"])?.text);
     }
+    let odd_keys = foreign::read(conn, &schema, &creates).map_err(|error| {
+        DumpError::server(
+            format!("reading the foreign keys of database {}", database.name),
+            error,
+        )
+    })?;
     let facts = ask(
         conn,
         format!(
@@ -197,6 +205,12 @@ pub fn read_tables(
     } else {
         "''"
     };
+    // An index that the optimizer is not to use cannot be forced on it either: MariaDB 10.6, MySQL 8.0.
+    let usable = match server.vendor {
+        Vendor::MariaDb if server.version >= (10, 6, 0) => " AND IGNORED = 'NO'",
+        Vendor::MySql if server.version >= (8, 0, 0) => " AND IS_VISIBLE = 'YES'",
+        _ => "",
+    };
     let columns = ask(
         conn,
         format!(
@@ -210,7 +224,7 @@ pub fn read_tables(
         conn,
         format!(
             "SELECT TABLE_NAME, INDEX_NAME, NON_UNIQUE, SEQ_IN_INDEX, COLUMN_NAME, COLLATION, SUB_PART, NULLABLE \
-             FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {schema} AND NON_UNIQUE = 0 \
+             FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {schema} AND NON_UNIQUE = 0{usable} \
              ORDER BY CAST(TABLE_NAME AS BINARY), INDEX_NAME = 'PRIMARY' DESC, INDEX_NAME, SEQ_IN_INDEX"
         ),
     )?;
@@ -230,7 +244,12 @@ pub fn read_tables(
         let name = name.as_str();
         let mine = columns_of.get(name).cloned().unwrap_or(0..0);
         let all: Vec<Described> = mine.map(|row| Described::read(&columns, row)).collect();
-        if all.is_empty() || !same_columns(&create, &all) {
+        let written = odd_keys
+            .get(name)
+            .map_or(Cow::Borrowed(create.as_slice()), |keys| {
+                foreign::mended(&create, keys)
+            });
+        if all.is_empty() || !same_columns(&written, &all) {
             return Err(other_columns(conn, (&database.name, name), &create, &all));
         }
         let fact = facts_of.get(name).copied();
@@ -250,7 +269,7 @@ pub fn read_tables(
         }
         let (key_name, key) = keys_of
             .get(name)
-            .map(|rows| usable_key(&keys, rows.clone(), &all, &read))
+            .map(|rows| usable_key(&keys, rows.clone(), &all, &read, vendor))
             .unwrap_or_default();
         let rows = number(2);
         let unshown = unshown::of(conn, &database.name, name, &all)?;
@@ -262,10 +281,10 @@ pub fn read_tables(
             bytes: number(3).max(rows * ROW_BYTES / 4),
             rows,
             engine,
-            definition: collated::table(&create, fact.and_then(|row| facts.str(row, 5)), |name| {
+            definition: collated::table(&written, fact.and_then(|row| facts.str(row, 5)), |name| {
                 Described::collation(&all, name)
             }),
-            create,
+            create: create.clone(),
             columns: read,
             generated,
             key,
@@ -447,14 +466,22 @@ impl Described {
             || self.column_type.contains(",'',")
     }
 
+    /// Whether its collation is one of those that MariaDB compares without padding.
+    fn is_padded_unlike_compared(&self) -> bool {
+        self.collation.contains("nopad") || self.collation.contains("_0900_")
+    }
+
     /// How a value of it is written in a condition; `None` where conditions do not follow the order of the key.
-    fn literal(&self) -> Option<KeyLiteral> {
+    fn literal(&self, vendor: Vendor) -> Option<KeyLiteral> {
         Some(match self.data_type.as_str() {
             "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" => {
                 KeyLiteral::Integer
             }
             "decimal" => KeyLiteral::Decimal,
             "date" | "datetime" | "timestamp" | "time" | "year" => KeyLiteral::Quoted,
+            // MariaDB pads these in the key, and takes the blanks away to compare: what sorts before a blank is in another
+            // place for a condition than for the key (10.11.19, 11.8.6).
+            "char" if vendor == Vendor::MariaDb && self.is_padded_unlike_compared() => return None,
             "char" | "varchar" => KeyLiteral::Text {
                 charset: self.charset.clone(),
                 collation: self.collation.clone(),
@@ -492,6 +519,7 @@ fn usable_key(
     rows: std::ops::Range<usize>,
     all: &[Described],
     read: &[Column],
+    vendor: Vendor,
 ) -> (String, Vec<KeyColumn>) {
     let mut by_key: Vec<(String, Vec<usize>)> = Vec::new();
     for row in rows {
@@ -511,7 +539,7 @@ fn usable_key(
             index: read.iter().position(|column| column.name == name)?,
             name: name.to_owned(),
             descending: keys.str(row, 5) == Some("D"),
-            literal: described.literal()?,
+            literal: described.literal(vendor)?,
         })
     };
     by_key

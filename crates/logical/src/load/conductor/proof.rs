@@ -6,6 +6,7 @@ use refloat_run::progress::{Phase, TableState};
 use refloat_wire::{Connection, Vendor};
 
 use super::{Conductor, SHOW_TIME_ZONE};
+use crate::foreign;
 use crate::load::definition::fingerprint;
 use crate::load::error::LoadError;
 use crate::load::link::Link;
@@ -147,11 +148,13 @@ fn check(
             .query(format!("SHOW CREATE TABLE {}", table.quoted()))
             .map_err(failed)?;
         let text = String::from_utf8_lossy(result.bytes(0, 1).unwrap_or_default());
+        let name = (table.db.as_str(), table.name.as_str());
+        let text = foreign::corrected(&mut link.conn, name, text.into_owned()).map_err(failed)?;
         if fingerprint(&text) != definition {
             differences.push(ProofDifference {
                 about: format!("table {}", table.label()),
                 expected: "the definition that it was created with".to_owned(),
-                found: text.into_owned(),
+                found: text,
             });
         }
     }

@@ -9,6 +9,7 @@ use refloat_sqltext::{ObjectName, quote_ident};
 
 use super::Conductor;
 use super::resume::DatabaseStep;
+use crate::foreign;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::marks::TableDetail;
 use crate::load::options::{ExistingPolicy, SystemSchemaMode};
@@ -454,12 +455,18 @@ impl Conductor<'_> {
         &mut self,
         table: &Table,
     ) -> Result<(String, u128), LoadError> {
-        let result = self
+        let name = (table.db.as_str(), table.name.as_str());
+        let text = self
             .catalog
             .exec(SHOW_TIME_ZONE)
             .and_then(|_| {
                 self.catalog
                     .query(format!("SHOW CREATE TABLE {}", table.quoted()))
+            })
+            .and_then(|result| {
+                // Defaults of binary columns are shown as their bytes.
+                let text = String::from_utf8_lossy(result.bytes(0, 1).unwrap_or_default());
+                foreign::corrected(&mut self.catalog, name, text.into_owned())
             })
             .map_err(|error| {
                 LoadError::server(
@@ -468,8 +475,6 @@ impl Conductor<'_> {
                 )
             })?;
         self.catalog_session = None;
-        // Defaults of binary columns are shown as their bytes.
-        let text = String::from_utf8_lossy(result.bytes(0, 1).unwrap_or_default()).into_owned();
         let print = crate::load::definition::fingerprint(&text);
         Ok((text, print))
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use refloat_cluster::{
-    CameBy, Control, HoldPlan, HoldWish, MaintainError, MaintainLimits, Maintained, Maintenance,
-    Observation, WantedTables, observe, plan_hold,
+    CameBy, HoldPlan, HoldWish, Host, MaintainError, MaintainLimits, Maintained, Maintenance,
+    Observation, WantedTables, Work, observe, plan_hold,
 };
 use refloat_report::maintain as face;
 use refloat_run::Run;
@@ -63,6 +63,26 @@ EXIT CODES:
   4  it is back, and by a full copy, or nobody can tell
   6  a node still keeps write-sets: `refloat settings revert`";
 
+/// For how long what a node misses is kept, and within which limits.
+#[derive(Debug, Args)]
+pub struct HoldArgs {
+    /// How long a node will be away: 90s, 10m, 2h
+    #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = parse_time)]
+    away: Duration,
+
+    /// Bytes that each of the others may use to keep write-sets [default: as needed, at most a quarter of its available memory]
+    #[arg(long = "hold", value_name = "SIZE", value_parser = parse_bytes)]
+    bytes: Option<u64>,
+
+    /// Give the holding up after this time [default: three times --for]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    limit: Option<Duration>,
+
+    /// Go on although what is kept will not last: the node may need a full copy
+    #[arg(long)]
+    allow_sst: bool,
+}
+
 /// Take a node down for a while and have it come back by IST, not by a full copy
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
@@ -74,21 +94,8 @@ pub struct MaintainArgs {
     #[command(flatten)]
     cluster: ClusterOf,
 
-    /// How long the node will be away: 90s, 10m, 2h
-    #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = parse_time)]
-    away: Duration,
-
-    /// Bytes that each of the others may use to keep write-sets [default: as needed, at most a quarter of its available memory]
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    hold: Option<u64>,
-
-    /// Give the holding up after this time [default: three times --for]
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    limit: Option<Duration>,
-
-    /// Go on although what is kept will not last: the node may need a full copy
-    #[arg(long)]
-    allow_sst: bool,
+    #[command(flatten)]
+    hold: HoldArgs,
 
     /// Say what would be done, and do nothing
     #[arg(long, conflicts_with_all = ["begin", "end"])]
@@ -130,40 +137,97 @@ pub fn run(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
         .into());
     }
     let nodes = args.cluster.nodes(context)?;
-    let control = control(args, &nodes)?;
-    if !args.plan {
-        detached::refuse_second(&nodes.name, context)?;
-    }
-    let plan = plan(args, &nodes)?;
     if args.plan {
+        let plan = plan(&nodes, &args.node, &args.hold, true)?;
         print_plan(&plan, args.json)?;
-        return Ok(if plan.lasts() || args.allow_sst {
+        return Ok(if plan.lasts() || args.hold.allow_sst {
             Exit::Done
         } else {
             Exit::Refused
         });
     }
-    let show = if args.json { Show::Json } else { Show::Lines };
-    let (watch, run) = Watch::begin(COMMAND, show, context)?;
-    if !args.json {
-        write!(std::io::stderr(), "{}", face::plan(&plan))?;
-    }
-    let maintenance = Maintenance {
-        members: &nodes.members,
-        control,
-        state_dir: context.state_dir(),
-        run: &run,
-        limits: limits(args, &plan),
+    let begin = Begin {
+        nodes: &nodes,
+        node: &args.node,
+        hold: &args.hold,
+        json: args.json,
+        context,
     };
-    let result = if args.until_end {
-        maintenance.run(&nodes.name, &plan, &mut UntilEnd::new(&run.dir))
+    if args.until_end {
+        begin.run(|run| Box::new(UntilEnd::new(&run.dir)))
     } else {
-        maintenance.run(&nodes.name, &plan, &mut Program::new(&args.command))
-    };
-    finish(result, &run, watch, args.json, context)
+        begin.run(|_| Box::new(Program::new(&args.command, begin.surroundings())))
+    }
 }
 
-fn limits(args: &MaintainArgs, plan: &HoldPlan) -> MaintainLimits {
+/// Prints what would be done with a node.
+pub fn show_plan(nodes: &Nodes, node: &str, hold: &HoldArgs) -> anyhow::Result<()> {
+    print_plan(&plan(nodes, node, hold, true)?, false)
+}
+
+/// Takes a node away, has a program run, and brings it back.
+pub fn with_program(
+    nodes: &Nodes,
+    node: &str,
+    hold: &HoldArgs,
+    command: &[String],
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let begin = Begin {
+        nodes,
+        node,
+        hold,
+        json: false,
+        context,
+    };
+    begin.run(|_| Box::new(Program::new(command, begin.surroundings())))
+}
+
+/// One maintenance that is about to begin.
+struct Begin<'a> {
+    nodes: &'a Nodes,
+    node: &'a str,
+    hold: &'a HoldArgs,
+    json: bool,
+    context: &'a Context,
+}
+
+impl<'a> Begin<'a> {
+    /// What the program finds in its environment.
+    fn surroundings(&self) -> Vec<(&'static str, String)> {
+        let member = self.nodes.at(self.node).ok();
+        let ssh = match member.and_then(|at| self.nodes.members[at].host.as_ref()) {
+            Some(Host::Ssh(name)) => name.clone(),
+            _ => String::new(),
+        };
+        vec![
+            ("REFLOAT_NODE", self.node.to_owned()),
+            ("REFLOAT_NODE_SSH", ssh),
+        ]
+    }
+
+    fn run(&self, work: impl FnOnce(&Run) -> Box<dyn Work + 'a>) -> anyhow::Result<Exit> {
+        let control = self.nodes.control(self.node)?;
+        detached::refuse_second(&self.nodes.name, self.context)?;
+        let plan = plan(self.nodes, self.node, self.hold, false)?;
+        let show = if self.json { Show::Json } else { Show::Lines };
+        let (watch, run) = Watch::begin(COMMAND, show, self.context)?;
+        if !self.json {
+            write!(std::io::stderr(), "{}", face::plan(&plan))?;
+        }
+        let maintenance = Maintenance {
+            members: &self.nodes.members,
+            control,
+            state_dir: self.context.state_dir(),
+            run: &run,
+            limits: limits(self.hold, &plan),
+        };
+        let result = maintenance.run(&self.nodes.name, &plan, work(&run).as_mut());
+        finish(result, &run, watch, self.json, self.context)
+    }
+}
+
+fn limits(args: &HoldArgs, plan: &HoldPlan) -> MaintainLimits {
     let away = Duration::from_secs_f64(plan.away_seconds);
     MaintainLimits {
         hold: args.limit.unwrap_or(away * LIMIT_TIMES),
@@ -171,59 +235,27 @@ fn limits(args: &MaintainArgs, plan: &HoldPlan) -> MaintainLimits {
     }
 }
 
-/// How the node is started and stopped.
-fn control<'a>(args: &MaintainArgs, nodes: &'a Nodes) -> anyhow::Result<&'a Control> {
-    let Some(at) = nodes.members.iter().position(|node| node.name == args.node) else {
-        let names: Vec<&str> = nodes
-            .members
-            .iter()
-            .map(|node| node.name.as_str())
-            .collect();
-        return Err(ProgramError::usage(format!(
-            "no node is called {}; there are {}",
-            args.node,
-            names.join(", ")
-        ))
-        .into());
-    };
-    let control = match nodes.controls.get(at) {
-        Some(Ok(control)) => control.as_ref(),
-        Some(Err(error)) => return Err(ProgramError::new(Exit::Refused, error.to_string()).into()),
-        None => None,
-    };
-    control.ok_or_else(|| {
-        ProgramError::usage(format!(
-            "nothing is said about how {} is started and stopped",
-            args.node
-        ))
-        .hint("Give it a line `control = { systemd = \"mariadb\" }` in a cluster.toml; `refloat cluster --help` shows one.")
-        .into()
-    })
-}
-
-fn plan(args: &MaintainArgs, nodes: &Nodes) -> anyhow::Result<HoldPlan> {
+fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow::Result<HoldPlan> {
     let how = Observation {
         sample: SAMPLE,
         tables: WantedTables::Never,
         ..Observation::default()
     };
     let view = observe(&nodes.name, &nodes.members, &how);
-    let available = nodes.members.iter().map(|member| {
-        member
-            .host
-            .as_ref()
-            .and_then(refloat_cluster::Host::memory_available)
-    });
+    let available = nodes
+        .members
+        .iter()
+        .map(|member| member.host.as_ref().and_then(Host::memory_available));
     let wish = HoldWish {
-        away: args.away,
-        bytes: args.hold,
+        away: hold.away,
+        bytes: hold.bytes,
         available: available.collect(),
     };
-    let plan = plan_hold(&view, &args.node, &wish).map_err(|against| {
+    let plan = plan_hold(&view, node, &wish).map_err(|against| {
         ProgramError::new(Exit::Refused, against.join("; "))
             .hint("`refloat cluster status` shows what every node says; `refloat cluster rejoin` brings back one that is down.")
     })?;
-    if !plan.lasts() && !args.allow_sst && !args.plan {
+    if !plan.lasts() && !hold.allow_sst && !only_shown {
         return Err(ProgramError::new(Exit::Refused, plan.warnings.join("; "))
             .hint("Give the others more to keep write-sets in with --hold, be away for a shorter time with --for, choose a quieter hour, or go on with --allow-sst.")
             .into());
@@ -256,7 +288,9 @@ fn finish(
     let result = match (&outcome, &error) {
         (Some(outcome), _) if !outcome.not_released.is_empty() => RunResult::SettingsLeft,
         (Some(outcome), _) if outcome.work_failed.is_some() => RunResult::Failed,
-        (Some(outcome), _) if outcome.proof.by != CameBy::Ist => RunResult::ProofFailed,
+        (Some(outcome), _) if !matches!(outcome.proof.by, CameBy::Ist | CameBy::Stayed) => {
+            RunResult::ProofFailed
+        }
         (_, Some(error)) => exit::result_of(error),
         _ => RunResult::Done,
     };

@@ -10,6 +10,7 @@ use refloat_wire::{ConnectOptions, Target};
 
 use crate::connect::ConnectArgs;
 use crate::context::Context;
+use crate::exit::{Exit, ProgramError};
 
 /// `--cluster` and everything about the connections.
 #[derive(Debug, Args)]
@@ -95,6 +96,40 @@ impl ClusterOf {
                 .clone()
                 .or_else(|| sandbox_datadir(node, context)),
         })
+    }
+}
+
+impl Nodes {
+    /// The place of a node.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn at(&self, node: &str) -> anyhow::Result<usize> {
+        let named = |member: &Member| member.name == node;
+        self.members.iter().position(named).ok_or_else(|| {
+            let names: Vec<&str> = self.members.iter().map(|node| node.name.as_str()).collect();
+            ProgramError::usage(format!(
+                "no node is called {node}; there are {}",
+                names.join(", ")
+            ))
+            .into()
+        })
+    }
+
+    /// How a node is started and stopped.
+    ///
+    /// # Errors
+    /// Nobody has said so, or it cannot be found.
+    pub fn control(&self, node: &str) -> anyhow::Result<&Control> {
+        match &self.controls[self.at(node)?] {
+            Ok(Some(control)) => Ok(control),
+            Ok(None) => Err(ProgramError::usage(format!(
+                "nothing is said about how {node} is started and stopped"
+            ))
+            .hint("Give it a line `control = { systemd = \"mariadb\" }` in a cluster.toml; `refloat cluster --help` shows one.")
+            .into()),
+            Err(error) => Err(ProgramError::new(Exit::Refused, error.to_string()).into()),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use refloat_run::events::Outcome;
 use refloat_run::{Run, RunDir};
 
 use super::work::END;
-use super::{COMMAND, MaintainArgs, control, finish, limits};
+use super::{COMMAND, MaintainArgs, finish, limits};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::watch::{Show, Watch};
@@ -109,7 +109,7 @@ pub fn begin(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
                 "{node} is down, and what it misses is kept; process {} watches that, for {} s at the most.\n\
                  When you are done: refloat cluster maintain {node} --cluster {} --end",
                 child.id(),
-                limits(args, &state.plan).hold.as_secs(),
+                limits(&args.hold, &state.plan).hold.as_secs(),
                 args.cluster.cluster
             )?;
             return Ok(Exit::Done);
@@ -178,7 +178,7 @@ pub fn end(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
             follow(&dir, &mut tail)
         }
         _ => {
-            let control = control(args, &nodes)?;
+            let control = nodes.control(&args.node)?;
             let watch = Watch::start(Show::Lines, context)?;
             let run = Run {
                 dir,
@@ -193,7 +193,7 @@ pub fn end(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
                 control,
                 state_dir: context.state_dir(),
                 run: &run,
-                limits: limits(args, &state.plan),
+                limits: limits(&args.hold, &state.plan),
             };
             let result = maintenance.finish(&mut state);
             finish(result, &run, watch, false, context)

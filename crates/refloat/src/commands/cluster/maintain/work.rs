@@ -11,13 +11,18 @@ pub const END: &str = "end";
 /// A program with the terminal of ours.
 pub struct Program<'a> {
     words: &'a [String],
+    surroundings: Vec<(&'static str, String)>,
     child: Option<Child>,
 }
 
 impl<'a> Program<'a> {
-    /// The program and its arguments.
-    pub const fn new(words: &'a [String]) -> Self {
-        Self { words, child: None }
+    /// The program and its arguments, and what it finds in its environment besides ours.
+    pub const fn new(words: &'a [String], surroundings: Vec<(&'static str, String)>) -> Self {
+        Self {
+            words,
+            surroundings,
+            child: None,
+        }
     }
 }
 
@@ -28,6 +33,7 @@ impl Work for Program<'_> {
         };
         let child = Command::new(program)
             .args(arguments)
+            .envs(self.surroundings.iter().map(|(name, value)| (name, value)))
             .spawn()
             .map_err(|error| format!("{program}: {error}"))?;
         self.child = Some(child);

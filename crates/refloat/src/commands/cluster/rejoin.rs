@@ -1,0 +1,147 @@
+//! `refloat cluster rejoin`: a node that is down comes back.
+
+use std::io::Write as _;
+
+use clap::Args;
+use refloat_cluster::{
+    CameBy, Observation, RejoinError, RejoinKind, RejoinPlan, WantedTables, observe, plan_rejoin,
+    rejoin_node,
+};
+use refloat_report::rejoin as face;
+use refloat_run::events::RunResult;
+
+use super::members::ClusterOf;
+use crate::context::Context;
+use crate::exit::{self, Exit};
+use crate::record::record;
+use crate::sizes::parse_bytes;
+use crate::watch::{Show, Watch};
+
+/// Name of these runs.
+const COMMAND: &str = "cluster rejoin";
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  Start a node that is down, if the others still keep what it missed:
+      refloat cluster rejoin db2 --cluster shop.toml
+
+  How would it come back, and who would be asked?
+      refloat cluster rejoin db2 --cluster shop.toml --plan
+
+  It has been down for too long: let it take a full copy
+      refloat cluster rejoin db2 --cluster shop.toml --allow-sst
+
+By which way it will come is said before it is started. A full copy wipes what the node has, first thing,
+so that is not begun unless it is allowed; a node that is ahead of all others is never started, because
+what it holds is nowhere else. A position that was not written down (a crash) is recovered first.
+
+Asked first for what is missed: a node that keeps it, that applications do not write to, that is not
+behind, in the same segment. Afterwards it is proven by which way it came.
+
+EXIT CODES:
+  0  it is back, by the way that was said
+  1  it does not come back
+  3  refused before anything was started
+  4  it is back, and by a full copy that was not expected, or nobody can tell by which way";
+
+/// Start a node that is down, and say beforehand whether it needs a full copy
+#[derive(Debug, Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub struct RejoinArgs {
+    /// The node, by its name in the list
+    #[arg(value_name = "NODE")]
+    node: String,
+
+    #[command(flatten)]
+    cluster: ClusterOf,
+
+    /// Let it take a full copy (SST) where it needs one: what it has is wiped
+    #[arg(long)]
+    allow_sst: bool,
+
+    /// Say what would be done, and do nothing but recover a position that was not written down
+    #[arg(long)]
+    plan: bool,
+
+    /// Bytes per second that a full copy is taken to move, for the estimate of its time
+    #[arg(long, value_name = "SIZE", default_value = "100M", value_parser = parse_bytes)]
+    sst_rate: u64,
+
+    /// Print events and the result as JSON lines on stdout
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
+    let nodes = args.cluster.nodes(context)?;
+    let control = nodes.control(&args.node)?;
+    let how = Observation {
+        tables: WantedTables::Never,
+        sst_bytes_per_second: args.sst_rate.max(1) as f64,
+        ..Observation::default()
+    };
+    let view = observe(&nodes.name, &nodes.members, &how);
+    let plan = plan_rejoin(&view, &args.node, control, &how)?;
+    let needs_leave = !plan.runs && !args.allow_sst && !is_ist(&plan);
+    if args.plan {
+        let mut out = std::io::stdout().lock();
+        if args.json {
+            writeln!(out, "{}", serde_json::to_string(&plan)?)?;
+        } else {
+            write!(out, "{}", face::plan(&plan))?;
+        }
+        return Ok(if needs_leave {
+            Exit::Refused
+        } else {
+            Exit::Done
+        });
+    }
+    if !args.json {
+        write!(std::io::stderr(), "{}", face::plan(&plan))?;
+    }
+    if needs_leave {
+        return Err(RejoinError::NeedsCopy {
+            node: plan.node,
+            reason: plan.forecast.reason,
+        }
+        .into());
+    }
+    let show = if args.json { Show::Json } else { Show::Lines };
+    let (watch, run) = Watch::begin(COMMAND, show, context)?;
+    let member = &nodes.members[plan.at];
+    let (outcome, error) = match rejoin_node(member, control, &plan, args.allow_sst, &run) {
+        Ok(outcome) => (Some(outcome), None),
+        Err(error) => (None, Some(anyhow::Error::new(error))),
+    };
+    let as_said = |by: CameBy| match by {
+        CameBy::Ist | CameBy::Stayed => true,
+        CameBy::Sst => !is_ist(&plan),
+        CameBy::Unknown => false,
+    };
+    let result = match (&outcome, &error) {
+        (_, Some(error)) => exit::result_of(error),
+        (Some(outcome), _) if !as_said(outcome.proof.by) => RunResult::ProofFailed,
+        _ => RunResult::Done,
+    };
+    watch.quiet();
+    let seconds = run.events.elapsed().as_secs_f64();
+    record(
+        &run,
+        seconds,
+        serde_json::to_value(&outcome)?,
+        result,
+        error.as_ref(),
+    );
+    watch.stop();
+    if let Some(outcome) = outcome.filter(|_| !args.json) {
+        write!(std::io::stdout(), "{}", face::ended(&outcome))?;
+    }
+    if let Some(error) = &error {
+        exit::report(error, context);
+    }
+    Ok(exit::of_result(result))
+}
+
+fn is_ist(plan: &RejoinPlan) -> bool {
+    matches!(plan.forecast.kind, RejoinKind::Ist { .. })
+}

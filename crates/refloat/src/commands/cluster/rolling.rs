@@ -1,0 +1,108 @@
+//! `refloat cluster rolling`: every node in turn goes away and comes back.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use clap::Args;
+use refloat_cluster::{Observation, WantedTables, observe, rolling_order};
+
+use super::maintain::{self, HoldArgs};
+use super::members::ClusterOf;
+use crate::context::Context;
+use crate::exit::{Exit, ProgramError};
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  Upgrade the packages of all nodes, one after the other:
+      refloat cluster rolling --cluster shop.toml --for 10m -- \\
+          sh -c 'ssh \"$REFLOAT_NODE_SSH\" apt-get upgrade -y'
+
+  In which order, and for how long would it last?
+      refloat cluster rolling --cluster shop.toml --for 10m --plan
+
+Each node is treated as by `refloat cluster maintain`: the others keep what it misses, it is stopped, the
+command runs, it is started, and it has to come back by IST before the next one is touched. The first
+thing that goes wrong ends it: the nodes behind are not touched.
+
+The node that applications write to most goes last. All nodes have to be there and in step at the
+beginning, and before each of them.
+
+The command finds the node's name in REFLOAT_NODE, and its machine, as the list names it, in
+REFLOAT_NODE_SSH.";
+
+/// Take every node down in turn, and have each back by IST before the next
+#[derive(Debug, Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub struct RollingArgs {
+    #[command(flatten)]
+    cluster: ClusterOf,
+
+    #[command(flatten)]
+    hold: HoldArgs,
+
+    /// Only these nodes, by their names in the list
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    nodes: Vec<String>,
+
+    /// Say in which order it would be done and for how long it would last, and do nothing
+    #[arg(long)]
+    plan: bool,
+
+    /// What is done while a node is down, behind `--`: a program and its arguments
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "plan")]
+    command: Vec<String>,
+}
+
+pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
+    if args.command.is_empty() && !args.plan {
+        return Err(
+            ProgramError::usage("nothing is said about what happens while a node is down")
+                .hint("Give a command behind `--`, or --plan to see what would be done.")
+                .into(),
+        );
+    }
+    let nodes = args.cluster.nodes(context)?;
+    for name in &args.nodes {
+        nodes.at(name)?;
+    }
+    let how = Observation {
+        sample: Duration::from_secs(1),
+        tables: WantedTables::Never,
+        ..Observation::default()
+    };
+    let view = observe(&nodes.name, &nodes.members, &how);
+    let order = rolling_order(&view)
+        .map_err(|against| ProgramError::new(Exit::Refused, against.join("; ")))?;
+    let wanted = |name: &String| args.nodes.is_empty() || args.nodes.contains(name);
+    let order: Vec<String> = order.into_iter().filter(wanted).collect();
+    // Whatever is missing is missing before the first is touched.
+    for name in &order {
+        nodes.control(name)?;
+    }
+    let say = |text: &str| writeln!(std::io::stderr(), "{text}");
+    say(&format!("Order: {}", order.join(", ")))?;
+    for (at, name) in order.iter().enumerate() {
+        if args.plan {
+            maintain::show_plan(&nodes, name, &args.hold)?;
+            continue;
+        }
+        let exit = match maintain::with_program(&nodes, name, &args.hold, &args.command, context) {
+            Ok(Exit::Done) => continue,
+            other => other,
+        };
+        let rest = &order[at + 1..];
+        if !rest.is_empty() {
+            say(&format!("Not touched: {}", rest.join(", ")))?;
+        }
+        return exit;
+    }
+    if !args.plan {
+        writeln!(
+            std::io::stdout(),
+            "All of {} went away and came back by IST: {}",
+            nodes.name,
+            order.join(", ")
+        )?;
+    }
+    Ok(Exit::Done)
+}

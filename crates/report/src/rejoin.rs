@@ -1,0 +1,119 @@
+//! A node that comes back, as text.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use refloat_cluster::{Rejoin, RejoinKind, RejoinPlan, Rejoined};
+
+use crate::human;
+use crate::maintain::came_by;
+
+/// What is going to be done.
+pub fn plan(plan: &RejoinPlan) -> String {
+    let mut page = format!(
+        "Plan for {}:\n  comes     {}\n",
+        plan.node,
+        way(&plan.forecast)
+    );
+    let _ = writeln!(page, "  because   {}", plan.forecast.reason);
+    if plan.runs {
+        page.push_str("  start     it runs already, and is only waited for\n");
+    }
+    for (at, donor) in plan.donors.iter().enumerate() {
+        let head = if at == 0 { "asks" } else { "then" };
+        let _ = writeln!(page, "  {head:<8}  {}: {}", donor.name, donor.why);
+    }
+    page
+}
+
+fn way(forecast: &Rejoin) -> String {
+    match &forecast.kind {
+        RejoinKind::Ist {
+            write_sets, bytes, ..
+        } => {
+            let size = bytes.map_or_else(String::new, |bytes| {
+                format!(", about {}", human::bytes(bytes))
+            });
+            format!("by IST: {}{size}", human::counted(*write_sets, "write-set"))
+        }
+        RejoinKind::Sst { bytes, seconds } => {
+            let mut text = "by a FULL COPY (SST), which wipes what it has".to_owned();
+            if let Some((bytes, seconds)) = bytes.zip(*seconds) {
+                let time = human::seconds(Duration::from_secs_f64(seconds.clamp(0.0, 1e9)));
+                let _ = write!(text, ": {}, about {time}", human::bytes(bytes));
+            }
+            text
+        }
+        RejoinKind::Unknown => "by a way that nobody can tell: maybe a FULL COPY (SST)".to_owned(),
+    }
+}
+
+/// What came of it.
+pub fn ended(outcome: &Rejoined) -> String {
+    let missed = outcome.left.map_or_else(String::new, |left| {
+        let missed = outcome.back.saturating_sub(left);
+        format!(": {}", human::counted(missed, "write-set"))
+    });
+    format!(
+        "{} is back {}{missed}\n  joined    in {}\n  known by  {}\n",
+        outcome.node,
+        came_by(outcome.proof.by),
+        human::seconds(Duration::from_secs_f64(
+            outcome.join_seconds.clamp(0.0, 1e9)
+        )),
+        outcome.proof.evidence
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use refloat_cluster::{CameBy, DonorChoice, Proof};
+
+    use super::*;
+
+    #[test]
+    fn a_plan_and_its_end() {
+        let donor = |name: &str, why: &str| DonorChoice {
+            name: name.to_owned(),
+            node_name: name.to_owned(),
+            why: why.to_owned(),
+        };
+        let text = plan(&RejoinPlan {
+            node: "n1".to_owned(),
+            at: 0,
+            forecast: Rejoin {
+                kind: RejoinKind::Sst {
+                    bytes: Some(3 << 30),
+                    seconds: Some(31.0),
+                },
+                reason: "it is at 5, and the oldest write-set that anybody keeps is 9".to_owned(),
+            },
+            seqno: Some(5),
+            uuid: "u".to_owned(),
+            donors: vec![donor("n3", "idle"), donor("n2", "busy")],
+            runs: false,
+        });
+        for line in [
+            "  comes     by a FULL COPY (SST), which wipes what it has: 3.0 GiB, about 31",
+            "  because   it is at 5, and",
+            "  asks      n3: idle",
+            "  then      n2: busy",
+        ] {
+            assert!(text.contains(line), "{line:?}: {text}");
+        }
+        let text = ended(&Rejoined {
+            node: "n1".to_owned(),
+            proof: Proof {
+                by: CameBy::Ist,
+                evidence: "its log says so".to_owned(),
+            },
+            left: Some(3),
+            back: 10,
+            join_seconds: 2.0,
+        });
+        assert!(
+            text.starts_with("n1 is back by IST: 7 write-sets\n"),
+            "{text}"
+        );
+    }
+}

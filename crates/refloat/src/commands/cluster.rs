@@ -1,5 +1,6 @@
 //! `refloat cluster`: Galera clusters.
 
+mod advise;
 mod healthd;
 mod members;
 mod status;
@@ -20,6 +21,9 @@ EXAMPLES:
   Watch it:
       refloat cluster status --cluster shop.toml --watch
 
+  Before a node is brought back by a full copy: what would go wrong, what would be slow?
+      refloat cluster advise db2 --cluster shop.toml
+
   Let HAProxy know when a node had better be left alone:
       refloat cluster healthd --node mysql://healthd@127.0.0.1/ --listen 0.0.0.0:9200
 
@@ -34,7 +38,7 @@ A list of nodes, shop.toml:
   url = \"mysql://root@10.0.0.2/\"
   ssh = \"root@10.0.0.2\"";
 
-/// See how a Galera cluster does, and tell proxies which nodes to use
+/// See how a Galera cluster does, prepare full copies (SST), and tell proxies which nodes to use
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct ClusterArgs {
@@ -45,12 +49,14 @@ pub struct ClusterArgs {
 #[derive(Debug, Subcommand)]
 enum ClusterCommand {
     Status(status::StatusArgs),
+    Advise(advise::AdviseArgs),
     Healthd(healthd::HealthdArgs),
 }
 
 pub fn run(args: &ClusterArgs, context: &Context) -> anyhow::Result<Exit> {
     match &args.command {
         ClusterCommand::Status(args) => status::run(args, context),
+        ClusterCommand::Advise(args) => advise::run(args, context),
         ClusterCommand::Healthd(args) => healthd::run(args, context),
     }
 }

@@ -13,6 +13,7 @@ pub const COMMANDS: &[&[&str]] = &[
     &["verify"],
     &["cluster"],
     &["cluster", "status"],
+    &["cluster", "advise"],
     &["cluster", "healthd"],
     &["settings"],
     &["settings", "list"],

@@ -67,6 +67,8 @@ pub struct MachineFacts {
     /// Files of certificates and keys that can be read.
     #[serde(skip)]
     pub readable: BTreeSet<String>,
+    /// Addresses of the server's network; empty: they could not be told.
+    pub addresses: BTreeSet<String>,
     /// Who listens at the port of state transfers; empty: nobody.
     pub listens: Vec<Listener>,
     /// What an earlier state transfer has left in the data directory.

@@ -24,7 +24,7 @@ const ANSWER_MOST: usize = 1 << 20;
 const TEXT_MOST: usize = 1000;
 
 /// Options that may leave a machine.
-const PUBLIC: &str = "wsrep-sst-method wsrep-sst-donor wsrep-sst-receive-address wsrep-node-name wsrep-node-address wsrep-provider-options \
+const PUBLIC: &str = "wsrep-sst-method wsrep-sst-donor wsrep-sst-receive-address wsrep-cluster-name wsrep-node-name wsrep-node-address wsrep-provider-options \
     wsrep-slave-threads wsrep-applier-threads innodb-page-size innodb-data-file-path innodb-undo-tablespaces lower-case-table-names \
     innodb-log-file-size innodb-buffer-pool-size innodb-data-home-dir innodb-undo-directory innodb-log-group-home-dir log-bin \
     streamfmt transferfmt compressor decompressor encrypt encrypt-algo encrypt-format ssl-mode tca tcert tkey ssl-ca ssl-cert ssl-key \
@@ -328,6 +328,7 @@ fn read(lines: &[Vec<String>]) -> MachineFacts {
                 (machine.space.used, machine.space.kept) = (number(used), number(kept));
             }
             ["gcache", _] => machine.space.has_gcache = true,
+            ["address", address] => drop(machine.addresses.insert((*address).to_owned())),
             ["leftover", name] => machine.leftovers.push((*name).to_owned()),
             ["running", name] => machine.running.push((*name).to_owned()),
             ["listens", pid, program] => machine.listens.push(Listener {

@@ -121,6 +121,13 @@ if [ -d "$datadir" ] && [ -r "$datadir" ]; then
     done
 fi
 
+# Addresses of the server's network.
+enter=
+if [ -n "$pid" ] && [ "$(readlink "/proc/$pid/ns/net")" != "$(readlink /proc/self/ns/net)" ]; then
+    enter="nsenter --target $pid --net --"
+fi
+$enter ip -o addr 2>/dev/null | awk '$3 == "inet" || $3 == "inet6" { sub(/\/.*/, "", $4); print "address\t" $4 }'
+
 # Who listens at the port of a state transfer, in the network of the server.
 hex=$(printf ':%04X' "$port")
 cat "/proc/${pid:-self}/net/tcp" "/proc/${pid:-self}/net/tcp6" 2>/dev/null | awk -v port="$hex" '$4 == "0A" && substr($2, length($2) - 4) == port { print $10 }' |

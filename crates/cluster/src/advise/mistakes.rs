@@ -1,5 +1,7 @@
 //! What would make a state transfer fail, or be unsafe.
 
+use std::net::IpAddr;
+
 use serde::Serialize;
 
 use super::encryption::{self, Encryption};
@@ -63,6 +65,8 @@ pub enum MistakeKind {
     PortTaken,
     /// The port cannot be reached.
     PortClosed,
+    /// A donor gives a copy already.
+    Busy,
     /// An earlier copy still runs, or has left something.
     Leftover,
     /// There is too little space.
@@ -129,6 +133,7 @@ pub(super) fn find(facts: &Facts, joiner: Option<&str>) -> Vec<Mistake> {
         tools(to, method, Side::Joiner, &mut found);
         for from in donors {
             tools(from, method, Side::Donor, &mut found);
+            busy(from, to, &mut found);
             account(from, method, &mut found);
             rate_limit(from, method, &mut found);
             pairs::compare(from, to, method, &mut found);
@@ -179,6 +184,19 @@ fn alone(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found
             "end that program, or give wsrep_sst_receive_address another port",
         );
     }
+    if let (Some(host), port) = to.receives_at()
+        && host.parse::<IpAddr>().is_ok()
+        && !machine.addresses.is_empty()
+        && !machine.addresses.contains(&host)
+    {
+        found.add(
+            MistakeKind::PortClosed,
+            Effect::Unsafe,
+            &name,
+            format!("it receives copies at {host}:{port}, and its machine has no such address: a copy arrives only if something forwards it"),
+            "correct wsrep_sst_receive_address or wsrep_node_address, unless addresses are translated on the way",
+        );
+    }
     if !receives && !machine.running.is_empty() {
         found.fails(
             MistakeKind::Leftover,
@@ -197,6 +215,25 @@ fn alone(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found
                 machine.leftovers.join(" and ")
             ),
             "look into its error log before the next one; the next copy removes them",
+        );
+    }
+}
+
+/// A donor that gives a copy. When its joiner has failed it goes on for a while, and what it sends goes to whoever listens at the port
+/// then: the next try, which fails by it.
+fn busy(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
+    let state = from.state.as_ref();
+    let receives = to
+        .state
+        .as_ref()
+        .is_some_and(|state| state.role == Role::Joiner);
+    if state.is_some_and(|state| state.role == Role::Donor && !state.desync) && !receives {
+        found.add(
+            MistakeKind::Busy,
+            Effect::Unsafe,
+            &[&from.name],
+            "it gives a copy to somebody already; if that is what is left of a copy that failed, it spoils the next one",
+            "wait until it is synced again",
         );
     }
 }

@@ -59,7 +59,7 @@ pub(super) fn memory(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion
             .gains(GainSource::NotMeasured, "the preparation is not ended by the system for lack of memory"),
         );
     }
-    (better > taken.saturating_mul(5) / 4).then(|| {
+    (taken < data && better > taken.saturating_mul(5) / 4).then(|| {
         one.because(format!(
             "the preparation of the copy has {} now, and the machine has {} for it while the server waits",
             size(taken),
@@ -116,7 +116,7 @@ pub(super) fn threads(node: &NodeFacts, method: &str) -> Option<Suggestion> {
     };
     Some(
         one.because(format!(
-            "a donor copies {taken} file at a time, and has {better} processors; a joiner moves files by as many. Extraction stays one thread: the script calls mbstream without -p"
+            "a donor copies {taken} of its files at a time, and has {better} processors; a joiner moves files by as many. Extraction stays one thread: the script calls mbstream without -p"
         ))
         .gains(GainSource::Documented, "up to as many files are read at the same time, where the storage allows it"),
     )

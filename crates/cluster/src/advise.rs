@@ -124,3 +124,6 @@ fn judge(cluster: &str, facts: Facts, options: &AdviseOptions) -> Advice {
         nodes: facts.nodes,
     }
 }
+
+#[cfg(test)]
+mod tests;

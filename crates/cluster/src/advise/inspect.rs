@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use refloat_wire::{Connection, Target};
 
-use super::facts::{Account, AccountFrom, Listener, MachineFacts, NodeFacts, clean};
+use super::facts::{Account, AccountFrom, Listener, MachineFacts, NodeFacts, TEXT_MOST, clean};
 use super::reach::{Reach, reaches};
 use crate::error::chain;
 use crate::host::Host;
@@ -20,8 +20,6 @@ const LOOK: &str = include_str!("look.sh");
 const DEFAULT_DATADIR: &str = "/var/lib/mysql";
 /// No answer of a machine is longer, in bytes.
 const ANSWER_MOST: usize = 1 << 20;
-/// No text of it is longer, in characters.
-const TEXT_MOST: usize = 1000;
 
 /// Options that may leave a machine.
 const PUBLIC: &str = "wsrep-sst-method wsrep-sst-donor wsrep-sst-receive-address wsrep-cluster-name wsrep-node-name wsrep-node-address wsrep-provider-options \
@@ -117,7 +115,7 @@ fn methods(nodes: &[NodeView]) -> String {
 fn node(candidate: &Candidate, view: NodeView, methods: &str) -> NodeFacts {
     let mut facts = NodeFacts {
         name: view.name,
-        unreachable: view.unreachable,
+        unreachable: view.unreachable.map(|why| clean(&why, TEXT_MOST)),
         state: view.state,
         ..NodeFacts::default()
     };

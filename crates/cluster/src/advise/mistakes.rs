@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::Serialize;
 
 use super::encryption::{self, Encryption};
-use super::facts::{ALL, NodeFacts, size};
+use super::facts::{ALL, NodeFacts, TEXT_MOST, clean, size};
 use super::inspect::Facts;
 use super::pairs;
 use super::sides::{Side, account, rate_limit, tools};
@@ -95,8 +95,8 @@ impl Found {
             kind,
             effect,
             nodes: nodes.iter().map(|name| (*name).to_owned()).collect(),
-            text: text.into(),
-            remedy: remedy.into(),
+            text: clean(&text.into(), TEXT_MOST),
+            remedy: clean(&remedy.into(), TEXT_MOST),
         };
         if !self.0.contains(&mistake) {
             self.0.push(mistake);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::encryption::{self, Encryption};
-use super::facts::{ALL, NodeFacts, clean, size};
+use super::facts::{ALL, NodeFacts, TEXT_MOST, clean, size};
 use super::fragment::assignment;
 use super::inspect::Facts;
 use super::transfer::{compression, memory, rate, threads, time_limits};
@@ -75,12 +75,12 @@ impl Suggestion {
         now: Option<&str>,
         better: impl Into<String>,
     ) -> Self {
-        let better = better.into();
+        let better = clean(&better.into(), TEXT_MOST);
         Self {
             nodes: vec![node.name.clone()],
             group,
             option: option.to_owned(),
-            now: now.map(str::to_owned),
+            now: now.map(|now| clean(now, TEXT_MOST)),
             line: assignment(option, &better),
             better,
             reason: String::new(),
@@ -94,7 +94,7 @@ impl Suggestion {
     }
 
     pub(super) fn because(mut self, reason: impl Into<String>) -> Self {
-        self.reason = reason.into();
+        self.reason = clean(&reason.into(), TEXT_MOST);
         self
     }
 
@@ -189,7 +189,9 @@ fn donor(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion> {
     let running = |value: &str| {
         Some(format!(
             "SET GLOBAL wsrep_sst_donor = '{}'",
-            value.replace('\'', "''")
+            clean(value, TEXT_MOST)
+                .replace('\\', r"\\")
+                .replace('\'', "''")
         ))
     };
     if let Some(list) = now {

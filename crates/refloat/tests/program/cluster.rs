@@ -43,6 +43,9 @@ fn lists_that_cannot_be_used_are_refused_with_what_is_wrong() {
     ])
     .exits(1)
     .says("Check host, port or socket");
+    refloat(&["cluster", "advise", "--cluster", path])
+        .exits(1)
+        .says("no node answers: connecting failed");
     refloat(&["cluster", "status", "--cluster", path, "--sample", "0"])
         .exits(2)
         .says("between 0.1 and 3600");
@@ -78,6 +81,8 @@ pub fn is_shown(state: &Path, file: &str, first: &str) {
         "{json}"
     );
 
+    is_advised(file, &cluster);
+
     let watched = ended_by_ctrl_c(
         command(state).args([
             "cluster",
@@ -108,6 +113,62 @@ pub fn is_shown(state: &Path, file: &str, first: &str) {
         said.contains("answering at http://127.0.0.1:")
             && said.contains("synced: the node is synced"),
         "{said}"
+    );
+}
+
+/// What is said of full copies to the nodes of that cluster, and written; nothing would make one fail.
+fn is_advised(file: &str, cluster: &dyn Fn(&[&str]) -> Run) {
+    let folder = tempfile::tempdir().unwrap();
+    let tuned = folder.path().join("tuned.cnf");
+    let tuned = tuned.to_str().unwrap();
+    let all = ["advise", "c-2", "--cluster", file, "--write", tuned];
+    let page = cluster(&all).exits(0).stdout;
+    for words in [
+        "Cluster c: copies (SST) to c-2\n",
+        "without TLS",
+        "  [sst] ssl-mode=VERIFY_CA  (now DISABLED; c-2, c-1)  to be decided",
+        "Written to ",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let text = std::fs::read_to_string(tuned).unwrap();
+    assert!(
+        text.contains("\n[sst]\n") && text.contains("\n#ssl-mode=VERIFY_CA\n"),
+        "{text}"
+    );
+    cluster(&all).exits(3).says("is there already");
+    assert_eq!(std::fs::read_to_string(tuned).unwrap(), text);
+    cluster(&["advise", "c-3", "--cluster", file])
+        .exits(2)
+        .says("has no node \"c-3\"");
+    cluster(&["advise", "--cluster", file, "--window", "2 hours"])
+        .exits(2)
+        .says("such as 90m, 2h or 1d");
+
+    // One of them told to ask a node that there is not.
+    let listed = std::fs::read_to_string(file).unwrap();
+    let url = listed
+        .lines()
+        .find_map(|line| line.strip_prefix("url = \"")?.strip_suffix('"'));
+    let ask = |sql: &str| {
+        let options = refloat_wire::ConnectOptions::from_url(url.unwrap()).unwrap();
+        let mut server = refloat_wire::Connection::connect(&options).unwrap();
+        server.exec(sql).unwrap();
+    };
+    ask("SET GLOBAL wsrep_sst_donor = 'nobody'");
+    let run = cluster(&["advise", "--cluster", file, "--json"]).exits(4);
+    ask("SET GLOBAL wsrep_sst_donor = ''");
+    let seen: Value = serde_json::from_str(&run.stdout).expect("one line of JSON");
+    let first = &seen["mistakes"][0];
+    assert_eq!(
+        (&first["kind"], &first["effect"], &first["nodes"][0]),
+        (&"donor_name".into(), &"fails".into(), &"c-1".into()),
+        "{seen}"
+    );
+    let machine = &seen["nodes"][0]["machine"];
+    assert!(
+        machine["memory"]["total"].as_u64() > Some(1 << 20),
+        "{seen}"
     );
 }
 

@@ -29,24 +29,29 @@ set --
 [ -z "$file" ] || set -- "--defaults-file=$file" "$@"
 say defaults "$file"
 
-# Programs are looked for where the server does, and behind that where the scripts do.
-path=
-[ -z "$pid" ] || path=$(tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | sed -n 's/^PATH=//p' | head -n 1)
-search=${basedir:+$basedir/bin:}${path:+$path:}/usr/local/bin:/usr/local/sbin:/bin:/sbin:/usr/bin:/usr/sbin
-where() { (PATH=$search && command -v -- "$1"); }
 owner=$(stat -L -c %U -- "${pid:+/proc/}${pid:-$datadir}" 2>/dev/null)
 say user "$owner"
-# As the server's own account, where that is possible.
+# As the server's own account, where that is possible: what its search path names is not run as root.
 as=
-if [ "$(id -u)" = 0 ] && [ -n "$owner" ] && [ "$owner" != root ] && [ "$owner" != UNKNOWN ] && command -v runuser >/dev/null; then
-    as="runuser -u $owner --"
+usual=/usr/local/bin:/usr/local/sbin:/bin:/sbin:/usr/bin:/usr/sbin
+path=
+[ -z "$pid" ] || path=$(tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | sed -n 's/^PATH=//p' | head -n 1)
+# Programs are looked for where the server does, and behind that where the scripts do.
+search=${basedir:+$basedir/bin:}${path:+$path:}$usual
+if [ "$(id -u)" = 0 ] && [ "$owner" != root ]; then
+    if [ -n "$owner" ] && [ "$owner" != UNKNOWN ] && command -v runuser >/dev/null; then
+        as="runuser -u $owner --"
+    else
+        search=$usual
+    fi
 fi
+where() { (PATH=$search && command -v -- "$1"); }
 
-defaults_of() { "$print" "$@" 2>/dev/null; }
+defaults_of() { $as "$print" "$@" 2>/dev/null; }
 print=$(where my_print_defaults)
 if [ -z "$print" ]; then
     say unreadable 'there is no my_print_defaults'
-elif ! said=$("$print" "$@" sst 2>&1 >/dev/null); then
+elif ! said=$($as "$print" "$@" sst 2>&1 >/dev/null); then
     say unreadable "$(printf '%s' "$said" | tr '\n\t' '  ')"
     print=true
 fi
@@ -86,8 +91,8 @@ for name in compressor decompressor; do
     case $word in '' | -*) continue ;; esac
     at=$(where "$word") && printf 'program\t%s\t%s\n' "$word" "$at"
 done
-at=$(where mariadb-backup) && printf 'version\tmariadb-backup\t%s\n' "$("$at" --version 2>&1 | head -n 1)"
-at=$(where socat) && printf 'version\tsocat\t%s\n' "$("$at" -V 2>/dev/null | grep -E 'socat version|WITH_OPENSSL' | tr '\n' ' ')"
+at=$(where mariadb-backup) && printf 'version\tmariadb-backup\t%s\n' "$($as "$at" --version 2>&1 | head -n 1)"
+at=$(where socat) && printf 'version\tsocat\t%s\n' "$($as "$at" -V 2>/dev/null | grep -E 'socat version|WITH_OPENSSL' | tr '\n' ' ')"
 for name in tca tcert tkey ssl-ca ssl-cert ssl-key; do
     one=$(value "$name")
     [ -n "$one" ] || continue
@@ -104,7 +109,7 @@ say cores "$(nproc 2>/dev/null || grep -c ^processor /proc/cpuinfo)"
 # Of a directory that is not there yet, the file system that it will be on.
 place=$datadir
 while [ ! -e "$place" ] && [ "$place" != / ] && [ -n "$place" ]; do place=$(dirname -- "$place"); done
-df -Pk -- "$place" 2>/dev/null | awk 'NR == 2 { printf "disk\t%.0f\t%.0f\n", $2 * 1024, $4 * 1024 }'
+timeout 10 df -Pk -- "$place" 2>/dev/null | awk 'NR == 2 { printf "disk\t%.0f\t%.0f\n", $2 * 1024, $4 * 1024 }'
 if [ -d "$datadir" ] && [ -r "$datadir" ]; then
     # A directory that grows meanwhile is no failure; one that takes long to look through is not looked through.
     all=$(timeout 30 du -sk -- "$datadir" 2>/dev/null | awk '{ printf "%.0f", $1 * 1024 }')

@@ -61,6 +61,8 @@ pub enum MistakeKind {
     Account,
     /// The account may do too little.
     Privileges,
+    /// The server runs under an account with which the method does not work.
+    SystemAccount,
     /// The port is taken.
     PortTaken,
     /// The port cannot be reached.

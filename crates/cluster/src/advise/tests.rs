@@ -74,7 +74,7 @@ fn node(name: &str) -> NodeFacts {
                 name: "sst".to_owned(),
                 from: AccountFrom::SstAuth,
                 refused: None,
-                grants: vec!["RELOAD, PROCESS, LOCK TABLES, REPLICATION CLIENT ON *.*".to_owned()],
+                grants: vec!["RELOAD, PROCESS, REPLICATION CLIENT ON *.*".to_owned()],
             }),
             ..MachineFacts::default()
         }),
@@ -361,6 +361,12 @@ fn accounts_ports_and_donors() {
         state(&mut facts.nodes[1]).role = Role::Donor;
     });
     assert_eq!(kinds(&receives), [], "a copy is on its way");
+    let root = with(|facts| {
+        state(&mut facts.nodes[2]).sst.method = "rsync".to_owned();
+        let machine = machine(&mut facts.nodes[2]);
+        (machine.pid, machine.user) = (Some(1), "root".to_owned());
+    });
+    assert_eq!(kinds(&root)[0], (MistakeKind::SystemAccount, Effect::Fails));
     let none = with(|facts| {
         machine(&mut facts.nodes[0]).account = Some(Account {
             name: "mysql".to_owned(),

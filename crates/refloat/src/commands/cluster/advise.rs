@@ -31,10 +31,10 @@ EXAMPLES:
       refloat cluster advise --cluster shop.toml --json
 
 WHAT IS LOOKED AT:
-  Servers by SQL; machines through ssh, or on this one: memory, processors, space, programs, option
-  files as the servers' own scripts see them, who listens at the port for copies. The account for
-  copies is tried on each node that could be a donor, and each donor tries to reach the joiner's port
-  while nobody waits there. Nothing is changed. Passwords stay on the machine that they are on.
+  Servers by SQL; machines through ssh, or on this one: memory, processors, space, programs,
+  option files as the servers' own scripts see them, who listens at the port for copies. The
+  account for copies is tried on each node that could be a donor, and each donor tries to reach the
+  joiner's port while nobody waits there. Nothing is changed. Passwords stay where they are.
 
 The exit code is 0 when nothing was found that would make a copy fail, 4 when something was, and 1
 when no node answers. What is only unsafe, such as copies without TLS, is told and leaves it 0.";

@@ -8,7 +8,7 @@ mod well;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use refloat_cluster::advise::{AdviseOptions, Effect, MistakeKind, advise};
+use refloat_cluster::advise::{AdviseOptions, Effect, MistakeKind, Suggestion, advise};
 use refloat_sandbox::{GaleraOptions, NodeStart, ServerKind, SstMethod};
 use refloat_testkit::servers;
 
@@ -40,7 +40,8 @@ fn what_makes_a_copy_fail_is_found_before() {
     leftovers(&pair);
     rsync(&pair);
     down(&pair);
-    // Last: it takes the joiner's data.
+    // Last: these take the joiner's data.
+    a_copy_with_what_is_suggested_works(&pair);
     a_copy_with_a_compressor_on_one_side_fails(&pair);
 }
 
@@ -365,6 +366,43 @@ fn down(pair: &Pair) {
         Effect::Fails,
         "none could give it a copy",
     );
+}
+
+/// What is suggested is understood by the scripts: a copy is made with it, compressed too where both have a compressor.
+fn a_copy_with_what_is_suggested_works(pair: &Pair) {
+    let advice = pair.advise();
+    let decided = |one: &&Suggestion| one.sure || one.option.ends_with("compressor");
+    let lines: Vec<String> = advice
+        .suggestions
+        .iter()
+        .filter(decided)
+        .filter(|one| one.group != "mysqld")
+        .map(|one| format!("[{}]\n{}", one.group, one.line))
+        .collect();
+    assert!(lines.len() > 1, "{:#?}", advice.suggestions);
+    let _tuned = [pair.donor, pair.joiner].map(|node| Lines::add(node, &lines.join("\n")));
+    let again = pair.advise();
+    assert!(!again.fails(), "{:#?}", again.mistakes);
+    let left = again.suggestions.iter().find(|one| one.sure);
+    assert_eq!(left, None);
+    fs::remove_file(pair.joiner.grastate()).unwrap();
+    pair.joiner.start().unwrap();
+    let logs = [pair.donor, pair.joiner].map(|node| fs::read_to_string(node.error_log()).unwrap());
+    for one in advice.suggestions.iter().filter(decided) {
+        // What is run for them, as the scripts write it into the logs.
+        let words = match one.option.as_str() {
+            "backup-threads" => format!("--parallel={}", one.better),
+            "use-memory" => format!("--use-memory={}", one.better),
+            "compressor" | "decompressor" => one.better.clone(),
+            "time" => "seconds".to_owned(),
+            _ => continue,
+        };
+        let is_there = logs.iter().any(|log| log.contains(&words));
+        assert!(is_there, "{words} was not used: {}", logs[1]);
+    }
+    let count = "SELECT COUNT(*) FROM shop.t";
+    assert_eq!(pair.joiner.query(count).unwrap().trim(), "1");
+    pair.joiner.stop().unwrap();
 }
 
 /// The finding is true: a copy is tried with the mistake, and fails. Without it one worked: the joiner came to its cluster by one.

@@ -7,6 +7,7 @@
 //! Read first: [`ClusterFile`] (which nodes there are), [`NodeState`] (what one node says) and [`ClusterView`] (what all of them say
 //! together, and what is wrong with it).
 
+pub mod advise;
 mod config;
 mod control;
 mod discover;

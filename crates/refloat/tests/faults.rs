@@ -56,6 +56,8 @@ mod held;
 mod input;
 #[path = "faults/json.rs"]
 mod json;
+#[path = "faults/keyed.rs"]
+mod keyed;
 #[path = "faults/killed.rs"]
 mod killed;
 #[path = "faults/large.rs"]

@@ -1,5 +1,7 @@
 //! What a cluster says, as text.
 
+pub mod advise;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! `refloat cluster`: Galera clusters.
 
+mod advise;
 mod healthd;
 mod maintain;
 mod members;
@@ -29,6 +30,9 @@ EXAMPLES:
   Start a node that is down, unless it would need a full copy:
       refloat cluster rejoin db2 --cluster shop.toml
 
+  Before a node is brought back by a full copy: what would go wrong, what would be slow?
+      refloat cluster advise db2 --cluster shop.toml
+
   Let HAProxy know when a node had better be left alone:
       refloat cluster healthd --node mysql://healthd@127.0.0.1/ --listen 0.0.0.0:9200
 
@@ -44,7 +48,7 @@ A list of nodes, shop.toml:
   url = \"mysql://root@10.0.0.2/\"
   ssh = \"root@10.0.0.2\"";
 
-/// See how a Galera cluster does, take nodes down and back, and tell proxies which to use
+/// See how a Galera cluster does, take nodes down and back, prepare full copies, and guide proxies
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct ClusterArgs {
@@ -58,6 +62,7 @@ enum ClusterCommand {
     Maintain(maintain::MaintainArgs),
     Rolling(rolling::RollingArgs),
     Rejoin(rejoin::RejoinArgs),
+    Advise(advise::AdviseArgs),
     Healthd(healthd::HealthdArgs),
 }
 
@@ -67,6 +72,7 @@ pub fn run(args: &ClusterArgs, context: &Context) -> anyhow::Result<Exit> {
         ClusterCommand::Maintain(args) => maintain::run(args, context),
         ClusterCommand::Rolling(args) => rolling::run(args, context),
         ClusterCommand::Rejoin(args) => rejoin::run(args, context),
+        ClusterCommand::Advise(args) => advise::run(args, context),
         ClusterCommand::Healthd(args) => healthd::run(args, context),
     }
 }

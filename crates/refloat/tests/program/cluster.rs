@@ -43,6 +43,9 @@ fn lists_that_cannot_be_used_are_refused_with_what_is_wrong() {
     ])
     .exits(1)
     .says("Check host, port or socket");
+    refloat(&["cluster", "advise", "--cluster", path])
+        .exits(1)
+        .says("no node answers: connecting failed");
     refloat(&["cluster", "status", "--cluster", path, "--sample", "0"])
         .exits(2)
         .says("between 0.1 and 3600");
@@ -78,6 +81,8 @@ pub fn is_shown(state: &Path, file: &str, first: &str) {
         "{json}"
     );
 
+    is_advised(file, &cluster);
+
     let watched = ended_by_ctrl_c(
         command(state).args([
             "cluster",
@@ -108,6 +113,62 @@ pub fn is_shown(state: &Path, file: &str, first: &str) {
         said.contains("answering at http://127.0.0.1:")
             && said.contains("synced: the node is synced"),
         "{said}"
+    );
+}
+
+/// What is said of full copies to the nodes of that cluster, and written; nothing would make one fail.
+fn is_advised(file: &str, cluster: &dyn Fn(&[&str]) -> Run) {
+    let folder = tempfile::tempdir().unwrap();
+    let tuned = folder.path().join("tuned.cnf");
+    let tuned = tuned.to_str().unwrap();
+    let all = ["advise", "c-2", "--cluster", file, "--write", tuned];
+    let page = cluster(&all).exits(0).stdout;
+    for words in [
+        "Cluster c: copies (SST) to c-2\n",
+        "without TLS",
+        "  [sst] ssl-mode=VERIFY_CA  (now DISABLED; c-2, c-1)  to be decided",
+        "Written to ",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let text = std::fs::read_to_string(tuned).unwrap();
+    assert!(
+        text.contains("\n[sst]\n") && text.contains("\n#ssl-mode=VERIFY_CA\n"),
+        "{text}"
+    );
+    cluster(&all).exits(3).says("is there already");
+    assert_eq!(std::fs::read_to_string(tuned).unwrap(), text);
+    cluster(&["advise", "c-3", "--cluster", file])
+        .exits(2)
+        .says("has no node \"c-3\"");
+    cluster(&["advise", "--cluster", file, "--window", "2 hours"])
+        .exits(2)
+        .says("unknown unit `hours`; use s, m, h or d");
+
+    // One of them told to ask a node that there is not.
+    let listed = std::fs::read_to_string(file).unwrap();
+    let url = listed
+        .lines()
+        .find_map(|line| line.strip_prefix("url = \"")?.strip_suffix('"'));
+    let ask = |sql: &str| {
+        let options = refloat_wire::ConnectOptions::from_url(url.unwrap()).unwrap();
+        let mut server = refloat_wire::Connection::connect(&options).unwrap();
+        server.exec(sql).unwrap();
+    };
+    ask("SET GLOBAL wsrep_sst_donor = 'nobody'");
+    let run = cluster(&["advise", "--cluster", file, "--json"]).exits(4);
+    ask("SET GLOBAL wsrep_sst_donor = ''");
+    let seen: Value = serde_json::from_str(&run.stdout).expect("one line of JSON");
+    let first = &seen["mistakes"][0];
+    assert_eq!(
+        (&first["kind"], &first["effect"], &first["nodes"][0]),
+        (&"donor_name".into(), &"fails".into(), &"c-1".into()),
+        "{seen}"
+    );
+    let machine = &seen["nodes"][0]["machine"];
+    assert!(
+        machine["memory"]["total"].as_u64() > Some(1 << 20),
+        "{seen}"
     );
 }
 
@@ -243,4 +304,111 @@ pub fn is_maintained(state: &Path, file: &str, second: &str) {
     );
     assert_eq!(open().len(), 0);
     maintain(&["--end"]).exits(3);
+}
+
+/// Both nodes of a cluster go away in turn; a node that is down comes back, by IST without being asked, by a copy only when that is allowed.
+pub fn nodes_come_back(state: &Path, file: &str) {
+    let refloat = |args: &[&str]| {
+        let run = command(state).args(args).output();
+        Run::new(run.expect("the program can be started"))
+    };
+    let cluster = |args: &[&str]| refloat(&[&["cluster"], args, &["--cluster", file]].concat());
+
+    cluster(&["rolling"])
+        .exits(2)
+        .says("what happens while a node is down");
+    let plan = cluster(&["rolling", "--plan"]).exits(0).says("Order: c-");
+    assert_eq!(
+        plan.stdout.matches("Plan for c-").count(),
+        2,
+        "{}",
+        plan.stdout
+    );
+    let words = ["sh", "-c", "echo at $REFLOAT_NODE"];
+    let all =
+        refloat(&[&["cluster", "rolling", "--cluster", file, "--"], &words[..]].concat()).exits(0);
+    for line in [
+        "at c-1\n",
+        "at c-2\n",
+        "c-1 is back by IST",
+        "c-2 is back by IST",
+    ] {
+        assert!(all.stdout.contains(line), "{line}: {}", all.stdout);
+    }
+    let failed = refloat(&["cluster", "rolling", "--cluster", file, "--", "false"]).exits(1);
+    assert!(
+        failed.stderr.contains("Not touched: c-"),
+        "{}",
+        failed.stderr
+    );
+
+    let rejoin = |args: &[&str]| cluster(&[&["rejoin", "c-2"], args].concat());
+    rejoin(&[])
+        .exits(3)
+        .says("c-2 is there, and in step with the others");
+    refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
+    let plan = rejoin(&["--plan"]).exits(0).stdout;
+    assert!(
+        plan.contains("comes     by IST: ") && plan.contains("asks      c-1: "),
+        "{plan}"
+    );
+    let back = rejoin(&[]).exits(0);
+    assert!(
+        back.stdout.starts_with("c-2 is back by IST: "),
+        "{}",
+        back.stdout
+    );
+
+    // It crashes, and what is missed is known only after its position was recovered.
+    refloat(&["sandbox", "node", "kill", "c-2"]).exits(0);
+    let back = rejoin(&[]).exits(0);
+    assert!(
+        back.stdout.starts_with("c-2 is back by IST: "),
+        "{}",
+        back.stdout
+    );
+
+    // It has forgotten everything.
+    refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
+    let grastate = state.join("sandbox/instances/c-2/data/grastate.dat");
+    let text = std::fs::read_to_string(&grastate).expect("the file is there");
+    let nowhere: String = text
+        .lines()
+        .map(|line| match line.split_once(':') {
+            Some(("uuid", _)) => "uuid:    00000000-0000-0000-0000-000000000000\n".to_owned(),
+            Some(("seqno", _)) => "seqno:   -1\n".to_owned(),
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    std::fs::write(&grastate, nowhere).expect("it can be written");
+    rejoin(&[])
+        .exits(3)
+        .says("c-2 needs a full copy (SST): it holds the data of no cluster")
+        .says("--allow-sst");
+    let listed = refloat(&["sandbox", "list"]).exits(0).stdout;
+    let of_node = |line: &&str| line.starts_with("c-2 ");
+    let line = listed.lines().find(of_node).expect("it is listed");
+    assert!(line.contains("stopped"), "nothing was started: {line}");
+    let copied = rejoin(&["--allow-sst"]).exits(0);
+    assert!(
+        copied
+            .stdout
+            .starts_with("c-2 is back by a FULL COPY (SST)"),
+        "{}",
+        copied.stdout
+    );
+
+    // With the other node down there is nobody to join, and nothing is begun.
+    refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
+    refloat(&["sandbox", "node", "stop", "c-1"]).exits(0);
+    rejoin(&["--allow-sst"])
+        .exits(3)
+        .says("no node of a primary component answers: there is nothing to join");
+    refloat(&["sandbox", "node", "start", "c-1", "--bootstrap"]).exits(0);
+    let back = rejoin(&[]).exits(0);
+    assert!(
+        back.stdout.starts_with("c-2 is back by IST"),
+        "{}",
+        back.stdout
+    );
 }

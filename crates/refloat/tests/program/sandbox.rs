@@ -325,6 +325,8 @@ fn a_cluster_lives_from_start_to_remove() {
     );
     crate::cluster::is_maintained(state.0.path(), file, second["url"].as_str().expect("a URL"));
 
+    crate::cluster::nodes_come_back(state.0.path(), file);
+
     let proxy = started["haproxy"]["url"].as_str().expect("a URL");
     let url = state.sandbox(&["env", "c", "--url"]).exits(0).stdout;
     assert_eq!(url.trim_end(), proxy);

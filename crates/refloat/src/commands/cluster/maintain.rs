@@ -236,6 +236,7 @@ fn limits(args: &HoldArgs, plan: &HoldPlan) -> MaintainLimits {
 }
 
 fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow::Result<HoldPlan> {
+    nodes.at(node)?;
     let how = Observation {
         sample: SAMPLE,
         tables: WantedTables::Never,

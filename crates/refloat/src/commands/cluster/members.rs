@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use refloat_cluster::advise::Candidate;
 use refloat_cluster::{ClusterFile, Control, ControlError, Host, Member, NodeConfig, discover};
 use refloat_sandbox::{GaleraNode, Sandbox};
 use refloat_wire::{ConnectOptions, Target};
@@ -73,6 +74,35 @@ impl ClusterOf {
             name: file.name,
             unnamed: 0,
         })
+    }
+
+    /// The same, with what is known of the nodes' machines: their option files where the sandbox has written them, and that a
+    /// node on this machine's own address is here.
+    ///
+    /// # Errors
+    /// As [`Self::nodes`].
+    pub fn candidates(&self, context: &Context) -> anyhow::Result<(Nodes, Vec<Candidate>)> {
+        let nodes = self.nodes(context)?;
+        let mut files: Vec<Option<PathBuf>> = vec![None; nodes.members.len()];
+        if !self.cluster.contains("://") {
+            let listed = ClusterFile::read(Path::new(&self.cluster))?;
+            for (file, node) in files.iter_mut().zip(&listed.nodes) {
+                *file = sandbox_config(node, context);
+            }
+        }
+        let members = nodes.members.iter().zip(files);
+        let candidates = members.map(|(member, defaults_file)| {
+            let mut member = member.clone();
+            if member.host.is_none() && is_here(&member.connect) {
+                member.host = Some(Host::Local);
+            }
+            Candidate {
+                member,
+                defaults_file,
+            }
+        });
+        let candidates = candidates.collect();
+        Ok((nodes, candidates))
     }
 
     fn member(&self, node: &NodeConfig, context: &Context) -> anyhow::Result<Member> {
@@ -171,4 +201,11 @@ fn sandbox_datadir(node: &NodeConfig, context: &Context) -> Option<PathBuf> {
         .get(name)
         .ok()?;
     Some(instance.datadir())
+}
+
+/// The option file of a node that the sandbox has started.
+fn sandbox_config(node: &NodeConfig, context: &Context) -> Option<PathBuf> {
+    let name = node.control.as_ref()?.sandbox.as_ref()?;
+    let sandbox = Sandbox::new(context.state_dir().join("sandbox"));
+    Some(sandbox.node(name).ok()?.config())
 }

@@ -1,0 +1,129 @@
+//! State transfers (SST), before they are needed: what would make one fail or be unsafe, and which settings make it fast.
+//!
+//! Two halves: `inspect` looks at the nodes and their machines the way the servers' own scripts (`wsrep_sst_mariabackup`,
+//! `wsrep_sst_rsync`, `wsrep_sst_common` of MariaDB) do, and changes nothing; `judge` says what follows from it, and touches nothing.
+
+mod encryption;
+mod facts;
+mod fragment;
+mod inspect;
+mod mistakes;
+mod pairs;
+mod reach;
+mod settings;
+mod sides;
+mod streams;
+mod transfer;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use facts::{Account, AccountFrom, Listener, MachineFacts, Memory, NodeFacts, Options, Space};
+pub use fragment::fragment;
+pub use inspect::Candidate;
+use inspect::Facts;
+pub use mistakes::{Effect, Mistake, MistakeKind};
+pub use settings::{Gain, GainSource, Suggestion};
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct AdviseOptions {
+    /// The node that a copy would go to; `None`: any of them.
+    pub joiner: Option<String>,
+    /// How long a node shall be able to stay away and come back without a copy.
+    pub window: Option<Duration>,
+    /// How long rates are measured.
+    pub sample: Duration,
+}
+
+impl Default for AdviseOptions {
+    fn default() -> Self {
+        Self {
+            joiner: None,
+            window: None,
+            sample: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What is to be said of the state transfers of a cluster.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Advice {
+    /// What people call the cluster.
+    pub cluster: String,
+    /// The node that a copy would go to; `None`: any of them.
+    pub joiner: Option<String>,
+    /// What is known of each node, in the order of the list.
+    pub nodes: Vec<NodeFacts>,
+    /// What would make a copy fail or be unsafe, the worst first.
+    pub mistakes: Vec<Mistake>,
+    /// Settings that would be better.
+    pub suggestions: Vec<Suggestion>,
+}
+
+impl Advice {
+    /// Whether something was found that makes a copy fail.
+    pub fn fails(&self) -> bool {
+        self.mistakes
+            .iter()
+            .any(|mistake| mistake.effect == Effect::Fails)
+    }
+}
+
+/// Why no advice can be given.
+#[derive(Debug, thiserror::Error)]
+pub enum AdviseError {
+    /// No node has this name.
+    #[error("the cluster has no node {name:?}: its nodes are {nodes}")]
+    UnknownNode {
+        /// The name that was given.
+        name: String,
+        /// Those that there are.
+        nodes: String,
+    },
+}
+
+/// Looks at the nodes of a cluster, and says what follows from it for state transfers. Nothing is changed anywhere.
+///
+/// # Errors
+/// [`AdviseError::UnknownNode`].
+pub fn advise(
+    cluster: &str,
+    candidates: &[Candidate],
+    options: &AdviseOptions,
+) -> Result<Advice, AdviseError> {
+    let mut names = candidates
+        .iter()
+        .map(|candidate| candidate.member.name.as_str());
+    if let Some(name) = &options.joiner
+        && !names.clone().any(|one| one == name)
+    {
+        return Err(AdviseError::UnknownNode {
+            name: name.clone(),
+            nodes: names.by_ref().collect::<Vec<_>>().join(", "),
+        });
+    }
+    let facts = inspect::inspect(
+        cluster,
+        candidates,
+        options.joiner.as_deref(),
+        options.sample,
+    );
+    Ok(judge(cluster, facts, options))
+}
+
+/// What follows from what is known.
+fn judge(cluster: &str, facts: Facts, options: &AdviseOptions) -> Advice {
+    let joiner = options.joiner.as_deref();
+    Advice {
+        cluster: cluster.to_owned(),
+        joiner: options.joiner.clone(),
+        mistakes: mistakes::find(&facts, joiner),
+        suggestions: settings::suggest(&facts, joiner, options.window),
+        nodes: facts.nodes,
+    }
+}
+
+#[cfg(test)]
+mod tests;

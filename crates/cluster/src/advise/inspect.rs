@@ -1,0 +1,424 @@
+//! Looks at the nodes and their machines. Nothing is changed on either: questions, and programs that read.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use refloat_wire::{Connection, Target};
+
+use super::facts::{Account, AccountFrom, Listener, MachineFacts, NodeFacts, TEXT_MOST, clean};
+use super::reach::{Reach, reaches};
+use crate::error::chain;
+use crate::host::Host;
+use crate::observe::{Member, Observation, WantedTables, impatient, observe, values};
+use crate::view::NodeView;
+
+/// What is run on the machine of a node.
+const LOOK: &str = include_str!("look.sh");
+/// Where servers keep their data when nobody says otherwise.
+const DEFAULT_DATADIR: &str = "/var/lib/mysql";
+/// No answer of a machine is longer, in bytes.
+const ANSWER_MOST: usize = 1 << 20;
+
+/// Options that may leave a machine.
+const PUBLIC: &str = "wsrep-sst-method wsrep-sst-donor wsrep-sst-receive-address wsrep-cluster-name wsrep-node-name wsrep-node-address wsrep-provider-options \
+    wsrep-slave-threads wsrep-applier-threads innodb-page-size innodb-data-file-path innodb-undo-tablespaces lower-case-table-names \
+    innodb-log-file-size innodb-buffer-pool-size innodb-data-home-dir innodb-undo-directory innodb-log-group-home-dir log-bin \
+    streamfmt transferfmt compressor decompressor encrypt encrypt-algo encrypt-format ssl-mode tca tcert tkey ssl-ca ssl-cert ssl-key \
+    sockopt progress time rlimit sst-initial-timeout sst-log-archive sst-syslog use-memory backup-threads compress compress-threads \
+    inno-backup-opts inno-apply-opts inno-move-opts tmpdir user";
+/// Options of which only leaves that they are there.
+const SECRET: &str = "wsrep-sst-auth encrypt-key encrypt-key-file";
+
+/// Settings of servers that copies depend on.
+const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_page_size', 'innodb_data_file_path', \
+    'innodb_undo_tablespaces', 'lower_case_table_names', 'innodb_log_file_size', 'innodb_buffer_pool_size', 'wsrep_node_address', \
+    'wsrep_provider_options', 'ssl_ca', 'ssl_cert', 'ssl_key', 'basedir', 'socket', 'datadir', 'hostname', 'innodb_data_home_dir', \
+    'innodb_undo_directory')";
+const STATUS: &str = "SHOW GLOBAL STATUS LIKE 'wsrep_cert_deps_distance'";
+
+/// A node to be looked at.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// How its server is asked, and where its machine is.
+    pub member: Member,
+    /// Its option file, where somebody knows it: of a server that runs it is seen.
+    pub defaults_file: Option<PathBuf>,
+}
+
+/// Everything that is known.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub nodes: Vec<NodeFacts>,
+    pub reaches: Vec<Reach>,
+}
+
+/// Looks at all nodes at the same time; `joiners` are those that a copy would go to, by name.
+pub(crate) fn inspect(
+    name: &str,
+    candidates: &[Candidate],
+    joiner: Option<&str>,
+    sample: Duration,
+) -> Facts {
+    let members: Vec<Member> = candidates
+        .iter()
+        .map(|candidate| candidate.member.clone())
+        .collect();
+    let how = Observation {
+        sample,
+        tables: WantedTables::Never,
+        ..Observation::default()
+    };
+    let view = observe(name, &members, &how);
+    let methods = methods(&view.nodes);
+    let nodes = thread::scope(|scope| {
+        let threads: Vec<_> = candidates
+            .iter()
+            .zip(view.nodes)
+            .map(|(candidate, view)| {
+                let methods = &methods;
+                scope.spawn(move || node(candidate, view, methods))
+            })
+            .collect();
+        let answers = candidates.iter().zip(threads).map(|(candidate, thread)| {
+            thread.join().unwrap_or_else(|_| NodeFacts {
+                name: candidate.member.name.clone(),
+                unseen: vec!["looking at it ended in a defect of this program".to_owned()],
+                ..NodeFacts::default()
+            })
+        });
+        answers.collect::<Vec<_>>()
+    });
+    let reaches = reaches(candidates, &nodes, joiner);
+    Facts { nodes, reaches }
+}
+
+/// The methods of all nodes, as words that a shell may have.
+fn methods(nodes: &[NodeView]) -> String {
+    let word = |method: &&str| {
+        !method.is_empty()
+            && method
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    };
+    let mut methods: Vec<&str> = nodes
+        .iter()
+        .filter_map(|node| Some(node.state.as_ref()?.sst.method.as_str()))
+        .filter(word)
+        .collect();
+    methods.sort_unstable();
+    methods.dedup();
+    methods.join(" ")
+}
+
+fn node(candidate: &Candidate, view: NodeView, methods: &str) -> NodeFacts {
+    let mut facts = NodeFacts {
+        name: view.name,
+        unreachable: view.unreachable.map(|why| clean(&why, TEXT_MOST)),
+        state: view.state,
+        ..NodeFacts::default()
+    };
+    if facts.state.is_some() {
+        match ask(&candidate.member) {
+            Ok((variables, deps_distance)) => {
+                facts.variables = variables;
+                facts.deps_distance = deps_distance;
+            }
+            Err(error) => facts.unseen.push(format!("its settings: {error}")),
+        }
+    }
+    let Some(host) = &candidate.member.host else {
+        facts.unseen.push(
+            "its machine (memory, space, programs, option files, ports): no ssh is given for it, and its address is not of this machine"
+                .to_owned(),
+        );
+        return facts;
+    };
+    match look(host, candidate, &facts, methods) {
+        Ok(machine) => {
+            let other = facts
+                .variables
+                .get("hostname")
+                .filter(|own| machine.pid.is_none() && **own != machine.hostname);
+            match other {
+                // A container's files are not where this machine has them.
+                Some(own) => facts.unseen.push(format!(
+                    "its machine: the server calls it {}, and {} is {}, on which no such server runs",
+                    clean(own, TEXT_MOST),
+                    host.name(),
+                    machine.hostname
+                )),
+                None => facts.machine = Some(machine),
+            }
+        }
+        Err(reason) => facts.unseen.push(format!("its machine: {reason}")),
+    }
+    if let Some(machine) = &mut facts.machine {
+        note_unseen(machine, facts.state.is_some(), &mut facts.unseen);
+    }
+    facts
+}
+
+/// What a look at a machine did not show.
+fn note_unseen(machine: &mut MachineFacts, answers: bool, unseen: &mut Vec<String>) {
+    if let Some(reason) = machine
+        .options
+        .0
+        .remove("unreadable")
+        .and_then(|mut one| one.remove(""))
+    {
+        unseen.push(format!("its option files: {reason}"));
+    }
+    if answers && machine.pid.is_none() {
+        unseen.push("its process, and so the option files that it was started with: those that servers usually read were taken".to_owned());
+    }
+    if machine.space.used.is_none() {
+        unseen.push("the size of its data directory: it is not there, may not be read, or takes too long to look through".to_owned());
+    }
+}
+
+type Answers = (std::collections::BTreeMap<String, String>, Option<f64>);
+
+fn ask(member: &Member) -> Result<Answers, String> {
+    let failed = |error: refloat_wire::Error| chain(&error);
+    let mut server = Connection::connect(&impatient(&member.connect)).map_err(failed)?;
+    let variables = values(&mut server, VARIABLES).map_err(failed)?;
+    let status = values(&mut server, STATUS).map_err(failed)?;
+    let distance = status
+        .get("wsrep_cert_deps_distance")
+        .and_then(|value| value.parse::<f64>().ok())
+        .filter(|distance| *distance > 0.0);
+    Ok((variables.into_iter().collect(), distance))
+}
+
+/// Runs a script with variables before it, and gives what it says as lines of words.
+pub(super) fn run(
+    host: &Host,
+    variables: &[(&str, String)],
+    script: &str,
+) -> Result<Vec<Vec<String>>, String> {
+    let mut text = String::new();
+    for (name, value) in variables {
+        let _ = writeln!(text, "{name}={}", Host::word(&value.replace('\0', "")));
+    }
+    text.push_str(script);
+    let output = host.run(&text).map_err(|error| chain(&error))?;
+    let answer = &output.stdout[..output.stdout.len().min(ANSWER_MOST)];
+    let lines: Vec<Vec<String>> = String::from_utf8_lossy(answer)
+        .lines()
+        .map(|line| {
+            line.split('\t')
+                .map(|word| clean(word, TEXT_MOST))
+                .collect()
+        })
+        .collect();
+    if lines.is_empty() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!(
+            "{} cannot be asked: {}",
+            host.name(),
+            clean(said.lines().last().unwrap_or("it says nothing"), TEXT_MOST)
+        ));
+    }
+    Ok(lines)
+}
+
+fn look(
+    host: &Host,
+    candidate: &Candidate,
+    facts: &NodeFacts,
+    methods: &str,
+) -> Result<MachineFacts, String> {
+    let variable = |name: &str| facts.variables.get(name).cloned().unwrap_or_default();
+    let datadir = candidate
+        .member
+        .datadir
+        .as_ref()
+        .map(|path| path.to_string_lossy().into_owned())
+        .or_else(|| Some(variable("datadir")).filter(|path| !path.is_empty()))
+        .unwrap_or_else(|| DEFAULT_DATADIR.to_owned());
+    let mut socket = variable("socket");
+    if let Target::Unix(path) = candidate.member.connect.target()
+        && socket.is_empty()
+    {
+        socket = path.to_string_lossy().into_owned();
+    }
+    if !socket.is_empty() && !socket.starts_with('/') {
+        socket = format!("{}/{socket}", datadir.trim_end_matches('/'));
+    }
+    let needs_account = facts.can_give()
+        && methods.split(' ').any(|method| method != "rsync")
+        && !methods.is_empty();
+    let defaults = candidate.defaults_file.as_ref();
+    let variables = [
+        ("datadir", datadir.trim_end_matches('/').to_owned()),
+        (
+            "defaults",
+            defaults.map_or_else(String::new, |path| path.to_string_lossy().into_owned()),
+        ),
+        (
+            "basedir",
+            variable("basedir").trim_end_matches('/').to_owned(),
+        ),
+        ("socket", socket),
+        ("port", facts.receives_at().1.to_string()),
+        ("methods", methods.to_owned()),
+        ("account", if needs_account { "1" } else { "" }.to_owned()),
+        ("public", PUBLIC.to_owned()),
+        ("secret", SECRET.to_owned()),
+    ];
+    run(host, &variables, LOOK).map(|lines| read(&lines))
+}
+
+/// What the lines of a look mean. Lines that nobody knows are left out.
+fn read(lines: &[Vec<String>]) -> MachineFacts {
+    let mut machine = MachineFacts::default();
+    let mut account = Account::default();
+    let mut limit = None;
+    for line in lines {
+        let words: Vec<&str> = line.iter().map(String::as_str).collect();
+        let number = |text: &str| text.parse::<u64>().ok();
+        match words.as_slice() {
+            ["hostname", name] => (*name).clone_into(&mut machine.hostname),
+            ["pid", pid] => machine.pid = pid.parse().ok(),
+            ["user", user] => (*user).clone_into(&mut machine.user),
+            ["defaults", file] if !file.is_empty() => {
+                machine.defaults_file = Some((*file).to_owned());
+            }
+            ["unreadable", reason] => {
+                let one = machine
+                    .options
+                    .0
+                    .entry("unreadable".to_owned())
+                    .or_default();
+                one.insert(String::new(), (*reason).to_owned());
+            }
+            ["option", group, name, value] => {
+                let group = machine.options.0.entry((*group).to_owned()).or_default();
+                group.insert((*name).to_owned(), without_password(value));
+            }
+            ["program", name, path] => drop(
+                machine
+                    .programs
+                    .insert((*name).to_owned(), (*path).to_owned()),
+            ),
+            ["version", name, text] => drop(
+                machine
+                    .versions
+                    .insert((*name).to_owned(), (*text).to_owned()),
+            ),
+            ["knows", method, option] => drop(
+                machine
+                    .knows
+                    .insert(((*method).to_owned(), (*option).to_owned())),
+            ),
+            ["readable", file] => drop(machine.readable.insert((*file).to_owned())),
+            ["memory", "MemTotal:", bytes] => machine.memory.total = number(bytes),
+            ["memory", "MemAvailable:", bytes] => machine.memory.available = number(bytes),
+            ["memory", "VmRSS:", bytes] => machine.memory.server = number(bytes),
+            ["memory", "limit", bytes] => limit = number(bytes),
+            ["cores", count] => machine.cores = number(count),
+            ["disk", all, free] => {
+                (machine.space.size, machine.space.free) = (number(all), number(free));
+            }
+            ["data", used, kept] => {
+                (machine.space.used, machine.space.kept) = (number(used), number(kept));
+            }
+            ["gcache", _] => machine.space.has_gcache = true,
+            ["address", address] => drop(machine.addresses.insert((*address).to_owned())),
+            ["leftover", name] => machine.leftovers.push((*name).to_owned()),
+            ["running", name] => machine.running.push((*name).to_owned()),
+            ["listens", pid, program] => machine.listens.push(Listener {
+                pid: pid.parse().ok(),
+                program: (*program).to_owned(),
+            }),
+            ["account-from", "auth"] => account.from = AccountFrom::SstAuth,
+            ["account-from", _] => account.from = AccountFrom::BackupOptions,
+            ["account", name] => (*name).clone_into(&mut account.name),
+            ["account-is", "accepted"] => machine.account = Some(std::mem::take(&mut account)),
+            ["account-is", reason] => {
+                account.refused = Some(reason.trim_start_matches("refused: ").to_owned());
+                machine.account = Some(std::mem::take(&mut account));
+            }
+            ["grant", text] => {
+                if let Some(account) = &mut machine.account {
+                    account.grants.push((*text).to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    // What a control group allows, where that is less than the machine has.
+    if let Some(limit) = limit {
+        let less = |bytes: Option<u64>| bytes.map(|bytes| bytes.min(limit));
+        machine.memory.total = less(machine.memory.total);
+        machine.memory.available = less(machine.memory.available);
+    }
+    machine
+}
+
+/// Options for the backup program as people write them, in which a password may stand.
+fn without_password(value: &str) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for word in value.split(' ') {
+        let plain = word.trim_start_matches(['"', '\'']);
+        let short = plain.starts_with("-p") && plain.len() > 2;
+        let key = plain
+            .split('=')
+            .next()
+            .unwrap_or_default()
+            .replace('_', "-");
+        let long = matches!(key.as_str(), "--password" | "--encrypt-key" | "--pass");
+        words.push(match (short, long && plain.contains('=')) {
+            (true, _) => "-p…".to_owned(),
+            (_, true) => format!("{key}=…"),
+            _ => word.to_owned(),
+        });
+    }
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<Vec<String>> {
+        let words = |line: &str| line.split('\t').map(str::to_owned).collect();
+        text.lines().map(words).collect()
+    }
+
+    #[test]
+    fn a_look_is_read() {
+        let machine = read(&lines(
+            "hostname\tdb1\npid\t17\nmemory\tMemTotal:\t1000\nmemory\tMemAvailable:\t900\nmemory\tlimit\t800\ncores\t4\n\
+             disk\t100\t50\ndata\t40\t10\noption\tsst\tcompressor\tzstd -3\noption\tmariabackup\tinno-backup-opts\t--password=x --rsync -py\n\
+             account-from\tauth\naccount\tsst\naccount-is\taccepted\ngrant\tRELOAD ON *.*\nlistens\t9\tsocat\nnonsense\t1\t2\t3\t4\t5\n",
+        ));
+        assert_eq!((machine.pid, machine.cores), (Some(17), Some(4)));
+        assert_eq!(
+            (machine.memory.total, machine.memory.available),
+            (Some(800), Some(800))
+        );
+        assert_eq!(
+            (machine.space.free, machine.space.data()),
+            (Some(50), Some(30))
+        );
+        assert_eq!(machine.options.get(&["sst"], "compressor"), Some("zstd -3"));
+        assert_eq!(
+            machine.options.get(&["mariabackup"], "inno-backup-opts"),
+            Some("--password=… --rsync -p…")
+        );
+        let account = machine.account.unwrap();
+        assert_eq!(
+            (
+                account.name.as_str(),
+                account.from,
+                account.refused,
+                account.grants.len()
+            ),
+            ("sst", AccountFrom::SstAuth, None, 1)
+        );
+        assert_eq!(machine.listens[0].program, "socat");
+    }
+}

@@ -1,0 +1,393 @@
+//! What would make a state transfer fail, or be unsafe.
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+use super::encryption::{self, Encryption};
+use super::facts::{ALL, NodeFacts, TEXT_MOST, clean, size};
+use super::inspect::Facts;
+use super::pairs;
+use super::sides::{Side, account, rate_limit, tools};
+use super::streams;
+use crate::node::Role;
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mistake {
+    /// What it is about.
+    pub kind: MistakeKind,
+    /// What it does to a copy.
+    pub effect: Effect,
+    /// The nodes that it is about, by name.
+    pub nodes: Vec<String>,
+    /// What it is, and what it means.
+    pub text: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// What a mistake does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// A copy works with it, but something is in danger.
+    Unsafe,
+    /// A copy fails.
+    Fails,
+}
+
+/// What a mistake is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MistakeKind {
+    /// No node can give a copy.
+    NoDonor,
+    /// `wsrep_sst_donor` names a node that there is not.
+    DonorName,
+    /// Nodes have different methods.
+    Method,
+    /// A program is not there.
+    MissingTool,
+    /// What one side compresses the other does not take apart.
+    Compressor,
+    /// The sides use different containers or programs for the transfer.
+    Format,
+    /// One side encrypts, or in another way, or its files are missing.
+    Encryption,
+    /// Everybody on the way can read the copy, or send another one.
+    NoTls,
+    /// There is no account for copies, or it may not log in.
+    Account,
+    /// The account may do too little.
+    Privileges,
+    /// The server runs under an account with which the method does not work.
+    SystemAccount,
+    /// The port is taken.
+    PortTaken,
+    /// The port cannot be reached.
+    PortClosed,
+    /// A donor gives a copy already.
+    Busy,
+    /// An earlier copy still runs, or has left something.
+    Leftover,
+    /// There is too little space.
+    Space,
+    /// Settings differ that the files depend on.
+    Setting,
+    /// Versions differ.
+    Version,
+    /// The limit of the rate has no effect.
+    RateLimit,
+}
+
+pub(super) struct Found(Vec<Mistake>);
+
+impl Found {
+    /// Adds one, unless it is there already: what two nodes have against each other is met from both sides.
+    pub fn add(
+        &mut self,
+        kind: MistakeKind,
+        effect: Effect,
+        nodes: &[&str],
+        text: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        let mistake = Mistake {
+            kind,
+            effect,
+            nodes: nodes.iter().map(|name| (*name).to_owned()).collect(),
+            text: clean(&text.into(), TEXT_MOST),
+            remedy: clean(&remedy.into(), TEXT_MOST),
+        };
+        if !self.0.contains(&mistake) {
+            self.0.push(mistake);
+        }
+    }
+
+    pub fn fails(
+        &mut self,
+        kind: MistakeKind,
+        nodes: &[&str],
+        text: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.add(kind, Effect::Fails, nodes, text, remedy);
+    }
+}
+
+/// Everything that is wrong, the worst first.
+pub(super) fn find(facts: &Facts, joiner: Option<&str>) -> Vec<Mistake> {
+    let mut found = Found(Vec::new());
+    let joiners = facts
+        .nodes
+        .iter()
+        .filter(|node| joiner.is_none_or(|name| node.name == name));
+    for to in joiners {
+        let donors: Vec<&NodeFacts> = facts
+            .nodes
+            .iter()
+            .filter(|node| node.name != to.name && node.can_give())
+            .collect();
+        alone(facts, to, &donors, &mut found);
+        donor_names(facts, to, &donors, &mut found);
+        let Some(method) = to.method() else { continue };
+        tools(to, method, Side::Joiner, &mut found);
+        for from in donors {
+            tools(from, method, Side::Donor, &mut found);
+            busy(from, to, &mut found);
+            account(from, method, &mut found);
+            rate_limit(from, method, &mut found);
+            pairs::compare(from, to, method, &mut found);
+            streams::compare(from, to, method, &mut found);
+        }
+    }
+    ways(facts, &mut found);
+    no_tls(facts, joiner, &mut found);
+    let mut found = found.0;
+    found.sort_by_key(|mistake| std::cmp::Reverse(mistake.effect));
+    found
+}
+
+/// What is wrong with a joiner whoever gives.
+fn alone(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found) {
+    let name = [to.name.as_str()];
+    if donors.is_empty() {
+        let text = if facts.nodes.len() == 1 {
+            "it is the only node that is known: none could give it a copy"
+        } else {
+            "no other node belongs to the primary component and takes statements: none could give it a copy"
+        };
+        found.fails(
+            MistakeKind::NoDonor,
+            &name,
+            text,
+            "bring another node back first, or list them all in a cluster.toml",
+        );
+    }
+    let Some(machine) = &to.machine else { return };
+    // While a copy comes in, its own program listens.
+    let receives = to
+        .state
+        .as_ref()
+        .is_some_and(|state| state.role == Role::Joiner);
+    if let (Some(listener), false) = (machine.listens.first(), receives) {
+        let who = match (listener.program.as_str(), listener.pid) {
+            ("", _) | (_, None) => "another program".to_owned(),
+            (program, Some(pid)) => format!("{program} (process {pid})"),
+        };
+        found.fails(
+            MistakeKind::PortTaken,
+            &name,
+            format!(
+                "its port for copies, {}, is taken by {who}",
+                to.receives_at().1
+            ),
+            "end that program, or give wsrep_sst_receive_address another port",
+        );
+    }
+    if let (Some(host), port) = to.receives_at()
+        && host.parse::<IpAddr>().is_ok()
+        && !machine.addresses.is_empty()
+        && !machine.addresses.contains(&host)
+    {
+        found.add(
+            MistakeKind::PortClosed,
+            Effect::Unsafe,
+            &name,
+            format!("it receives copies at {host}:{port}, and its machine has no such address: a copy arrives only if something forwards it"),
+            "correct wsrep_sst_receive_address or wsrep_node_address, unless addresses are translated on the way",
+        );
+    }
+    if !receives && !machine.running.is_empty() {
+        found.fails(
+            MistakeKind::Leftover,
+            &name,
+            format!("an earlier copy still runs ({} names its process): the next one waits for it 30 s and gives up", machine.running.join(", ")),
+            "wait for it, or end it",
+        );
+    }
+    if !receives && !machine.leftovers.is_empty() {
+        found.add(
+            MistakeKind::Leftover,
+            Effect::Unsafe,
+            &name,
+            format!(
+                "an earlier copy has left {} in its data directory: it did not end well",
+                machine.leftovers.join(" and ")
+            ),
+            "look into its error log before the next one; the next copy removes them",
+        );
+    }
+}
+
+/// A donor that gives a copy. When its joiner has failed it goes on for a while, and what it sends goes to whoever listens at the port
+/// then: the next try, which fails by it.
+fn busy(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
+    let state = from.state.as_ref();
+    let receives = to
+        .state
+        .as_ref()
+        .is_some_and(|state| state.role == Role::Joiner);
+    if state.is_some_and(|state| state.role == Role::Donor && !state.desync) && !receives {
+        found.add(
+            MistakeKind::Busy,
+            Effect::Unsafe,
+            &[&from.name],
+            "it gives a copy to somebody already; if that is what is left of a copy that failed, it spoils the next one",
+            "wait until it is synced again",
+        );
+    }
+}
+
+/// `wsrep_sst_donor`: names in order; a comma at the end lets others give too.
+fn donor_names(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found) {
+    let said = match &to.state {
+        Some(state) => state.sst.donor.clone(),
+        None => to.option(&["server"], "wsrep-sst-donor").map(str::to_owned),
+    };
+    let Some(list) = said.filter(|list| !list.trim().is_empty()) else {
+        return;
+    };
+    let named: Vec<&str> = list
+        .split(',')
+        .map(str::trim)
+        .filter(|one| !one.is_empty())
+        .collect();
+    let open = list.trim_end().ends_with(',');
+    let exists = |one: &str| facts.nodes.iter().any(|node| node.cluster_name() == one);
+    let unknown: Vec<&str> = named.iter().copied().filter(|one| !exists(one)).collect();
+    let gives = |one: &&str| donors.iter().any(|node| node.cluster_name() == *one);
+    // Nodes that are not listed here may be what is named.
+    let size = facts
+        .nodes
+        .iter()
+        .filter_map(|node| Some(node.state.as_ref()?.size))
+        .max()
+        .unwrap_or(0);
+    let all_known = facts.nodes.len() as u64 >= size;
+    if !unknown.is_empty() && all_known {
+        let effect = if open || named.iter().any(&gives) {
+            Effect::Unsafe
+        } else {
+            Effect::Fails
+        };
+        found.add(
+            MistakeKind::DonorName,
+            effect,
+            &[&to.name],
+            format!("wsrep_sst_donor={list} names {}, and no node has that wsrep_node_name", unknown.join(" and ")),
+            "write names as wsrep_node_name has them, and a comma behind the last one so that others may give too",
+        );
+    } else if !open && !named.iter().any(gives) {
+        found.fails(
+            MistakeKind::DonorName,
+            &[&to.name],
+            format!("wsrep_sst_donor={list} allows no other donor, and none of these can give now"),
+            "write a comma behind the last name: then any other node gives",
+        );
+    }
+}
+
+/// Ports that a donor does not reach.
+fn ways(facts: &Facts, found: &mut Found) {
+    for reach in &facts.reaches {
+        if let Some(reason) = &reach.closed {
+            found.fails(
+                MistakeKind::PortClosed,
+                &[&reach.donor, &reach.joiner],
+                format!("{} as a donor cannot reach {}, where {} receives copies: {reason}", reach.donor, reach.address, reach.joiner),
+                "open the port in firewalls on both machines and between them, or correct wsrep_sst_receive_address",
+            );
+        }
+    }
+}
+
+/// Nodes whose copies everybody can read. One line for all of them.
+fn no_tls(facts: &Facts, joiner: Option<&str>, found: &mut Found) {
+    let mut plain: Vec<&str> = Vec::new();
+    let mut unverified: Vec<&str> = Vec::new();
+    for node in &facts.nodes {
+        let (Some(method), true) = (node.method(), node.machine.is_some()) else {
+            continue;
+        };
+        if joiner.is_some_and(|name| name != node.name) && !node.can_give() {
+            continue;
+        }
+        match encryption::of(node, method) {
+            Encryption::None => plain.push(&node.name),
+            Encryption::Tls { verified: false } => unverified.push(&node.name),
+            _ => {}
+        }
+    }
+    let remedy =
+        "give every node a certificate of one authority, and set ssl-mode=VERIFY_CA in [sst]";
+    if !plain.is_empty() {
+        found.add(
+            MistakeKind::NoTls,
+            Effect::Unsafe,
+            &plain,
+            "copies go over the network without TLS: who is on the way can read all data, and who connects first can give the joiner other data",
+            remedy,
+        );
+    }
+    if !unverified.is_empty() {
+        found.add(
+            MistakeKind::NoTls,
+            Effect::Unsafe,
+            &unverified,
+            "copies are encrypted, but nobody looks whose certificate it is: who connects first can give the joiner other data",
+            remedy,
+        );
+    }
+}
+
+/// Whether there is room on the joiner for a donor's data.
+pub(super) fn space(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Found) {
+    let Some(machine) = &to.machine else { return };
+    let (Some(data), Some(free)) = (from.data_bytes(), machine.space.free) else {
+        return;
+    };
+    // The old data go before the new ones come: the scripts delete them, and rsync writes over them.
+    let freed = machine.space.data().unwrap_or(0);
+    let (mut need, mut why) = (data, String::new());
+    if method == "mariabackup"
+        && from
+            .option(ALL, "compress")
+            .is_some_and(|how| how != "none")
+    {
+        // Files of the backup program's own compression stay beside what they hold until all are taken apart.
+        need = data.saturating_add(data / 2);
+        why.push_str(" and half of that for compressed files beside them (compress)");
+    }
+    if !machine.space.has_gcache
+        && let Some(ring) = gcache_size(to).or_else(|| gcache_size(from))
+    {
+        need = need.saturating_add(ring);
+        why = format!("{why} and {} for write-sets (gcache.size)", size(ring));
+    }
+    if need > free.saturating_add(freed) {
+        found.fails(
+            MistakeKind::Space,
+            &[&to.name],
+            format!(
+                "there is too little space for a copy of {}: its data take {}{why}, and there is room for {} ({} free, {} of its own old data)",
+                from.name,
+                size(data),
+                size(free.saturating_add(freed)),
+                size(free),
+                size(freed)
+            ),
+            "make room, or move its data directory to a larger file system; the old data are deleted before the copy has come",
+        );
+    }
+}
+
+fn gcache_size(node: &NodeFacts) -> Option<u64> {
+    if let Some(state) = &node.state {
+        return Some(state.gcache.ring);
+    }
+    let options = node.option(&["server"], "wsrep-provider-options")?;
+    refloat_run::settings::ProviderOptions::parse(options.trim_matches(['"', '\'']))
+        .bytes("gcache.size")
+}

@@ -1,0 +1,170 @@
+//! What a donor and a joiner have to have in common for one's files to be the other's.
+
+use super::facts::{NodeFacts, bytes_of};
+use super::mistakes::{Effect, Found, MistakeKind, space};
+
+/// Settings that the files depend on, and what servers take when nobody says otherwise, where all of them take the same.
+const SETTINGS: [(&str, Option<&str>, &str); 5] = [
+    (
+        "innodb_page_size",
+        Some("16384"),
+        "pages of another size cannot be read",
+    ),
+    (
+        "innodb_data_file_path",
+        Some("ibdata1:12M:autoextend"),
+        "the system tablespace is not found, or refused",
+    ),
+    (
+        "lower_case_table_names",
+        Some("0"),
+        "tables are not found under their names",
+    ),
+    (
+        "innodb_undo_tablespaces",
+        None,
+        "undo tablespaces are not found, or there are too many",
+    ),
+    (
+        "wsrep_cluster_name",
+        None,
+        "the joiner is refused by the cluster",
+    ),
+];
+
+/// Compares a donor with a joiner.
+pub(super) fn compare(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Found) {
+    if let Some(own) = from.method().filter(|own| *own != method) {
+        // The same words from whichever side it is met.
+        let mut sides = [(from.name.as_str(), own), (to.name.as_str(), method)];
+        sides.sort_unstable();
+        let [(one, this), (other, that)] = sides;
+        found.add(
+            MistakeKind::Method,
+            Effect::Unsafe,
+            &[one, other],
+            format!("{one} receives copies by {this}, and {other} by {that}: the joiner's counts, and the donor may not be prepared for it"),
+            "set the same wsrep_sst_method on all nodes",
+        );
+    }
+    settings(from, to, found);
+    versions(from, to, found);
+    tool_versions(from, to, method, found);
+    space(from, to, method, found);
+}
+
+/// Values that mean the same.
+fn normal(name: &str, value: &str) -> String {
+    let value = value.trim();
+    match (name, bytes_of(value)) {
+        ("innodb_page_size" | "innodb_undo_tablespaces", Some(number)) => number.to_string(),
+        _ => value.to_owned(),
+    }
+}
+
+fn settings(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
+    for (name, usual, meaning) in SETTINGS {
+        let of = |node: &NodeFacts| {
+            let said = match (&node.state, name) {
+                (Some(state), "wsrep_cluster_name") => Some(state.cluster_name.as_str()),
+                _ => node.setting(name),
+            };
+            // Files that were looked at and do not name it: what the server takes by itself.
+            let usual = usual.filter(|_| node.machine.is_some() && node.state.is_none());
+            said.or(usual).map(|value| normal(name, value))
+        };
+        if let (Some(given), Some(taken)) = (of(from), of(to))
+            && given != taken
+        {
+            let mut values = [(&from.name, given), (&to.name, taken)];
+            // The same words from whichever side it is met.
+            values.sort();
+            let [(one, this), (other, that)] = &values;
+            found.fails(
+                MistakeKind::Setting,
+                &[one, other],
+                format!("{name} is {this} on {one} and {that} on {other}: {meaning}"),
+                format!("set the same {name} on all nodes before a copy is made"),
+            );
+        }
+    }
+}
+
+/// `10.11` of `10.11.19-MariaDB-log`.
+fn series(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+fn versions(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
+    let (Some(given), Some(taken)) = (&from.state, &to.state) else {
+        return;
+    };
+    let (Some(old), Some(new)) = (series(&given.version), series(&taken.version)) else {
+        return;
+    };
+    let both = [from.name.as_str(), to.name.as_str()];
+    let told = format!(
+        "{} is {} and {} is {}",
+        from.name, given.version, to.name, taken.version
+    );
+    if new < old {
+        found.fails(
+            MistakeKind::Version,
+            &both,
+            format!("{told}: an older server cannot be relied on to read a newer one's files"),
+            "let newer nodes be joiners only, and choose an older donor by wsrep_sst_donor",
+        );
+    } else if new > old {
+        found.add(
+            MistakeKind::Version,
+            Effect::Unsafe,
+            &both,
+            format!("{told}: the joiner upgrades the files that it gets, and has to be told so (mariadb-upgrade)"),
+            "fine while an upgrade is under way: finish it",
+        );
+    }
+}
+
+/// The backup program reads and prepares files of its own series of servers.
+fn tool_versions(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Found) {
+    const TOOL: &str = "mariadb-backup";
+    if method != "mariabackup" {
+        return;
+    }
+    let of = |node: &NodeFacts| {
+        let said = node.machine.as_ref()?.versions.get(TOOL)?;
+        let at = said.find(|c: char| c.is_ascii_digit())?;
+        series(&said[at..])
+    };
+    let Some(server) = from.state.as_ref().and_then(|state| series(&state.version)) else {
+        return;
+    };
+    for node in [from, to] {
+        if let Some(tool) = of(node).filter(|tool| *tool != server) {
+            found.fails(
+                MistakeKind::Version,
+                &[&node.name],
+                format!("its {TOOL} is of {}.{}, and the server of {} is of {}.{}: it reads files of its own series only", tool.0, tool.1, from.name, server.0, server.1),
+                format!("install the {TOOL} of the servers' version"),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_and_values() {
+        assert_eq!(series("10.11.19-MariaDB-log"), Some((10, 11)));
+        assert_eq!(series("8.0"), Some((8, 0)));
+        assert_eq!(series("x"), None);
+        assert_eq!(normal("innodb_page_size", "16k"), "16384");
+        assert_eq!(
+            normal("innodb_data_file_path", "ibdata1:12M:autoextend"),
+            "ibdata1:12M:autoextend"
+        );
+    }
+}

@@ -1,0 +1,415 @@
+//! Settings that would make state transfers faster or safer, computed from the machines that there are.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::encryption::{self, Encryption};
+use super::facts::{ALL, NodeFacts, TEXT_MOST, clean, size};
+use super::fragment::assignment;
+use super::inspect::Facts;
+use super::transfer::{compression, memory, rate, threads, time_limits};
+
+/// Threads that apply write-sets, for each processor: <https://galeracluster.com/library/kb/parallel-applier-threads.html>.
+const APPLIERS_PER_CORE: u64 = 4;
+/// More of them wait for each other.
+const APPLIERS_MOST: u64 = 64;
+/// A copy of less is over before anybody is held up by a blocked donor.
+const LARGE: u64 = 1 << 30;
+/// Room beyond what the rate says: rates are of a moment.
+const WINDOW_SPARE: f64 = 1.25;
+/// gcache sizes are told in steps of this.
+const GCACHE_STEP: u64 = 64 << 20;
+
+/// A setting that would be better.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Suggestion {
+    /// The nodes that it is for, by name.
+    pub nodes: Vec<String>,
+    /// The group of the option file.
+    pub group: &'static str,
+    /// The option.
+    pub option: String,
+    /// Its value now; `None`: it is not set.
+    pub now: Option<String>,
+    /// The value that would be better.
+    pub better: String,
+    /// Why.
+    pub reason: String,
+    /// What it is expected to bring.
+    pub gain: Gain,
+    /// Whether it can be set as it stands; else it depends on something that people have to decide or do first.
+    pub sure: bool,
+    /// What to do on a server that runs, and what to do afterwards.
+    pub running: Option<String>,
+    /// Its line in an option file.
+    pub line: String,
+}
+
+/// What a setting is expected to bring.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Gain {
+    /// In words.
+    pub text: String,
+    /// How that is known.
+    pub source: GainSource,
+}
+
+/// How a gain is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GainSource {
+    /// Measured, on another machine.
+    Measured,
+    /// The documentation or the scripts say so.
+    Documented,
+    /// Nobody has measured it here.
+    NotMeasured,
+}
+
+impl Suggestion {
+    pub(super) fn new(
+        node: &NodeFacts,
+        group: &'static str,
+        option: &str,
+        now: Option<&str>,
+        better: impl Into<String>,
+    ) -> Self {
+        let better = clean(&better.into(), TEXT_MOST);
+        Self {
+            nodes: vec![node.name.clone()],
+            group,
+            option: option.to_owned(),
+            now: now.map(|now| clean(now, TEXT_MOST)),
+            line: assignment(option, &better),
+            better,
+            reason: String::new(),
+            gain: Gain {
+                text: String::new(),
+                source: GainSource::NotMeasured,
+            },
+            sure: true,
+            running: None,
+        }
+    }
+
+    pub(super) fn because(mut self, reason: impl Into<String>) -> Self {
+        self.reason = clean(&reason.into(), TEXT_MOST);
+        self
+    }
+
+    pub(super) fn gains(mut self, source: GainSource, text: impl Into<String>) -> Self {
+        self.gain = Gain {
+            text: text.into(),
+            source,
+        };
+        self
+    }
+
+    pub(super) fn if_decided(mut self) -> Self {
+        self.sure = false;
+        self
+    }
+}
+
+/// What would be better; the same for several nodes is said once.
+pub(super) fn suggest(
+    facts: &Facts,
+    joiner: Option<&str>,
+    window: Option<Duration>,
+) -> Vec<Suggestion> {
+    let mut all: Vec<Suggestion> = Vec::new();
+    let mut add = |one: Suggestion| {
+        let twin = all.iter_mut().find(|other| {
+            (other.group, &other.option, &other.now, &other.line)
+                == (one.group, &one.option, &one.now, &one.line)
+                && other.reason == one.reason
+        });
+        match twin {
+            Some(twin) => {
+                for node in one.nodes {
+                    if !twin.nodes.contains(&node) {
+                        twin.nodes.push(node);
+                    }
+                }
+            }
+            None => all.push(one),
+        }
+    };
+    for to in facts
+        .nodes
+        .iter()
+        .filter(|node| joiner.is_none_or(|name| node.name == name))
+    {
+        let donors: Vec<&NodeFacts> = facts
+            .nodes
+            .iter()
+            .filter(|node| node.name != to.name && node.can_give())
+            .collect();
+        let Some(method) = to.method() else { continue };
+        method_of(to, &donors, method)
+            .into_iter()
+            .for_each(&mut add);
+        donor(to, &donors).into_iter().for_each(&mut add);
+        if method == "mariabackup" {
+            memory(to, &donors).into_iter().for_each(&mut add);
+            for node in std::iter::once(to).chain(donors.iter().copied()) {
+                threads(node, method).into_iter().for_each(&mut add);
+            }
+            compression(facts, to, &donors)
+                .into_iter()
+                .for_each(&mut add);
+            for from in &donors {
+                rate(facts, from, to).into_iter().for_each(&mut add);
+            }
+            time_limits(to).into_iter().for_each(&mut add);
+        }
+        for node in std::iter::once(to).chain(donors.iter().copied()) {
+            tls(node, method).into_iter().for_each(&mut add);
+        }
+        appliers(facts, to).into_iter().for_each(&mut add);
+        if let Some(window) = window {
+            // It is the others' write-sets that a node comes back by.
+            for node in std::iter::once(to).chain(donors.iter().copied()) {
+                gcache(node, window).into_iter().for_each(&mut add);
+            }
+        }
+    }
+    all
+}
+
+/// Who is asked first for a copy, and that others may be asked then.
+fn donor(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion> {
+    let state = to.state.as_ref();
+    let said = match state {
+        Some(state) => state.sst.donor.clone(),
+        None => to.option(&["server"], "wsrep-sst-donor").map(str::to_owned),
+    };
+    let now = said.filter(|list| !list.trim().is_empty());
+    let running = |value: &str| {
+        Some(format!(
+            "SET GLOBAL wsrep_sst_donor = '{}'",
+            clean(value, TEXT_MOST)
+                .replace('\\', r"\\")
+                .replace('\'', "''")
+        ))
+    };
+    if let Some(list) = now {
+        if list.trim_end().ends_with(',') {
+            return None;
+        }
+        let better = format!("{},", list.trim_end());
+        let mut one = Suggestion::new(to, "mysqld", "wsrep_sst_donor", Some(&list), better.as_str())
+            .because("without a comma at the end no other node may give a copy, also when all that are named are down")
+            .gains(GainSource::Documented, "a copy comes from another node instead of from none");
+        one.running = running(&better);
+        return Some(one);
+    }
+    // With one that can give, there is nothing to choose.
+    if donors.len() < 2 {
+        return None;
+    }
+    let mut best: Vec<&&NodeFacts> = donors.iter().collect();
+    let segment = state.map(|state| state.segment);
+    best.sort_by_key(|node| {
+        let far = node.state.as_ref().map(|own| own.segment) != segment && segment.is_some();
+        let busy = node.state.as_ref().map_or(0, |own| {
+            own.receive_queue.now.saturating_add(own.flow_control.sent)
+        });
+        // One that takes no writes is missed least.
+        let writes = node.state.as_ref().is_none_or(|own| !own.read_only);
+        (far, writes, busy)
+    });
+    let names: Vec<String> = best
+        .iter()
+        .map(|node| clean(node.cluster_name(), 64))
+        .collect();
+    let better = format!("{},", names.join(","));
+    let mut one = Suggestion::new(to, "mysqld", "wsrep_sst_donor", None, better.as_str())
+        .because("the nearest first, then those that take no writes, then those that lag least; the comma at the end lets any other node give when none of them can")
+        .gains(GainSource::Documented, "the node that serves clients is not the donor by chance")
+        .if_decided();
+    one.running = running(&better);
+    Some(one)
+}
+
+/// A donor of rsync takes no writes while it copies.
+fn method_of(to: &NodeFacts, donors: &[&NodeFacts], method: &str) -> Option<Suggestion> {
+    let data = donors.iter().filter_map(|from| from.data_bytes()).max()?;
+    let there = |node: &&NodeFacts| {
+        node.has("mariadb-backup") == Some(true) && node.has("socat") == Some(true)
+    };
+    let all = std::iter::once(to).chain(donors.iter().copied());
+    if method != "rsync" || data < LARGE || !all.clone().all(|node| there(&node)) {
+        return None;
+    }
+    Some(
+        Suggestion::new(to, "mysqld", "wsrep_sst_method", Some(method), "mariabackup")
+            .because(format!(
+                "rsync keeps the donor from writing for as long as {} take, and what mariadb-backup needs is there. It needs an account for copies (wsrep_sst_auth), and the same method on all nodes",
+                size(data)
+            ))
+            .gains(GainSource::Documented, "the donor goes on while it gives a copy")
+            .if_decided(),
+    )
+}
+
+/// Encryption of copies.
+fn tls(node: &NodeFacts, method: &str) -> Option<Suggestion> {
+    if encryption::of(node, method) != Encryption::None {
+        return None;
+    }
+    let has = |name: &str| node.option(ALL, name).is_some();
+    let named = has("ssl-ca") && has("ssl-cert") && has("ssl-key");
+    let (mode, reason) = if named {
+        (
+            "VERIFY_CA",
+            "the server has a certificate, a key and an authority, and copies do not use them. Set it on all nodes at the same time",
+        )
+    } else {
+        (
+            "VERIFY_CA",
+            "copies are not encrypted. It takes ssl-ca, ssl-cert and ssl-key in [mysqld] or [sst] first, on all nodes",
+        )
+    };
+    let reason = if method == "rsync" {
+        format!("{reason}. With rsync it takes stunnel too")
+    } else {
+        reason.to_owned()
+    };
+    Some(
+        Suggestion::new(node, "sst", "ssl-mode", node.option(ALL, "ssl-mode"), mode)
+            .because(reason)
+            .gains(
+                GainSource::Documented,
+                "nobody on the way reads the data or gives other data; it costs processor time",
+            )
+            .if_decided(),
+    )
+}
+
+/// Threads that apply write-sets while a node catches up.
+fn appliers(facts: &Facts, to: &NodeFacts) -> Option<Suggestion> {
+    let cores = to.machine.as_ref()?.cores?;
+    let now = match &to.state {
+        Some(state) => state.appliers,
+        None => to
+            .option(&["server"], "wsrep-slave-threads")
+            .and_then(|count| count.parse().ok())
+            .unwrap_or(1),
+    };
+    let distance = facts
+        .nodes
+        .iter()
+        .filter_map(|node| node.deps_distance)
+        .fold(0.0_f64, f64::max);
+    let mut better = (cores * APPLIERS_PER_CORE).min(APPLIERS_MOST);
+    let mut reason = format!(
+        "{cores} processors, {APPLIERS_PER_CORE} threads each, while nothing else runs on the node"
+    );
+    if distance >= 1.0 && distance.ceil() < better as f64 {
+        better = distance.ceil() as u64;
+        reason = format!(
+            "about {better} write-sets could be applied at the same time here (wsrep_cert_deps_distance), and no more"
+        );
+    }
+    (better > now).then(|| {
+        let mut one = Suggestion::new(to, "mysqld", "wsrep_slave_threads", Some(&now.to_string()), better.to_string())
+            .because(format!("for the time of catching up: {reason}. Back to {now} when it is synced, if that was chosen with care"))
+            .gains(GainSource::Documented, "write-sets that came during the copy are applied in parallel")
+            .if_decided();
+        one.running = Some(format!(
+            "SET GLOBAL wsrep_slave_threads = {better} while it catches up; SET GLOBAL wsrep_slave_threads = {now} when it is synced"
+        ));
+        one
+    })
+}
+
+/// Write-sets kept, for a wanted absence.
+fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
+    let cache = node.state.as_ref()?.gcache;
+    let wanted = cache.bytes_per_second * window.as_secs_f64() * WINDOW_SPARE;
+    if wanted <= cache.capacity as f64 || wanted >= 1e18 {
+        return None;
+    }
+    let better = (wanted as u64).div_ceil(GCACHE_STEP) * GCACHE_STEP;
+    // Where memory is allowed, the ring is not used beside it.
+    let option = if cache.memory > 0 {
+        "gcache.mem_size"
+    } else {
+        "gcache.size"
+    };
+    let told = format!("{}M", better >> 20);
+    let mut reason = format!(
+        "{} of write-sets a second ({}) for {} s, and a quarter more; kept are {} now",
+        size(cache.bytes_per_second as u64),
+        if cache.measured {
+            "measured just now: take it at the busiest hour"
+        } else {
+            "average since its start"
+        },
+        window.as_secs(),
+        size(cache.capacity)
+    );
+    let free = node.machine.as_ref().and_then(|machine| machine.space.free);
+    if option == "gcache.size" && free.is_some_and(|free| free < better.saturating_sub(cache.ring))
+    {
+        reason.push_str(". The file system of its data directory has less than that free");
+    }
+    let own = node.option(&["server"], "wsrep-provider-options");
+    let mut one = Suggestion::new(
+        node,
+        "mysqld",
+        option,
+        Some(&size(cache.capacity)),
+        told.as_str(),
+    )
+    .because(reason)
+    .gains(
+        GainSource::Measured,
+        "a node that was away comes back by the write-sets it missed (IST) instead of a full copy",
+    );
+    one.line = assignment(
+        "wsrep_provider_options",
+        &with_option(own.unwrap_or_default(), option, &told),
+    );
+    // Where the files were not looked at, this line would take all other options of the provider away.
+    one.sure = node.machine.is_some() && node.unseen.is_empty();
+    one.running = Some(if option == "gcache.size" {
+        "gcache.size takes a restart; until then SET GLOBAL wsrep_provider_options = 'gcache.mem_size=…' keeps write-sets in memory".to_owned()
+    } else {
+        format!("SET GLOBAL wsrep_provider_options = '{option}={told}'")
+    });
+    Some(one)
+}
+
+/// The provider's options with one of them changed.
+fn with_option(all: &str, name: &str, value: &str) -> String {
+    let text = all.trim().trim_matches(['"', '\'']);
+    let mut parts: Vec<String> = text
+        .split(';')
+        .map(str::trim)
+        .filter(|part| !part.is_empty() && part.split('=').next().map(str::trim) != Some(name))
+        .map(str::to_owned)
+        .collect();
+    parts.push(format!("{name}={value}"));
+    parts.join(";")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_options_of_the_provider_stay() {
+        assert_eq!(
+            with_option(
+                "\"gmcast.segment=1; gcache.size = 32M;pc.weight=2\"",
+                "gcache.size",
+                "1G"
+            ),
+            "gmcast.segment=1;pc.weight=2;gcache.size=1G"
+        );
+        assert_eq!(with_option("", "gcache.size", "1G"), "gcache.size=1G");
+    }
+}

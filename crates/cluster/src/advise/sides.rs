@@ -1,0 +1,214 @@
+//! What one node needs by itself, as a donor or as a joiner: programs, and the account that its data are read with.
+
+use super::encryption::{self, Encryption};
+use super::facts::{AccountFrom, NodeFacts, SST};
+use super::mistakes::{Effect, Found, MistakeKind};
+use super::streams;
+
+/// Rights without which mariadb-backup ends with an error (tried with 10.11), with other names that do. `LOCK TABLES`, which the
+/// documentation asks for too, is not among them since there are backup stages.
+const PRIVILEGES: [(&str, &[&str]); 3] = [
+    ("RELOAD", &["RELOAD"]),
+    ("PROCESS", &["PROCESS"]),
+    (
+        "BINLOG MONITOR",
+        &["BINLOG MONITOR", "REPLICATION CLIENT", "SUPER"],
+    ),
+];
+
+/// What a node does in a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Donor,
+    Joiner,
+}
+
+/// Programs that a method takes on a side.
+pub(super) fn tools(node: &NodeFacts, method: &str, side: Side, found: &mut Found) {
+    let Some(machine) = &node.machine else { return };
+    let script = format!("wsrep_sst_{method}");
+    let mut any_of: Vec<(Vec<&str>, &str)> =
+        vec![(vec![script.as_str()], "the script of the method")];
+    let mut needs = |program, why| any_of.push((vec![program], why));
+    match method {
+        "mariabackup" => {
+            needs("mariadb-backup", "it reads and prepares the data");
+            if streams::container(node) == "mbstream" {
+                needs("mbstream", "[sst] streamfmt");
+            } else {
+                needs("tar", "[sst] streamfmt");
+            }
+            needs(
+                streams::transfer(node),
+                "it carries the data ([sst] transferfmt)",
+            );
+            if node
+                .option(SST, "progress")
+                .is_some_and(|how| how != "none")
+            {
+                needs("pv", "[sst] progress");
+            }
+        }
+        "xtrabackup-v2" | "xtrabackup" => {
+            needs("xtrabackup", "it reads and prepares the data");
+            needs("socat", "it carries the data");
+        }
+        "rsync" | "rsync_wan" => needs("rsync", "it carries the data"),
+        "mysqldump" => {
+            any_of.push((vec!["mariadb", "mysql"], "it loads the data"));
+            any_of.push((vec!["mariadb-dump", "mysqldump"], "it reads the data"));
+        }
+        _ => {}
+    }
+    if matches!(method, "rsync" | "rsync_wan" | "mariabackup") && side == Side::Joiner {
+        any_of.push((
+            vec!["ss", "sockstat", "lsof"],
+            "the script sees by it whether its port is open",
+        ));
+    }
+    // Its daemon gives root up, and cannot write then.
+    if method == "rsync" && side == Side::Joiner && machine.pid.is_some() && machine.user == "root"
+    {
+        found.fails(
+            MistakeKind::SystemAccount,
+            &[&node.name],
+            "its server runs as root: the daemon of rsync takes the account nobody then, and cannot write into the data directory",
+            "run the server under an account of its own, as packages do",
+        );
+    }
+    any_of.extend(encryption::tools(node, method));
+    for (programs, why) in any_of {
+        if !programs
+            .iter()
+            .any(|program| machine.programs.contains_key(*program))
+        {
+            // The progress is left out without a word, but a copy works.
+            let effect = if programs == ["pv"] {
+                Effect::Unsafe
+            } else {
+                Effect::Fails
+            };
+            let role = if side == Side::Donor {
+                "donor"
+            } else {
+                "joiner"
+            };
+            found.add(
+                MistakeKind::MissingTool,
+                effect,
+                &[&node.name],
+                format!(
+                    "as a {role} it needs {}, which is not there ({why})",
+                    programs.join(" or ")
+                ),
+                format!("install {}, or take a way that does without", programs[0]),
+            );
+        }
+    }
+    let broken = encryption::of(node, method);
+    if let Encryption::Broken(reason) = broken {
+        found.fails(MistakeKind::Encryption, &[&node.name], reason, "correct the files that [sst] or the server's groups name, and let the server's account read them");
+    }
+}
+
+/// Whether a method logs in at the donor.
+fn logs_in(method: &str) -> bool {
+    // Percona's servers have made an account for their script by themselves since 8.0.
+    matches!(method, "mariabackup" | "mysqldump")
+}
+
+/// The account with which the donor's data are read.
+pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
+    if !logs_in(method) {
+        return;
+    }
+    let name = [from.name.as_str()];
+    let has_account = from
+        .state
+        .as_ref()
+        .is_some_and(|state| state.sst.has_account);
+    let Some(account) = from
+        .machine
+        .as_ref()
+        .and_then(|machine| machine.account.as_ref())
+    else {
+        return;
+    };
+    let written = account.from == AccountFrom::SstAuth;
+    if has_account && !written {
+        found.add(
+            MistakeKind::Account,
+            Effect::Unsafe,
+            &name,
+            "its wsrep_sst_auth was set while it ran, and stands in no option file that was found: after a restart it cannot give a copy",
+            "write wsrep_sst_auth into its option file",
+        );
+        return;
+    }
+    if let Some(reason) = &account.refused {
+        let how = match account.from {
+            AccountFrom::SstAuth => format!("wsrep_sst_auth names {:?}", account.name),
+            AccountFrom::BackupOptions => {
+                format!("the options of mariadb-backup name {:?}", account.name)
+            }
+            AccountFrom::Nowhere => format!(
+                "no account is named (wsrep_sst_auth), so the server's own system account {:?} logs in",
+                account.name
+            ),
+        };
+        found.fails(
+            MistakeKind::Account,
+            &name,
+            format!("as a donor it cannot be read: {how}, and it is refused: {reason}"),
+            "correct wsrep_sst_auth on every node, or the account's password: only the donor finds out, after the joiner has waited",
+        );
+        return;
+    }
+    let granted: Vec<&str> = account
+        .grants
+        .iter()
+        .filter_map(|grant| grant.split_once(" ON *.*").map(|(what, _)| what))
+        .flat_map(|what| what.split(',').map(str::trim))
+        .collect();
+    // Rights that come by a role are not looked through.
+    let by_role = account.grants.iter().any(|grant| !grant.contains(" ON "));
+    if granted.contains(&"ALL PRIVILEGES") || by_role || method != "mariabackup" {
+        return;
+    }
+    let lacks: Vec<&str> = PRIVILEGES
+        .iter()
+        .filter(|(_, names)| !names.iter().any(|one| granted.contains(one)))
+        .map(|(name, _)| *name)
+        .collect();
+    if !lacks.is_empty() {
+        found.fails(
+            MistakeKind::Privileges,
+            &name,
+            format!(
+                "its account for copies, {:?}, lacks {}",
+                account.name,
+                lacks.join(", ")
+            ),
+            format!(
+                "GRANT {} ON *.* TO that account, on any node",
+                lacks.join(", ")
+            ),
+        );
+    }
+}
+
+/// The rate is limited by `pv`; without it the limit is left out, and a line in the log says so.
+pub(super) fn rate_limit(from: &NodeFacts, method: &str, found: &mut Found) {
+    if method != "mariabackup" {
+        return;
+    }
+    if let (Some(limit), Some(false)) = (from.option(SST, "rlimit"), from.has("pv")) {
+        found.add(
+            MistakeKind::RateLimit,
+            Effect::Unsafe,
+            &[&from.name],
+            format!("as a donor it shall send {limit} a second at the most (rlimit), but that takes pv, which is not there: it sends as fast as it can"),
+            "install pv",
+        );
+    }
+}

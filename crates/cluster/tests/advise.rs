@@ -1,0 +1,437 @@
+//! Every mistake that makes a full copy fail is made on a real cluster, and found before a copy is tried.
+
+#[path = "advise/pair.rs"]
+mod pair;
+#[path = "advise/well.rs"]
+mod well;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use refloat_cluster::advise::{AdviseOptions, Effect, MistakeKind, Suggestion, advise};
+use refloat_sandbox::{GaleraOptions, NodeStart, ServerKind, SstMethod};
+use refloat_testkit::servers;
+
+use pair::*;
+use well::{unseen, well, written};
+
+#[test]
+fn what_makes_a_copy_fail_is_found_before() {
+    let options = GaleraOptions::new(ServerKind::MariaDb1011, 2)
+        .sst(SstMethod::Mariabackup)
+        .isolated();
+    let cluster = servers::sandbox()
+        .start_cluster_ephemeral(&options)
+        .unwrap();
+    let pair = Pair {
+        cluster: &cluster,
+        donor: cluster.node(1).unwrap(),
+        joiner: cluster.node(2).unwrap(),
+    };
+    well(&pair);
+    written(&pair);
+    unseen(&pair);
+    compressors(&pair);
+    tools(&pair);
+    streams(&pair);
+    accounts(&pair);
+    ports(&pair);
+    donors(&pair);
+    leftovers(&pair);
+    rsync(&pair);
+    down(&pair);
+    // Last: these take the joiner's data.
+    a_copy_with_what_is_suggested_works(&pair);
+    a_copy_with_a_compressor_on_one_side_fails(&pair);
+}
+
+fn compressors(pair: &Pair) {
+    let _packs = Lines::add(pair.donor, "[sst]\ncompressor=gzip -1");
+    let one = pair.finds(
+        MistakeKind::Compressor,
+        Effect::Fails,
+        "has no decompressor",
+    );
+    assert_eq!(one.nodes, [pair.donor.name(), pair.joiner.name()]);
+    {
+        let _other = Lines::add(pair.joiner, "[sst]\ndecompressor=zstd -dc");
+        pair.finds(MistakeKind::Compressor, Effect::Fails, "expects zstd");
+    }
+    {
+        let _same = Lines::add(pair.joiner, "[sst]\ndecompressor=gzip -1");
+        pair.finds(
+            MistakeKind::Compressor,
+            Effect::Fails,
+            "compresses instead of taking apart",
+        );
+    }
+    let _unpacks = Lines::add(pair.joiner, "[sst]\ndecompressor=gzip -dc");
+    pair.finds_nothing_that_fails();
+}
+
+fn tools(pair: &Pair) {
+    let packs = Lines::add(pair.donor, "[sst]\ncompressor=/opt/none/pack -3");
+    let unpacks = Lines::add(pair.joiner, "[sst]\ndecompressor=no-such-unpacker");
+    let advice = pair.advise();
+    let one = found(
+        &advice,
+        MistakeKind::MissingTool,
+        Effect::Fails,
+        "as a donor it needs /opt/none/pack",
+    );
+    assert_eq!(one.nodes, [pair.donor.name()]);
+    found(
+        &advice,
+        MistakeKind::MissingTool,
+        Effect::Fails,
+        "as a joiner it needs no-such-unpacker",
+    );
+    drop((packs, unpacks));
+    // A method whose script is not installed.
+    exec(
+        pair.joiner,
+        "SET GLOBAL wsrep_sst_method = 'no_such_method'",
+    );
+    let advice = pair.advise();
+    let missing = advice
+        .mistakes
+        .iter()
+        .filter(|one| one.text.contains("needs wsrep_sst_no_such_method"));
+    assert_eq!(missing.count(), 2, "{:#?}", advice.mistakes);
+    found(
+        &advice,
+        MistakeKind::Method,
+        Effect::Unsafe,
+        "no_such_method",
+    );
+    exec(pair.joiner, "SET GLOBAL wsrep_sst_method = 'mariabackup'");
+}
+
+fn streams(pair: &Pair) {
+    let lines = Lines::add(pair.joiner, "[sst]\nstreamfmt=tar");
+    pair.finds(MistakeKind::Format, Effect::Fails, "expects tar");
+    drop(lines);
+    let lines = Lines::add(pair.donor, "[mariabackup]\nencrypt=1");
+    pair.finds(
+        MistakeKind::Encryption,
+        Effect::Fails,
+        "encrypts with a key",
+    );
+    drop(lines);
+    let _lines = Lines::add(
+        pair.joiner,
+        "[sst]\nencrypt=3\ntcert=/nowhere/c.pem\ntkey=/nowhere/k.pem",
+    );
+    pair.finds(MistakeKind::Encryption, Effect::Fails, "/nowhere/c.pem");
+}
+
+/// The account really logs in at the donor, as the option file has it.
+fn accounts(pair: &Pair) {
+    let config = fs::read_to_string(pair.donor.config()).unwrap();
+    let password = config
+        .lines()
+        .find_map(|line| line.strip_prefix("wsrep_sst_auth=sst:"))
+        .unwrap()
+        .to_owned();
+    exec(
+        pair.donor,
+        "ALTER USER sst@localhost IDENTIFIED BY 'another'",
+    );
+    let one = pair.finds(MistakeKind::Account, Effect::Fails, "Access denied");
+    assert_eq!(one.nodes, [pair.donor.name()]);
+    assert!(one.text.contains("wsrep_sst_auth names \"sst\""), "{one:?}");
+    exec(
+        pair.donor,
+        &format!("ALTER USER sst@localhost IDENTIFIED BY '{password}'"),
+    );
+
+    exec(
+        pair.donor,
+        "REVOKE PROCESS, RELOAD ON *.* FROM sst@localhost",
+    );
+    pair.finds(
+        MistakeKind::Privileges,
+        Effect::Fails,
+        "lacks RELOAD, PROCESS",
+    );
+    exec(pair.donor, "GRANT PROCESS, RELOAD ON *.* TO sst@localhost");
+
+    // Set while it runs, and in no file.
+    let without = config.replace("wsrep_sst_auth", "#wsrep_sst_auth");
+    fs::write(pair.donor.config(), without).unwrap();
+    pair.finds(
+        MistakeKind::Account,
+        Effect::Unsafe,
+        "after a restart it cannot give a copy",
+    );
+    fs::write(pair.donor.config(), &config).unwrap();
+    pair.finds_nothing_that_fails();
+}
+
+fn ports(pair: &Pair) {
+    // Somebody else at the port.
+    let listen = format!(
+        "TCP-LISTEN:{},fork",
+        pair.joiner.sst_address().rsplit_once(':').unwrap().1
+    );
+    let mut other = within(pair.joiner, &["socat", &listen, "/dev/null"])
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let one = loop {
+        let advice = pair.advise();
+        if let Some(one) = advice
+            .mistakes
+            .into_iter()
+            .find(|one| one.kind == MistakeKind::PortTaken)
+        {
+            break one;
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "a taken port is not found"
+        );
+    };
+    assert_eq!(one.effect, Effect::Fails);
+    assert!(
+        one.text
+            .contains(&format!("socat (process {})", other.id())),
+        "{one:?}"
+    );
+    other.kill().unwrap();
+    other.wait().unwrap();
+
+    // What a firewall does that lets nothing out: no answer comes from the port.
+    let rule = |what: &str| {
+        let words = [
+            "ip",
+            "rule",
+            what,
+            "ipproto",
+            "tcp",
+            "sport",
+            "4444",
+            "blackhole",
+        ];
+        assert!(within(pair.joiner, &words).status().unwrap().success());
+    };
+    rule("add");
+    let one = pair.finds(
+        MistakeKind::PortClosed,
+        Effect::Fails,
+        "no answer within 4 s",
+    );
+    assert_eq!(one.nodes, [pair.donor.name(), pair.joiner.name()]);
+    rule("del");
+
+    // An address of a network for documentation, which nobody has.
+    let before = pair
+        .joiner
+        .query("SELECT @@wsrep_sst_receive_address")
+        .unwrap();
+    exec(
+        pair.joiner,
+        "SET GLOBAL wsrep_sst_receive_address = '192.0.2.1:4444'",
+    );
+    pair.finds(
+        MistakeKind::PortClosed,
+        Effect::Unsafe,
+        "192.0.2.1:4444, and its machine has no such address",
+    );
+    exec(
+        pair.joiner,
+        &format!("SET GLOBAL wsrep_sst_receive_address = '{}'", before.trim()),
+    );
+    pair.finds_nothing_that_fails();
+}
+
+fn donors(pair: &Pair) {
+    exec(pair.joiner, "SET GLOBAL wsrep_sst_donor = 'nobody'");
+    pair.finds(MistakeKind::DonorName, Effect::Fails, "names nobody");
+    exec(pair.joiner, "SET GLOBAL wsrep_sst_donor = 'nobody,'");
+    pair.finds(MistakeKind::DonorName, Effect::Unsafe, "names nobody");
+    exec(
+        pair.joiner,
+        &format!("SET GLOBAL wsrep_sst_donor = '{}'", pair.donor.name()),
+    );
+    let advice = pair.advise();
+    assert_eq!(
+        suggestion(&advice, "wsrep_sst_donor").better,
+        format!("{},", pair.donor.name())
+    );
+    exec(pair.joiner, "SET GLOBAL wsrep_sst_donor = ''");
+}
+
+fn leftovers(pair: &Pair) {
+    let datadir = pair.joiner.datadir();
+    fs::write(datadir.join("sst_in_progress"), "").unwrap();
+    fs::create_dir(datadir.join(".sst")).unwrap();
+    fs::write(
+        datadir.join("wsrep_sst.pid"),
+        std::process::id().to_string(),
+    )
+    .unwrap();
+    let advice = pair.advise();
+    found(
+        &advice,
+        MistakeKind::Leftover,
+        Effect::Unsafe,
+        "sst_in_progress and .sst",
+    );
+    found(
+        &advice,
+        MistakeKind::Leftover,
+        Effect::Fails,
+        "an earlier copy still runs",
+    );
+    for name in ["sst_in_progress", "wsrep_sst.pid"] {
+        fs::remove_file(datadir.join(name)).unwrap();
+    }
+    fs::remove_dir(datadir.join(".sst")).unwrap();
+}
+
+/// Another method needs other things: no account, and another program for TLS.
+fn rsync(pair: &Pair) {
+    for node in [pair.donor, pair.joiner] {
+        exec(node, "SET GLOBAL wsrep_sst_method = 'rsync'");
+    }
+    exec(pair.donor, "ALTER USER sst@localhost ACCOUNT LOCK");
+    pair.finds_nothing_that_fails();
+    let _lines = Lines::add(pair.joiner, "[sst]\nssl-mode=REQUIRED");
+    let advice = pair.advise();
+    found(
+        &advice,
+        MistakeKind::Encryption,
+        Effect::Fails,
+        "does not encrypt",
+    );
+    let has_stunnel = advice.nodes[1]
+        .machine
+        .as_ref()
+        .unwrap()
+        .programs
+        .contains_key("stunnel");
+    if !has_stunnel {
+        found(
+            &advice,
+            MistakeKind::MissingTool,
+            Effect::Fails,
+            "needs stunnel",
+        );
+    }
+    exec(pair.donor, "ALTER USER sst@localhost ACCOUNT UNLOCK");
+    for node in [pair.donor, pair.joiner] {
+        exec(node, "SET GLOBAL wsrep_sst_method = 'mariabackup'");
+    }
+}
+
+/// A joiner that is down: its option file and its file system tell.
+fn down(pair: &Pair) {
+    pair.joiner.stop().unwrap();
+    let advice = pair.advise();
+    assert!(!advice.fails(), "{:#?}", advice.mistakes);
+    assert!(advice.nodes[1].unreachable.is_some());
+    {
+        let datadir = pair.joiner.datadir();
+        let _small = Small::mount(&datadir, 16);
+        let one = pair.finds(
+            MistakeKind::Space,
+            Effect::Fails,
+            "there is room for 16 MiB",
+        );
+        assert_eq!(one.nodes, [pair.joiner.name()]);
+    }
+    let settings = "[mysqld]\ninnodb_page_size=8k\nlower_case_table_names=1\ninnodb-data-file-path=ibdata1:24M:autoextend\nwsrep_cluster_name=other";
+    let _lines = Lines::add(pair.joiner, settings);
+    let advice = pair.advise();
+    for words in [
+        "innodb_page_size is 16384",
+        "lower_case_table_names is 0",
+        "innodb_data_file_path is ibdata1:12M:autoextend",
+        "wsrep_cluster_name",
+    ] {
+        let one = found(&advice, MistakeKind::Setting, Effect::Fails, words);
+        assert_eq!(one.nodes, [pair.donor.name(), pair.joiner.name()]);
+    }
+    // And the other way round nobody is left to give one.
+    let options = AdviseOptions {
+        joiner: Some(pair.donor.name().to_owned()),
+        sample: Duration::from_millis(50),
+        window: None,
+    };
+    let advice = advise("test", &candidates(pair.cluster), &options).unwrap();
+    found(
+        &advice,
+        MistakeKind::NoDonor,
+        Effect::Fails,
+        "none could give it a copy",
+    );
+}
+
+/// What is suggested is understood by the scripts: a copy is made with it, compressed too where both have a compressor.
+fn a_copy_with_what_is_suggested_works(pair: &Pair) {
+    let advice = pair.advise();
+    let decided = |one: &&Suggestion| one.sure || one.option.ends_with("compressor");
+    let lines: Vec<String> = advice
+        .suggestions
+        .iter()
+        .filter(decided)
+        .filter(|one| one.group != "mysqld")
+        .map(|one| format!("[{}]\n{}", one.group, one.line))
+        .collect();
+    assert!(lines.len() > 1, "{:#?}", advice.suggestions);
+    let _tuned = [pair.donor, pair.joiner].map(|node| Lines::add(node, &lines.join("\n")));
+    let again = pair.advise();
+    assert!(!again.fails(), "{:#?}", again.mistakes);
+    let left = again.suggestions.iter().find(|one| one.sure);
+    assert_eq!(left, None);
+    fs::remove_file(pair.joiner.grastate()).unwrap();
+    pair.joiner.start().unwrap();
+    let logs = [pair.donor, pair.joiner].map(|node| fs::read_to_string(node.error_log()).unwrap());
+    for one in advice.suggestions.iter().filter(decided) {
+        // What is run for them, as the scripts write it into the logs.
+        let words = match one.option.as_str() {
+            "backup-threads" => format!("--parallel={}", one.better),
+            "use-memory" => format!("--use-memory={}", one.better),
+            "compressor" | "decompressor" => one.better.clone(),
+            "time" => "seconds".to_owned(),
+            _ => continue,
+        };
+        let is_there = logs.iter().any(|log| log.contains(&words));
+        assert!(is_there, "{words} was not used: {}", logs[1]);
+    }
+    let count = "SELECT COUNT(*) FROM shop.t";
+    assert_eq!(pair.joiner.query(count).unwrap().trim(), "1");
+    pair.joiner.stop().unwrap();
+}
+
+/// The finding is true: a copy is tried with the mistake, and fails. Without it one worked: the joiner came to its cluster by one.
+fn a_copy_with_a_compressor_on_one_side_fails(pair: &Pair) {
+    let lines = Lines::add(pair.donor, "[sst]\ncompressor=gzip -1");
+    pair.finds(
+        MistakeKind::Compressor,
+        Effect::Fails,
+        "has no decompressor",
+    );
+    fs::remove_file(pair.joiner.grastate()).unwrap();
+    pair.joiner.begin(&NodeStart::join()).unwrap();
+    let error = pair.joiner.wait_ready(Duration::from_secs(60)).unwrap_err();
+    assert!(error.to_string().contains("it ended"), "{error}");
+    drop(lines);
+    // The donor does not know yet that nobody listens any more, and would send what it has to whoever comes next.
+    let gives = || {
+        let state = pair.donor.query("SHOW STATUS LIKE 'wsrep_local_state'");
+        state.unwrap().ends_with("\t2")
+    };
+    let before = gives();
+    let advice = pair.advise();
+    if before && gives() {
+        found(
+            &advice,
+            MistakeKind::Busy,
+            Effect::Unsafe,
+            "it spoils the next one",
+        );
+    }
+    assert!(!advice.fails(), "{:#?}", advice.mistakes);
+}

@@ -1,0 +1,180 @@
+//! What is said and written of a cluster that is well.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use refloat_cluster::advise::{
+    AdviseOptions, Effect, GainSource, MistakeKind, Suggestion, advise, fragment,
+};
+
+use crate::pair::*;
+
+/// A cluster that is well: nothing fails, what could be better is said, and nothing was changed by looking.
+pub fn well(pair: &Pair) {
+    let before = [pair.donor, pair.joiner].map(all_of);
+    let advice = pair.advise();
+    assert!(!advice.fails(), "{:#?}", advice.mistakes);
+    assert_eq!([pair.donor, pair.joiner].map(all_of), before);
+    let no_tls = found(&advice, MistakeKind::NoTls, Effect::Unsafe, "without TLS");
+    assert_eq!(no_tls.nodes, [pair.donor.name(), pair.joiner.name()]);
+    for (facts, node) in advice.nodes.iter().zip(pair.cluster.nodes()) {
+        assert_eq!(facts.unseen, Vec::<String>::new());
+        let machine = facts.machine.as_ref().unwrap();
+        assert_eq!(machine.pid, node.pid().unwrap());
+        assert_eq!(machine.defaults_file.as_deref(), node.config().to_str());
+        assert_eq!(machine.options.get(&["sst"], "ssl-mode"), Some("DISABLED"));
+        assert_eq!(
+            machine.options.get(&["server"], "wsrep-sst-auth"),
+            Some("set")
+        );
+        assert!(
+            machine.space.data() > Some(10 << 20) && machine.space.has_gcache,
+            "{machine:?}"
+        );
+        assert!(
+            machine.memory.total > machine.memory.available
+                && machine.memory.server > Some(1 << 20),
+            "{machine:?}"
+        );
+        let account = machine.account.as_ref().unwrap();
+        assert_eq!((account.name.as_str(), &account.refused), ("sst", &None));
+        assert!(
+            account.grants.iter().any(|grant| grant.contains("RELOAD")),
+            "{account:?}"
+        );
+    }
+    // No password is in what is told and kept, nor what the server makes of it (`SHOW GRANTS`).
+    let config = fs::read_to_string(pair.donor.config()).unwrap();
+    let password = config
+        .lines()
+        .find_map(|line| line.strip_prefix("wsrep_sst_auth=sst:"))
+        .unwrap();
+    for told in [
+        format!("{advice:?}"),
+        serde_json::to_string(&advice).unwrap(),
+        fragment(&advice),
+    ] {
+        assert!(
+            !told.contains(password) && !told.contains("IDENTIFIED"),
+            "{told}"
+        );
+    }
+    let cores = advice.nodes[0].machine.as_ref().unwrap().cores.unwrap();
+    if cores > 1 {
+        assert_eq!(
+            suggestion(&advice, "backup-threads").better,
+            cores.min(16).to_string()
+        );
+    }
+    // How fast this network is nobody can tell, so compression is for people to decide.
+    let programs = &advice.nodes[0].machine.as_ref().unwrap().programs;
+    if programs.contains_key("zstd") || programs.contains_key("pigz") {
+        for option in ["compressor", "decompressor"] {
+            assert!(!suggestion(&advice, option).sure);
+        }
+    }
+
+    let error = advise(
+        "test",
+        &candidates(pair.cluster),
+        &AdviseOptions {
+            joiner: Some("nobody".to_owned()),
+            ..AdviseOptions::default()
+        },
+    );
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("has no node \"nobody\"")
+    );
+}
+
+/// What the server's own tool reads in a file that was written.
+pub fn defaults(file: &Path, group: &str) -> String {
+    let output = Command::new("my_print_defaults")
+        .arg(format!("--defaults-file={}", file.display()))
+        .arg(group)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The piece of an option file is one, and says what is suggested.
+pub fn written(pair: &Pair) {
+    exec(pair.donor, "CREATE DATABASE shop");
+    exec(
+        pair.donor,
+        "CREATE TABLE shop.t (id INT AUTO_INCREMENT PRIMARY KEY, v LONGTEXT)",
+    );
+    exec(
+        pair.donor,
+        "INSERT INTO shop.t (v) VALUES (REPEAT('x', 1000000))",
+    );
+    let arrived = || {
+        pair.joiner
+            .query("SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*) FROM shop.t")
+    };
+    assert_eq!(arrived().unwrap().trim(), "1");
+    // So long an absence that every rate needs more than is kept.
+    let advice = pair.advise_with(Some(Duration::from_secs(360 * 86_400)));
+    let cache = suggestion(&advice, "gcache.size");
+    assert_eq!(
+        (cache.gain.source, cache.sure),
+        (GainSource::Measured, true),
+        "{cache:?}"
+    );
+    let kept = pair.donor.query("SELECT @@wsrep_provider_options").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tuned.cnf");
+    fs::write(&file, fragment(&advice)).unwrap();
+    for one in advice
+        .suggestions
+        .iter()
+        .filter(|one| one.sure && one.option != "gcache.size")
+    {
+        let line = format!("--{}={}", one.option, one.better);
+        let read = defaults(&file, one.group);
+        assert!(read.lines().any(|seen| seen == line), "{line}: {read}");
+    }
+    // The nodes have options of the provider of their own, so each has a line of its own, and none of them counts.
+    assert_eq!(defaults(&file, "mysqld"), "", "{:#?}", advice.suggestions);
+    // Of one node alone it counts, and has all that the node had besides.
+    let mut alone = advice.clone();
+    let is_donors = |one: &Suggestion| one.nodes[0] == pair.donor.name();
+    alone
+        .suggestions
+        .retain(|one| one.option != "gcache.size" || is_donors(one));
+    let cache = suggestion(&alone, "gcache.size").clone();
+    fs::write(&file, fragment(&alone)).unwrap();
+    let read = defaults(&file, "mysqld");
+    assert!(
+        read.contains(&format!("gcache.size={}", cache.better)),
+        "{read}"
+    );
+    let address = kept
+        .split("; ")
+        .find(|one| one.starts_with("gmcast.listen_addr"))
+        .unwrap();
+    assert!(read.contains(&address.replace(" = ", "=")), "{read}");
+}
+
+/// What could not be looked at is said.
+pub fn unseen(pair: &Pair) {
+    let mut candidates = candidates(pair.cluster);
+    candidates[0].member.host = None;
+    let options = AdviseOptions {
+        sample: Duration::from_millis(50),
+        ..AdviseOptions::default()
+    };
+    let advice = advise("test", &candidates, &options).unwrap();
+    let node = &advice.nodes[0];
+    assert!(
+        node.machine.is_none() && node.unseen[0].contains("no ssh is given"),
+        "{node:?}"
+    );
+    assert!(advice.nodes[1].machine.is_some());
+}

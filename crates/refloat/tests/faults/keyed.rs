@@ -1,0 +1,105 @@
+//! Keys that a table cannot be cut by, and foreign keys that a server shows in a way that nobody can read: found by the random schemas.
+
+use refloat_sandbox::ServerKind;
+use refloat_testkit::servers;
+
+use crate::support::{Desk, ask, finish, shared};
+
+/// Values on both sides of a blank.
+const TEXTS: &str =
+    "('a'), (''), ('\\n'), ('\\t_'), ('!'), (' b'), ('\\nz'), ('?'), ('B'), ('\\b')";
+
+/// Dumps the desk's database in ranges of a row or two, loads that in the place of what was dumped, and compares.
+#[track_caller]
+fn goes_around(kind: ServerKind, tables: &[String]) {
+    let desk = Desk::new();
+    let server = shared(kind);
+    let mut conn = servers::connect(server);
+    conn.exec(format!("CREATE DATABASE {}", desk.db)).unwrap();
+    conn.exec(format!("USE {}", desk.db)).unwrap();
+    for sql in tables {
+        conn.exec(sql)
+            .unwrap_or_else(|error| panic!("{kind}: {sql}: {error}"));
+    }
+    let out = desk.path("dump");
+    let mut dump = desk.refloat(["dump", "--from", &server.url(), "--out"]);
+    dump.arg(&out)
+        .args(["--databases", &desk.db, "--chunk-size", "1"]);
+    finish(dump).exits(0);
+    let mut verify = desk.refloat(["verify"]);
+    verify.arg(&out).arg(server.url());
+    finish(verify).exits(0);
+    ask(server, &format!("DROP DATABASE {}", desk.db));
+    let mut load = desk.refloat(["load"]);
+    load.arg(&out).args(["--to", &server.url()]);
+    finish(load).exits(0);
+    let mut verify = desk.refloat(["verify"]);
+    verify.arg(&out).arg(server.url());
+    finish(verify).exits(0);
+    ask(server, &format!("DROP DATABASE {}", desk.db));
+}
+
+/// MariaDB pads CHAR in its keys, and compares it without padding where the collation says so.
+#[test]
+fn rows_whose_keys_sort_in_two_ways_are_not_lost() {
+    for (kind, collation) in [
+        (ServerKind::MariaDb1011, "utf8mb4_nopad_bin"),
+        (ServerKind::MariaDb1011, "utf8mb4_uca1400_nopad_as_cs"),
+        (ServerKind::MariaDb118, "utf8mb4_0900_as_cs"),
+        (ServerKind::MySql97, "utf8mb4_0900_as_cs"),
+    ] {
+        let mut tables = Vec::new();
+        for (name, of, order) in [
+            ("c", "CHAR", ""),
+            ("v", "VARCHAR", ""),
+            ("d", "CHAR", " DESC"),
+        ] {
+            tables.push(format!(
+                "CREATE TABLE {name} (k {of}(6) CHARACTER SET utf8mb4 COLLATE {collation} NOT NULL, PRIMARY KEY (k{order}))"
+            ));
+            tables.push(format!("INSERT IGNORE INTO {name} VALUES {TEXTS}"));
+        }
+        goes_around(kind, &tables);
+    }
+}
+
+/// An index that the optimizer is told not to use cannot be forced on it either.
+#[test]
+fn keys_that_must_not_be_used_are_not() {
+    for (kind, hidden) in [
+        (ServerKind::MariaDb1011, "IGNORED"),
+        (ServerKind::MariaDb118, "IGNORED"),
+        (ServerKind::MySql97, "INVISIBLE"),
+    ] {
+        let tables = [
+            format!(
+                "CREATE TABLE t (e ENUM('a', 'b', 'c') NOT NULL PRIMARY KEY, k INT NOT NULL, UNIQUE KEY u (k) {hidden})"
+            ),
+            "INSERT INTO t VALUES ('a', 1), ('b', 2), ('c', 3)".to_owned(),
+        ];
+        goes_around(kind, &tables);
+    }
+}
+
+/// MariaDB 11.8 does not double a backtick in the names of a foreign key and of its columns.
+#[test]
+fn foreign_keys_with_backticks_in_their_names() {
+    for kind in ServerKind::ALL {
+        let tables = [
+            "CREATE TABLE `p``1` (`i``d` INT, `i``e` INT, PRIMARY KEY (`i``d`, `i``e`))",
+            "CREATE TABLE c (`a``x` INT, `b````y` INT, KEY (`a``x`, `b````y`), CONSTRAINT `c``c` FOREIGN KEY (`a``x`, `b````y`) \
+             REFERENCES `p``1` (`i``d`, `i``e`) ON DELETE CASCADE)",
+            "CREATE TABLE e (`a``x` INT, KEY (`a``x`), CONSTRAINT plain FOREIGN KEY (`a``x`) REFERENCES `p``1` (`i``d`))",
+            "INSERT INTO `p``1` VALUES (1, 2), (3, 4)",
+            "INSERT INTO c VALUES (1, 2), (3, NULL)",
+        ];
+        // MySQL wants a unique key at the other end.
+        let tables = tables
+            .iter()
+            .filter(|sql| kind.is_mariadb() || !sql.contains(" plain "));
+        goes_around(
+            kind,
+            &tables.map(|sql| (*sql).to_owned()).collect::<Vec<_>>(),
+        );
+    }
+}

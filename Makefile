@@ -39,7 +39,9 @@ demo: build ## See a dump loaded by the stock client and by refloat; DEMO_ROWS=5
 .PHONY: test
 test: toolchain servers ## Run every test but the slow ones, on real servers
 	$(CARGO) build --locked -p refloat
-	$(CARGO) test --locked --workspace
+	$(CARGO) test --locked --workspace --no-run
+	CARGO="$(CARGO)" TARGET="$(TARGET)" scripts/test
+	$(CARGO) test --locked --workspace --doc
 
 .PHONY: test-slow
 test-slow: toolchain servers ## Run the slow tests too: big volumes, long faults

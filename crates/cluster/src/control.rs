@@ -86,7 +86,9 @@ impl Control {
     /// [`ControlError`] with what was said about it.
     pub fn start(&self, as_what: StartAs, donors: &[&str]) -> Result<(), ControlError> {
         // The comma at the end: if none of them can, any other.
-        let donors: String = donors.iter().map(|donor| format!("{donor},")).collect();
+        let donors = donors
+            .iter()
+            .fold(String::new(), |all, donor| all + donor + ",");
         match self {
             Self::Sandbox(node) => {
                 let how = match as_what {

@@ -39,6 +39,8 @@ const WATCH: Duration = Duration::from_secs(1);
 const TELL: Duration = Duration::from_secs(60);
 /// How long it is waited for write-sets from before the node leaves.
 const GAP_PATIENCE: Duration = Duration::from_secs(300);
+/// After this time without a write nothing is waited for: what was expected is not coming.
+const STILL: Duration = Duration::from_secs(3);
 /// So much more than expected may be written before the distance to the oldest write-set is too short.
 const GAP_MARGIN: u64 = 2;
 
@@ -290,6 +292,7 @@ impl Maintenance<'_> {
         let expected = state.plan.write_sets * GAP_MARGIN;
         let begun = Instant::now();
         let mut told = false;
+        let mut moved = (0, Instant::now());
         let now = loop {
             let now = look(member).map_err(|reason| MaintainError::NotHeld {
                 node: node.clone(),
@@ -297,6 +300,13 @@ impl Maintenance<'_> {
             })?;
             let seqno = now.seqno.unwrap_or(0);
             if safe_until(oldest, seqno) >= seqno.saturating_add(expected) {
+                break now;
+            }
+            if seqno != moved.0 {
+                moved = (seqno, Instant::now());
+            }
+            // The average since the start is no measure of a cluster in which nothing is written now.
+            if moved.1.elapsed() > STILL {
                 break now;
             }
             if begun.elapsed() > GAP_PATIENCE {

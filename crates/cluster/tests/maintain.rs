@@ -102,9 +102,10 @@ impl<'a> Application<'a> {
             let next = self.written.load(Ordering::SeqCst) + 1;
             let sql = format!("INSERT INTO app.seq VALUES ({next}, REPEAT('x', {ROW}))");
             match conn.exec(sql) {
-                Ok(_) => self.written.store(next, Ordering::SeqCst),
-                // It had come through when the answer was lost.
-                Err(Error::Server { code: 1062, .. }) => self.written.store(next, Ordering::SeqCst),
+                // One that is there had come through when the answer was lost.
+                Ok(_) | Err(Error::Server { code: 1062, .. }) => {
+                    self.written.store(next, Ordering::SeqCst);
+                }
                 // While a node is lost the others take nothing for a moment.
                 Err(_) => conn = connect(self.node),
             }

@@ -216,7 +216,15 @@ pub fn is_maintained(state: &Path, file: &str, second: &str) {
         Run::new(run.expect("the program can be started"))
     };
     let maintain = |args: &[&str]| {
-        let start = ["cluster", "maintain", "c-2", "--cluster", file];
+        let start = [
+            "cluster",
+            "maintain",
+            "c-2",
+            "--cluster",
+            file,
+            "--sample",
+            "0.2s",
+        ];
         refloat(&[&start[..], args].concat())
     };
     maintain(&[]).exits(2).says("--begin and later --end");
@@ -325,8 +333,22 @@ pub fn nodes_come_back(state: &Path, file: &str) {
         plan.stdout
     );
     let words = ["sh", "-c", "echo at $REFLOAT_NODE"];
-    let all =
-        refloat(&[&["cluster", "rolling", "--cluster", file, "--"], &words[..]].concat()).exits(0);
+    let all = refloat(
+        &[
+            &[
+                "cluster",
+                "rolling",
+                "--sample",
+                "0.2s",
+                "--cluster",
+                file,
+                "--",
+            ],
+            &words[..],
+        ]
+        .concat(),
+    )
+    .exits(0);
     for line in [
         "at c-1\n",
         "at c-2\n",
@@ -335,7 +357,17 @@ pub fn nodes_come_back(state: &Path, file: &str) {
     ] {
         assert!(all.stdout.contains(line), "{line}: {}", all.stdout);
     }
-    let failed = refloat(&["cluster", "rolling", "--cluster", file, "--", "false"]).exits(1);
+    let failed = refloat(&[
+        "cluster",
+        "rolling",
+        "--sample",
+        "0.2s",
+        "--cluster",
+        file,
+        "--",
+        "false",
+    ])
+    .exits(1);
     assert!(
         failed.stderr.contains("Not touched: c-"),
         "{}",

@@ -26,8 +26,6 @@ use work::{Program, UntilEnd};
 
 /// Name of these runs.
 pub const COMMAND: &str = "cluster maintain";
-/// How long the write rate is measured: longer than for a look, because a budget rests on it.
-const SAMPLE: Duration = Duration::from_secs(3);
 /// How long write-sets are kept at the most, in times of what the node is expected to be away.
 const LIMIT_TIMES: u32 = 3;
 
@@ -74,6 +72,10 @@ pub struct HoldArgs {
     #[arg(long = "hold", value_name = "SIZE", value_parser = parse_bytes)]
     bytes: Option<u64>,
 
+    /// Measure for this time how much is written
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = parse_time)]
+    sample: Duration,
+
     /// Give the holding up after this time [default: three times --for]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     limit: Option<Duration>,
@@ -83,6 +85,10 @@ pub struct HoldArgs {
     allow_sst: bool,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of its own on the command line"
+)]
 /// Take a node down for a while and have it come back by IST, not by a full copy
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
@@ -238,7 +244,7 @@ fn limits(args: &HoldArgs, plan: &HoldPlan) -> MaintainLimits {
 fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow::Result<HoldPlan> {
     nodes.at(node)?;
     let how = Observation {
-        sample: SAMPLE,
+        sample: hold.sample,
         tables: WantedTables::Never,
         ..Observation::default()
     };

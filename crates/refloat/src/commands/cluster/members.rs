@@ -135,8 +135,8 @@ impl Nodes {
     /// # Errors
     /// There is none of that name.
     pub fn at(&self, node: &str) -> anyhow::Result<usize> {
-        let named = |member: &Member| member.name == node;
-        self.members.iter().position(named).ok_or_else(|| {
+        let is_it = |member: &Member| member.name == node;
+        self.members.iter().position(is_it).ok_or_else(|| {
             let names: Vec<&str> = self.members.iter().map(|node| node.name.as_str()).collect();
             ProgramError::usage(format!(
                 "no node is called {node}; there are {}",

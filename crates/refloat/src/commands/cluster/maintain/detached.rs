@@ -171,34 +171,30 @@ pub fn end(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
         .hint("It ends where it was begun: the folder of its run is there (REFLOAT_STATE_DIR).")
         .into());
     };
-    match dir.info().owner.alive() {
-        Some(true) => {
-            let mut tail = Tail::at_end(&dir.path().join(LOG));
-            drop(dir.append(END)?);
-            follow(&dir, &mut tail)
-        }
-        _ => {
-            let control = nodes.control(&args.node)?;
-            let watch = Watch::start(Show::Lines, context)?;
-            let run = Run {
-                dir,
-                cancel: watch.cancel.clone(),
-                events: watch.events.clone(),
-                progress: watch.progress.clone(),
-            };
-            run.events
-                .note("the process that watched it is gone: going on in its place".to_owned());
-            let maintenance = Maintenance {
-                members: &nodes.members,
-                control,
-                state_dir: context.state_dir(),
-                run: &run,
-                limits: limits(&args.hold, &state.plan),
-            };
-            let result = maintenance.finish(&mut state);
-            finish(result, &run, watch, false, context)
-        }
+    if dir.info().owner.alive() == Some(true) {
+        let mut tail = Tail::at_end(&dir.path().join(LOG));
+        drop(dir.append(END)?);
+        return follow(&dir, &mut tail);
     }
+    let control = nodes.control(&args.node)?;
+    let watch = Watch::start(Show::Lines, context)?;
+    let run = Run {
+        dir,
+        cancel: watch.cancel.clone(),
+        events: watch.events.clone(),
+        progress: watch.progress.clone(),
+    };
+    run.events
+        .note("the process that watched it is gone: going on in its place".to_owned());
+    let maintenance = Maintenance {
+        members: &nodes.members,
+        control,
+        state_dir: context.state_dir(),
+        run: &run,
+        limits: limits(&args.hold, &state.plan),
+    };
+    let result = maintenance.finish(&mut state);
+    finish(result, &run, watch, false, context)
 }
 
 fn follow(dir: &RunDir, tail: &mut Tail) -> anyhow::Result<Exit> {

@@ -5,11 +5,15 @@ use refloat_sandbox::{GaleraNode, NodeStart};
 use crate::config::ControlConfig;
 use crate::error::{ControlError, chain};
 use crate::host::Host;
+use crate::join::plain;
 
 /// A unit of systemd that says one of these does not run, and does not come up by itself.
 const NOT_RUNNING: [&str; 2] = ["inactive", "failed"];
 /// What Debian's and MariaDB's units take as a further argument of the server, for one start.
 const NEW_CLUSTER: &str = "_WSREP_NEW_CLUSTER=--wsrep-new-cluster";
+
+/// What a command that somebody has given is called in messages: a password may stand in it.
+const COMMAND: &str = "by the command of the list";
 
 /// How a node is started and stopped.
 #[derive(Debug)]
@@ -121,13 +125,13 @@ impl Control {
                     let donors = Host::word(&donors);
                     let script =
                         format!("REFLOAT_SST_DONOR={donors}; export REFLOAT_SST_DONOR\n{start}");
-                    run(host, start, "starting", &script).map(drop)
+                    run(host, COMMAND, "starting", &script).map(drop)
                 }
                 (StartAs::First, Some(bootstrap)) => {
-                    run(host, bootstrap, "starting", bootstrap).map(drop)
+                    run(host, COMMAND, "starting", bootstrap).map(drop)
                 }
                 (StartAs::First, None) => Err(ControlError::new(
-                    start,
+                    COMMAND,
                     "starting",
                     "no command is given that begins a cluster (bootstrap)".to_owned(),
                 )),
@@ -151,7 +155,7 @@ impl Control {
                 &format!("systemctl stop -- {}", Host::word(unit)),
             )
             .map(drop),
-            Self::Commands { host, stop, .. } => run(host, stop, "stopping", stop).map(drop),
+            Self::Commands { host, stop, .. } => run(host, COMMAND, "stopping", stop).map(drop),
         }
     }
 
@@ -227,7 +231,7 @@ fn run(host: &Host, what: &str, doing: &'static str, script: &str) -> Result<Str
     Err(ControlError::new(
         what,
         doing,
-        format!("on {}: {}: {said}", host.name(), output.status),
+        format!("on {}: {}: {}", host.name(), output.status, plain(&said)),
     ))
 }
 

@@ -87,7 +87,8 @@ pub struct ControlError {
 }
 
 impl ControlError {
-    pub(crate) fn new(what: &str, doing: &'static str, reason: String) -> Self {
+    /// What was tried with what, and why it failed.
+    pub fn new(what: &str, doing: &'static str, reason: String) -> Self {
         Self {
             what: what.to_owned(),
             doing,

@@ -45,6 +45,8 @@ pub struct HoldWish {
     pub bytes: Option<u64>,
     /// Available memory of each node's machine, in the order of the nodes; `None`: nobody can see it.
     pub available: Vec<Option<u64>>,
+    /// Free space beside each node's data, in the same order.
+    pub disk: Vec<Option<u64>>,
 }
 
 /// A node that keeps write-sets for another.
@@ -126,15 +128,11 @@ impl Holder {
 /// # Errors
 /// Every reason against it.
 pub fn plan_hold(view: &ClusterView, node: &str, wish: &HoldWish) -> Result<HoldPlan, Vec<String>> {
+    may_leave(view, node)?;
     let (at, leaving) = leaving(view, node)?;
     let others: Vec<(usize, &NodeState)> =
         view.serving().filter(|(other, _)| *other != at).collect();
     let mut against = Vec::new();
-    if others.is_empty() {
-        against.push(format!(
-            "no other node answers, is synced and takes statements: with {node} the last one would go"
-        ));
-    }
     for (other, state) in &others {
         if let Some(seqno) = state.gcache.frozen_at {
             against.push(format!(
@@ -172,8 +170,19 @@ pub fn plan_hold(view: &ClusterView, node: &str, wish: &HoldWish) -> Result<Hold
                 .push(format!("{name} does not say which write-sets it keeps"));
             continue;
         };
-        let available = wish.available.get(other).copied().flatten();
+        let of = |all: &[Option<u64>]| all.get(other).copied().flatten();
+        // What is frozen goes to files beside the data, and what memory holds to memory.
+        let available = if state.gcache.can_freeze {
+            of(&wish.disk)
+        } else {
+            of(&wish.available)
+        };
         let (way, bytes) = choose(state, &plan, wish.bytes, available);
+        if let Some(available) = available.filter(|most| way != Way::Unchanged && bytes > *most) {
+            return Err(vec![format!(
+                "{name} cannot keep {bytes} bytes of write-sets: {available} are available"
+            )]);
+        }
         plan.holders.push(Holder {
             name,
             node_name: state.node_name.clone(),
@@ -214,7 +223,21 @@ pub fn rolling_order(view: &ClusterView) -> Result<Vec<String>, Vec<String>> {
     Ok(nodes.into_iter().map(|(_, name)| name).collect())
 }
 
-/// The node that goes away, if it may.
+/// Whether a node may go away as things are: it is there, and not the last one.
+///
+/// # Errors
+/// Every reason against it.
+pub(crate) fn may_leave(view: &ClusterView, node: &str) -> Result<(), Vec<String>> {
+    let (at, _) = leaving(view, node)?;
+    if view.serving().any(|(other, _)| other != at) {
+        return Ok(());
+    }
+    Err(vec![format!(
+        "no other node answers, is synced and takes statements: with {node} the last one would go"
+    )])
+}
+
+/// The node that goes away, if it is there.
 fn leaving<'a>(view: &'a ClusterView, node: &str) -> Result<(usize, &'a NodeState), Vec<String>> {
     let Some(at) = view.nodes.iter().position(|one| one.name == node) else {
         let names: Vec<&str> = view.nodes.iter().map(|one| one.name.as_str()).collect();
@@ -321,75 +344,14 @@ pub(crate) fn safe_until(oldest: u64, seqno: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::Sample;
-    use crate::view::{NodeView, Quorum};
-
-    fn state(values: &[(&str, &str)], options: &str) -> NodeState {
-        let status = [
-            ("wsrep_cluster_state_uuid", "u"),
-            ("wsrep_cluster_status", "Primary"),
-            ("wsrep_cluster_size", "3"),
-            ("wsrep_cluster_conf_id", "3"),
-            ("wsrep_local_state", "4"),
-            ("wsrep_ready", "ON"),
-            ("wsrep_last_committed", "1000"),
-            ("wsrep_local_cached_downto", "100"),
-            ("uptime", "100"),
-        ];
-        let map = |pairs: &[(&str, &str)]| {
-            pairs
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect::<crate::node::Values>()
-        };
-        let mut status = map(&status);
-        status.extend(map(values));
-        let sample = Sample {
-            at: Duration::from_secs(1),
-            status,
-        };
-        NodeState::new(
-            &sample,
-            &sample,
-            &map(&[("wsrep_provider_options", options)]),
-        )
-    }
-
-    fn view(states: Vec<Option<NodeState>>) -> ClusterView {
-        let nodes: Vec<NodeView> = states
-            .into_iter()
-            .enumerate()
-            .map(|(at, state)| NodeView {
-                name: format!("n{}", at + 1),
-                address: String::new(),
-                state,
-                unreachable: None,
-                grastate: None,
-                files_unreadable: None,
-                behind: None,
-                rejoin: None,
-            })
-            .collect();
-        let primary = nodes.iter().filter(|node| node.primary().is_some()).count();
-        ClusterView {
-            name: "c".to_owned(),
-            quorum: Quorum {
-                uuid: Some("u".to_owned()),
-                view: Some(3),
-                primary,
-                ..Quorum::default()
-            },
-            nodes,
-            tables: None,
-            findings: Vec::new(),
-        }
-    }
+    use crate::fixtures::{state, view};
 
     fn wish(seconds: u64, bytes: Option<u64>) -> HoldWish {
         HoldWish {
             away: Duration::from_secs(seconds),
             bytes,
             available: vec![None, Some(4 << 30), None],
+            disk: vec![Some(8 << 30); 3],
         }
     }
 
@@ -431,6 +393,11 @@ mod tests {
             "{long:?}"
         );
         // What somebody has asked for is no more than what the ring keeps.
+        let more = plan_hold(&all(), "n1", &wish(60, Some(5 << 30))).unwrap_err();
+        assert!(
+            more[0].contains("n2 cannot keep 5368709120 bytes"),
+            "{more:?}"
+        );
         let small = plan_hold(&all(), "n1", &wish(60, Some(1 << 20))).unwrap();
         assert_eq!(
             (small.holders[0].way, small.holders[0].bytes),

@@ -1,6 +1,7 @@
 //! The machine that a node runs on: this one, or one that `ssh` leads to.
 
 use std::io::ErrorKind;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -76,7 +77,22 @@ impl Host {
         kib.checked_mul(1024)
     }
 
-    /// Runs a script by `sh`, with nothing to read.
+    /// Bytes that are free where this folder is. `None`: it cannot be seen.
+    pub fn disk_free(&self, folder: &Path) -> Option<u64> {
+        let folder = Self::word(&folder.to_string_lossy());
+        let output = self.run(&format!("df -Pk -- {folder}")).ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let kib: u64 = text
+            .lines()
+            .nth(1)?
+            .split_ascii_whitespace()
+            .nth(3)?
+            .parse()
+            .ok()?;
+        kib.checked_mul(1024)
+    }
+
+    /// Runs a script by `sh`, with nothing to read. It is no part of what Ctrl-C in a terminal ends.
     ///
     /// # Errors
     /// [`HostError::Spawn`]: the shell, or `ssh`, could not be started. What the script says of itself is in the output.
@@ -100,6 +116,7 @@ impl Host {
         };
         command
             .stdin(Stdio::null())
+            .process_group(0)
             .output()
             .map_err(|source| HostError::Spawn {
                 program: program.to_owned(),

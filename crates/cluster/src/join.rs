@@ -6,9 +6,13 @@ use crate::control::Control;
 use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
 use crate::observe::{Member, Observation, WantedTables, ask};
+use crate::proof::has_started;
 
 /// How long a node's process may be away before it counts as ended: one that was asked to start has not got one at once.
 const GONE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// So many characters are shown of a line of a log.
+const LINE_MOST: usize = 400;
 
 /// A node that was asked to start.
 pub(crate) struct Joining<'a> {
@@ -61,9 +65,15 @@ impl<'a> Joining<'a> {
     }
 
     /// What it has written to its log since the mark.
-    pub fn log(&self) -> Option<String> {
+    fn log(&self) -> Option<String> {
         let (mark, host) = self.log.zip(self.member.host.as_ref())?;
         mark.since(host)
+    }
+
+    /// The same of a node that answers, and can say where its log is: its last start is in it.
+    pub fn log_of(&self, now: &NodeState) -> Option<String> {
+        let text = self.log().filter(|text| has_started(text));
+        text.or_else(|| LogMark::last_part(self.member.host.as_ref()?, now))
     }
 
     /// The last error in its log, to be put behind a sentence.
@@ -73,8 +83,14 @@ impl<'a> Joining<'a> {
             let mut lines = text.lines().rev();
             lines.find(|line| line.contains("[ERROR]") || line.contains("[Fatal"))
         });
-        line.map_or_else(String::new, |line| format!(": {}", line.trim()))
+        line.map_or_else(String::new, |line| format!(": {}", plain(line)))
     }
+}
+
+/// A text of somebody else's, as one line that may be shown.
+pub(crate) fn plain(line: &str) -> String {
+    let line = line.trim().chars().take(LINE_MOST);
+    line.map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// A look that takes no longer than it has to.

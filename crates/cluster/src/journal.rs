@@ -49,6 +49,16 @@ impl LogMark {
         Self::at(control, host, None)
     }
 
+    /// The last part of the log of a node that answers. `None`: it writes to whoever has started it.
+    pub fn last_part(host: &Host, state: &NodeState) -> Option<String> {
+        if state.log_error.is_empty() {
+            return None;
+        }
+        let path = Path::new(&state.datadir).join(&state.log_error);
+        let word = Host::word(&path.to_string_lossy());
+        said(host, &format!("tail -c {MOST} -- {word}"))
+    }
+
     fn at(control: &Control, host: Option<&Host>, named: Option<PathBuf>) -> Option<Self> {
         let host = host?;
         let path = match (control, named) {
@@ -81,8 +91,10 @@ impl LogMark {
         match (self, host) {
             (Self::File { path, length }, Host::Local) => {
                 let mut file = File::open(path).ok()?;
+                let from = Some(*length)
+                    .filter(|length| *length <= file.metadata().map_or(0, |m| m.len()));
                 // A log that is shorter now was begun anew.
-                let from = (*length).min(file.metadata().ok()?.len());
+                let from = from.unwrap_or(0);
                 file.seek(SeekFrom::Start(from)).ok()?;
                 let mut bytes = Vec::new();
                 file.take(MOST).read_to_end(&mut bytes).ok()?;
@@ -90,8 +102,11 @@ impl LogMark {
             }
             (Self::File { path, length }, Host::Ssh(_)) => {
                 let word = Host::word(&path.to_string_lossy());
-                let from = length + 1;
-                said(host, &format!("tail -c +{from} -- {word} | head -c {MOST}"))
+                let script = format!(
+                    "from={length}; [ \"$(stat -c %s -- {word})\" -ge \"$from\" ] || from=0; \
+                     tail -c +$((from + 1)) -- {word} | head -c {MOST}"
+                );
+                said(host, &script)
             }
             (Self::Unit { unit, since }, _) => {
                 let unit = Host::word(unit);

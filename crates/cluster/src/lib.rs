@@ -13,6 +13,8 @@ mod control;
 mod discover;
 mod error;
 mod findings;
+#[cfg(test)]
+mod fixtures;
 mod forecast;
 mod grastate;
 pub mod healthd;
@@ -43,5 +45,7 @@ pub use maintain::{
 pub use node::{FlowControl, Gcache, Limits, NodeState, Queue, Role, Sst};
 pub use observe::{Member, Observation, WantedTables, observe};
 pub use proof::{CameBy, Proof};
-pub use rejoin::{DonorChoice, RejoinError, RejoinPlan, Rejoined, plan_rejoin, rejoin_node};
+pub use rejoin::{
+    DonorChoice, Leave, OnlyCopy, RejoinError, RejoinPlan, Rejoined, plan_rejoin, rejoin_node,
+};
 pub use view::{ClusterView, NodeView, Quorum, Tables};

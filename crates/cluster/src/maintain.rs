@@ -4,32 +4,26 @@
 //! keeps write-sets, because a journal of settings is that of one server. After a kill -9 `refloat settings revert` puts back what
 //! the others were told, and [`Maintenance::bring_back`] does the rest.
 
+mod held;
+mod leave;
+mod state;
 mod watch;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use refloat_run::settings::{self, AppliedSettings, SettingsError, SettingsPlan};
-use refloat_run::{Run, RunDir, RunDirError, RunId};
-use refloat_wire::Connection;
-use serde::{Deserialize, Serialize};
+use refloat_run::Run;
 
 use crate::control::{Control, StartAs};
-use crate::error::{ControlError, chain};
+use crate::forecast::{RejoinKind, rejoin};
 use crate::grastate::GraState;
-use crate::hold::{HoldPlan, safe_until};
+use crate::hold::HoldPlan;
 use crate::join::{Joining, Seen, brief, look};
-use crate::journal::LogMark;
-use crate::observe::{Member, ask, impatient};
-use crate::proof::{CameBy, Proof, proof};
+use crate::observe::{Member, observe};
+use crate::proof::{CameBy, Proof, has_started, proof};
+use state::FORMAT;
+pub use state::{MaintainError, MaintainPhase, MaintainState, Maintained, STATE, open_maintenance};
 use watch::Watched;
-
-/// The file of a run in which it stands how far a maintenance has come.
-pub const STATE: &str = "maintain.json";
-/// Its format.
-const FORMAT: u32 = 1;
-/// Name of the runs that hold write-sets, one for each node.
-const HOLD: &str = "cluster hold";
 
 /// How often work and nodes are looked at.
 const POLL: Duration = Duration::from_millis(200);
@@ -37,49 +31,6 @@ const POLL: Duration = Duration::from_millis(200);
 const WATCH: Duration = Duration::from_secs(1);
 /// How often it is said how long a hold lasts.
 const TELL: Duration = Duration::from_secs(60);
-/// How long it is waited for write-sets from before the node leaves.
-const GAP_PATIENCE: Duration = Duration::from_secs(300);
-/// After this time without a write nothing is waited for: what was expected is not coming.
-const STILL: Duration = Duration::from_secs(3);
-/// So much more than expected may be written before the distance to the oldest write-set is too short.
-const GAP_MARGIN: u64 = 2;
-
-/// How far a maintenance has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MaintainPhase {
-    /// The others are being told to keep write-sets.
-    Holding,
-    /// The node is being stopped.
-    Stopping,
-    /// It is down.
-    Away,
-    /// It is being started.
-    Starting,
-    /// It is back, and the others are being told that they need not keep anything.
-    Releasing,
-    /// Nothing is left to do.
-    Ended,
-}
-
-/// What is written down of a maintenance.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MaintainState {
-    /// Number of this format.
-    pub format: u32,
-    /// What people call the cluster.
-    pub cluster: String,
-    /// What was planned.
-    pub plan: HoldPlan,
-    /// How far it has come.
-    pub phase: MaintainPhase,
-    /// The runs in whose folders it stands what the others were told, with their places among the nodes.
-    pub holds: Vec<(usize, RunId)>,
-    /// The last write-set that the node had when it left.
-    pub left: Option<u64>,
-    /// Where its log ended then.
-    log: Option<LogMark>,
-}
 
 /// What is done while a node is away.
 pub trait Work {
@@ -87,6 +38,10 @@ pub trait Work {
     fn begin(&mut self) -> Result<(), String>;
     /// Whether it is done, and how it ended. Asked a few times a second.
     fn poll(&mut self) -> Option<Result<(), String>>;
+    /// Whether a request to stop (Ctrl-C, SIGTERM) ends it well: nobody is at work.
+    fn ends_when_asked(&self) -> bool {
+        false
+    }
 }
 
 /// How long things may take.
@@ -111,72 +66,6 @@ pub struct Maintenance<'a> {
     pub run: &'a Run,
     /// How long things may take.
     pub limits: MaintainLimits,
-}
-
-/// What came of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Maintained {
-    /// The node.
-    pub node: String,
-    /// By which way it came back.
-    pub proof: Proof,
-    /// The last write-set that it had when it left.
-    pub left: u64,
-    /// The last one that the cluster had when it was back.
-    pub back: u64,
-    /// Bytes of write-sets that the cluster wrote meanwhile, by those that kept them; `None`: nobody had counted them.
-    pub bytes: Option<u64>,
-    /// How long it was down, in seconds; `None`: another process had begun it.
-    pub away_seconds: Option<f64>,
-    /// From its start until it was in step with the others, in seconds.
-    pub join_seconds: f64,
-    /// Why the hold was given up before the node was back.
-    pub given_up: Option<String>,
-    /// Nodes that could not be told that they need not keep anything any more, and why.
-    pub not_released: Vec<(String, String)>,
-    /// What went wrong with the work, which the node was down for.
-    pub work_failed: Option<String>,
-}
-
-/// Why a node is not back.
-#[derive(Debug, thiserror::Error)]
-pub enum MaintainError {
-    /// It would not come back by what it has missed.
-    #[error("{node} would need a full copy: {reason}")]
-    Short {
-        /// The node.
-        node: String,
-        /// Why.
-        reason: String,
-    },
-    /// A node does not keep what it was told to keep.
-    #[error("{node} does not keep write-sets: {reason}")]
-    NotHeld {
-        /// The node.
-        node: String,
-        /// Why.
-        reason: String,
-    },
-    /// The run's own folder cannot be used.
-    #[error(transparent)]
-    Folder(#[from] RunDirError),
-    /// Settings could not be changed or put back.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// The node could not be stopped or started.
-    #[error(transparent)]
-    Control(#[from] ControlError),
-    /// It does not come back.
-    #[error("{node} is not back: {reason}")]
-    NotBack {
-        /// The node.
-        node: String,
-        /// What is known.
-        reason: String,
-    },
-    /// Somebody stopped it.
-    #[error("stopped on request")]
-    Interrupted,
 }
 
 /// Why the holding was ended before the node was back.
@@ -213,17 +102,16 @@ impl Maintenance<'_> {
         let mut watched = Vec::new();
         let gone = self
             .hold(&mut state, &mut watched)
-            .and_then(|()| self.stop(&mut state, &watched));
+            .and_then(|()| self.stop(&mut state, &mut watched));
         if let Err(error) = gone {
-            // Nothing is away yet, or it has to be looked at by a person: either way nothing has to be kept any more, unless it is down.
-            if self.control.is_running().ok().flatten() != Some(false) {
-                self.release(&mut state);
-            }
+            // It has not left: nothing has to be kept for it.
+            self.release(&mut state);
+            self.enter(&mut state, MaintainPhase::Ended);
             return Err(error);
         }
         let since = Instant::now();
         let mut given_up = None;
-        let worked = self.while_away(&mut state, &mut watched, work, since, &mut given_up);
+        let worked = self.while_away(&mut state, &mut watched, work, since, &mut given_up)?;
         let away = since.elapsed();
         let mut back = self.bring_back(&mut state, &mut watched, given_up, since)?;
         back.away_seconds = Some(away.as_secs_f64());
@@ -235,121 +123,29 @@ impl Maintenance<'_> {
         Ok(self.run.dir.write(STATE, state)?)
     }
 
-    fn enter(&self, state: &mut MaintainState, phase: MaintainPhase) -> Result<(), MaintainError> {
-        state.phase = phase;
-        self.write(state)
+    /// Writes down how far it has come. Nothing is left undone because that could not be written.
+    fn enter(&self, state: &mut MaintainState, phase: MaintainPhase) {
+        // What is still held keeps it open.
+        state.phase = if phase == MaintainPhase::Ended && !state.holds.is_empty() {
+            MaintainPhase::Releasing
+        } else {
+            phase
+        };
+        if let Err(error) = self.write(state) {
+            self.run.events.warn(format!(
+                "how far this has come could not be written down: {error}"
+            ));
+        }
     }
 
     fn member(&self, at: usize) -> &Member {
         &self.members[at]
     }
 
-    fn connect(&self, at: usize) -> Result<Connection, MaintainError> {
-        let member = self.member(at);
-        Connection::connect(&impatient(&member.connect)).map_err(|error| MaintainError::NotHeld {
-            node: member.name.clone(),
-            reason: chain(&error),
-        })
-    }
-
-    /// Tells the others to keep write-sets.
-    fn hold(
-        &self,
-        state: &mut MaintainState,
-        watched: &mut Vec<Watched>,
-    ) -> Result<(), MaintainError> {
-        for holder in state.plan.holders.clone() {
-            let mut conn = self.connect(holder.at)?;
-            if let Some(change) = holder.change(&state.plan.node) {
-                let dir = RunDir::create(self.state_dir, HOLD)?;
-                // It is written down that there may be a change before there is one.
-                state.holds.push((holder.at, dir.id().clone()));
-                self.write(state)?;
-                let mut applied = AppliedSettings::new(&dir);
-                let plan = SettingsPlan {
-                    changes: vec![change],
-                    ..SettingsPlan::default()
-                };
-                applied.apply(&mut conn, &plan, &self.run.events)?;
-                if let Some(skipped) = applied.skipped().first() {
-                    return Err(MaintainError::NotHeld {
-                        node: holder.name.clone(),
-                        reason: skipped.reason.clone(),
-                    });
-                }
-            }
-            watched.push(Watched::begin(self.member(holder.at), &holder, conn)?);
-        }
-        Ok(())
-    }
-
-    /// Stops the node, once its distance from the oldest write-set is long enough.
-    fn stop(&self, state: &mut MaintainState, watched: &[Watched]) -> Result<(), MaintainError> {
-        let at = state.plan.at;
-        let node = state.plan.node.clone();
-        let member = self.member(at);
-        let oldest = watched.iter().map(|one| one.oldest).min().unwrap_or(0);
-        let expected = state.plan.write_sets * GAP_MARGIN;
-        let begun = Instant::now();
-        let mut told = false;
-        let mut moved = (0, Instant::now());
-        let now = loop {
-            let now = look(member).map_err(|reason| MaintainError::NotHeld {
-                node: node.clone(),
-                reason,
-            })?;
-            let seqno = now.seqno.unwrap_or(0);
-            if safe_until(oldest, seqno) >= seqno.saturating_add(expected) {
-                break now;
-            }
-            if seqno != moved.0 {
-                moved = (seqno, Instant::now());
-            }
-            // The average since the start is no measure of a cluster in which nothing is written now.
-            if moved.1.elapsed() > STILL {
-                break now;
-            }
-            if begun.elapsed() > GAP_PATIENCE {
-                let reason = format!(
-                    "{oldest} is the oldest write-set that is kept, and {node} is at {seqno}: after {expected} more Galera takes that for too near for IST"
-                );
-                if self.limits.allow_sst {
-                    self.run.events.warn(reason);
-                    break now;
-                }
-                return Err(MaintainError::Short { node, reason });
-            }
-            if !told {
-                told = true;
-                self.run.events.note(format!(
-                    "waiting for more write-sets before {node} leaves: Galera wants some distance from the oldest that is kept ({oldest})"
-                ));
-            }
-            if self.run.cancel.sleep(POLL) {
-                return Err(MaintainError::Interrupted);
-            }
-        };
-        if self.run.cancel.is_cancelled() {
-            return Err(MaintainError::Interrupted);
-        }
-        state.log = LogMark::now(self.control, member.host.as_ref(), &now);
-        state.left = now.seqno;
-        self.enter(state, MaintainPhase::Stopping)?;
-        self.run.events.note(format!("stopping {node}"));
-        self.control.stop()?;
-        // What it has written down is later than what it said last.
-        let written = ask(member, &brief()).grastate;
-        match written.as_ref().and_then(|file: &GraState| file.seqno) {
-            Some(seqno) => state.left = Some(seqno),
-            None if written.is_some() => self.run.events.warn(format!(
-                "{node} has not written down where it stands: it did not end cleanly"
-            )),
-            None => {}
-        }
-        self.enter(state, MaintainPhase::Away)
-    }
-
-    /// Has the work done, and watches what is kept.
+    /// Has the work done, and watches what is kept. What comes back is how the work ended.
+    ///
+    /// # Errors
+    /// [`MaintainError::NotBack`]: it was given up while the work still went on.
     fn while_away(
         &self,
         state: &mut MaintainState,
@@ -357,20 +153,29 @@ impl Maintenance<'_> {
         work: &mut dyn Work,
         since: Instant,
         given_up: &mut GivenUp,
-    ) -> Result<(), String> {
+    ) -> Result<Result<(), String>, MaintainError> {
         let node = state.plan.node.clone();
         self.run
             .events
             .note(format!("{node} is down, and what it misses is kept"));
-        work.begin()?;
+        if let Err(reason) = work.begin() {
+            return Ok(Err(reason));
+        }
         let (mut last, mut told) = (Instant::now(), Instant::now());
         loop {
             if let Some(ended) = work.poll() {
-                return ended;
+                return Ok(ended);
             }
-            // The work is not ours to end: a terminal has told it too.
+            if self.run.cancel.is_cancelled() && work.ends_when_asked() {
+                return Ok(Ok(()));
+            }
+            // The work is not ours to end: a terminal has told it too. To start the server under it would be wrong.
             if self.run.cancel.is_hard() {
-                return Err("given up".to_owned());
+                return Err(MaintainError::NotBack {
+                    node,
+                    reason: "given up on request while it was being worked on. What it misses is kept until the budget for that is used up"
+                        .to_owned(),
+                });
             }
             std::thread::sleep(POLL);
             if last.elapsed() >= WATCH {
@@ -393,6 +198,9 @@ impl Maintenance<'_> {
         given_up: &mut GivenUp,
     ) {
         if given_up.is_some() {
+            if !state.holds.is_empty() {
+                self.release(state);
+            }
             return;
         }
         let node = &state.plan.node;
@@ -441,14 +249,24 @@ impl Maintenance<'_> {
     ) -> Result<Maintained, MaintainError> {
         let node = state.plan.node.clone();
         let member = self.member(state.plan.at).clone();
-        self.enter(state, MaintainPhase::Starting)?;
+        if let Some(reason) = self.against_start(state) {
+            self.release(state);
+            self.enter(state, MaintainPhase::Ended);
+            return Err(MaintainError::NotBack {
+                reason: format!(
+                    "it is down, and was not started, because it would take a full copy (SST): {reason}. `refloat cluster rejoin {node} --allow-sst` starts it all the same"
+                ),
+                node,
+            });
+        }
+        self.enter(state, MaintainPhase::Starting);
         let begun = Instant::now();
-        let donors: Vec<&str> = state
-            .plan
-            .holders
-            .iter()
+        // Of several names Galera takes whichever has got furthest.
+        let best = state.plan.holders.first();
+        let donors: Vec<&str> = best
             .map(|holder| holder.node_name.as_str())
             .filter(|name| !name.is_empty())
+            .into_iter()
             .collect();
         self.run.events.note(format!("starting {node}"));
         let started = self.control.start(StartAs::Member, &donors);
@@ -459,7 +277,7 @@ impl Maintenance<'_> {
         }
         let log = state.log.clone();
         let mut joining = Joining::new(&member, self.control, log.as_ref());
-        let mut last_look = Instant::now();
+        let (mut last_look, mut told) = (Instant::now(), Instant::now());
         let mut told_gone = started.is_err();
         let now = loop {
             match joining.look() {
@@ -476,15 +294,24 @@ impl Maintenance<'_> {
             // One Ctrl-C while work was done is no reason to leave the node down; one more is.
             if self.run.cancel.is_hard() || (told_gone && self.run.cancel.is_cancelled()) {
                 self.release(state);
+                self.enter(state, MaintainPhase::Ended);
                 return Err(MaintainError::NotBack {
                     node,
                     reason: "given up on request before it was in step with the others".to_owned(),
                 });
             }
+            if told.elapsed() >= TELL {
+                told = Instant::now();
+                self.run.events.note(format!(
+                    "{node} is on its way for {} s",
+                    begun.elapsed().as_secs()
+                ));
+            }
             if last_look.elapsed() >= WATCH {
                 last_look = Instant::now();
                 self.watch(state, watched, since, &mut given_up);
                 if given_up.is_some() && told_gone {
+                    self.enter(state, MaintainPhase::Ended);
                     return Err(MaintainError::NotBack {
                         node,
                         reason: format!(
@@ -498,16 +325,14 @@ impl Maintenance<'_> {
         };
         let join_seconds = begun.elapsed().as_secs_f64();
         let left = state.left.unwrap_or(0);
-        let proof = proof(left, &state.plan.uuid, &now, joining.log().as_deref());
+        let proof = proof(&state.plan.uuid, &now, joining.log_of(&now).as_deref());
         for one in watched.iter_mut() {
             one.look(&self.run.events);
         }
         let bytes = watched.iter().map(|one| one.used).max();
-        self.enter(state, MaintainPhase::Releasing)?;
+        self.enter(state, MaintainPhase::Releasing);
         let not_released = self.release(state);
-        if not_released.is_empty() {
-            self.enter(state, MaintainPhase::Ended)?;
-        }
+        self.enter(state, MaintainPhase::Ended);
         Ok(Maintained {
             node,
             proof,
@@ -527,17 +352,65 @@ impl Maintenance<'_> {
     /// # Errors
     /// As [`Maintenance::run`].
     pub fn finish(&self, state: &mut MaintainState) -> Result<Maintained, MaintainError> {
-        if state.phase == MaintainPhase::Holding {
+        if self.was_not_stopped(state) {
             return self.call_off(state);
         }
         let mut watched = Vec::new();
         for holder in state.plan.holders.clone() {
-            match self.connect(holder.at) {
-                Ok(conn) => watched.push(Watched::begin(self.member(holder.at), &holder, conn)?),
+            let begun = self
+                .connect(holder.at)
+                .and_then(|conn| Watched::begin(self.member(holder.at), &holder, conn));
+            match begun {
+                Ok(one) => watched.push(one),
                 Err(error) => self.run.events.warn(error.to_string()),
             }
         }
         self.bring_back(state, &mut watched, None, Instant::now())
+    }
+
+    /// Whether the node runs as it did when it was to be stopped.
+    fn was_not_stopped(&self, state: &MaintainState) -> bool {
+        let member = self.member(state.plan.at);
+        match state.phase {
+            MaintainPhase::Holding => true,
+            MaintainPhase::Stopping => {
+                let log = state.log.as_ref().zip(member.host.as_ref());
+                let log = log.and_then(|(mark, host)| mark.since(host));
+                log.is_some_and(|log| !has_started(&log)) && look(member).is_ok()
+            }
+            _ => false,
+        }
+    }
+
+    /// Why the node must not be started: it would take a full copy, which wipes what it has, and nobody has allowed that.
+    fn against_start(&self, state: &MaintainState) -> Option<String> {
+        let at = state.plan.at;
+        if self.limits.allow_sst || self.control.is_running().ok().flatten() == Some(true) {
+            return None;
+        }
+        let mut view = observe(&state.cluster, self.members, &brief());
+        let node = &mut view.nodes[at];
+        if node.state.is_some() {
+            return None;
+        }
+        // What cannot be read, and what was not written down, is known from before.
+        let known = state.left.map(|left| GraState {
+            uuid: state.plan.uuid.clone(),
+            seqno: Some(left),
+            safe_to_bootstrap: None,
+        });
+        match &mut node.grastate {
+            Some(file) if file.uuid == state.plan.uuid => file.seqno = file.seqno.or(state.left),
+            Some(_) => {}
+            // Whoever worked on it may have given it another data directory.
+            None if self.member(at).host.is_some() => {
+                let reason = node.files_unreadable.take();
+                return Some(reason.unwrap_or_else(|| "its grastate.dat is gone".to_owned()));
+            }
+            missing => *missing = known,
+        }
+        let forecast = rejoin(&view, &view.nodes[at], &brief());
+        (!matches!(forecast.kind, RejoinKind::Ist { .. })).then_some(forecast.reason)
     }
 
     /// Ends one that has not come as far as to stop the node.
@@ -548,9 +421,7 @@ impl Maintenance<'_> {
             reason,
         })?;
         let not_released = self.release(state);
-        if not_released.is_empty() {
-            self.enter(state, MaintainPhase::Ended)?;
-        }
+        self.enter(state, MaintainPhase::Ended);
         let seqno = now.seqno.unwrap_or(0);
         Ok(Maintained {
             node,
@@ -568,57 +439,4 @@ impl Maintenance<'_> {
             work_failed: None,
         })
     }
-
-    /// Tells the others that they need not keep anything any more; those that could not be told.
-    fn release(&self, state: &mut MaintainState) -> Vec<(String, String)> {
-        let mut failed = Vec::new();
-        let mut left = Vec::new();
-        if !state.holds.is_empty() {
-            self.run
-                .events
-                .note("the others need not keep write-sets any more");
-        }
-        for (at, run) in std::mem::take(&mut state.holds) {
-            if let Err(reason) = self.release_one(at, &run) {
-                let name = self.member(at).name.clone();
-                self.run.events.warn(format!(
-                    "{name} is still told to keep write-sets: {reason}. `refloat settings revert` puts it back"
-                ));
-                failed.push((name, reason));
-                left.push((at, run));
-            }
-        }
-        state.holds = left;
-        if let Err(error) = self.write(state) {
-            self.run.events.warn(error.to_string());
-        }
-        failed
-    }
-
-    fn release_one(&self, at: usize, run: &RunId) -> Result<(), String> {
-        let dir = RunDir::open(self.state_dir, run).map_err(|error| chain(&error))?;
-        // A run that ended before it changed anything has no journal.
-        if !dir.has(RunDir::SETTINGS) {
-            return Ok(());
-        }
-        let mut conn = self.connect(at).map_err(|error| chain(&error))?;
-        let report = settings::revert_run(&dir, &mut conn, &self.run.events, false)
-            .map_err(|error| chain(&error))?;
-        match report {
-            Some(report) if !report.complete => Err("the server refuses".to_owned()),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// What stands in a run's folder of a maintenance, if it is one that has not ended.
-///
-/// # Errors
-/// The folder cannot be read.
-pub fn open_maintenance(dir: &RunDir) -> Result<Option<MaintainState>, RunDirError> {
-    if !dir.has(STATE) {
-        return Ok(None);
-    }
-    let state: MaintainState = dir.read(STATE)?;
-    Ok((state.phase != MaintainPhase::Ended && state.format == FORMAT).then_some(state))
 }

@@ -9,6 +9,8 @@ use crate::node::NodeState;
 
 /// What the provider writes once it knows where the node's data stand: behind it history and position.
 const INSTALLED: &str = "Installed new state from SST: ";
+/// What it writes at each start, before it asks anybody: behind it the position that it has.
+const BEGUN: &str = "Setting GCS initial position to ";
 
 /// The way by which a node came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,8 +35,10 @@ pub struct Proof {
     pub evidence: String,
 }
 
-/// What a node that left at `left` and is back says of the way, by its log and by its own counters.
-pub(crate) fn proof(left: u64, uuid: &str, state: &NodeState, log: Option<&str>) -> Proof {
+/// What a node that is back says of the way, by what its log says of its last start.
+///
+/// What it keeps of write-sets tells nothing: a full copy brings some from before it along, to certify by.
+pub(crate) fn proof(uuid: &str, state: &NodeState, log: Option<&str>) -> Proof {
     let found = |by, evidence: String| Proof { by, evidence };
     if state.cluster_uuid != uuid {
         return found(
@@ -42,80 +46,75 @@ pub(crate) fn proof(left: u64, uuid: &str, state: &NodeState, log: Option<&str>)
             format!("it follows another history now, {}", state.cluster_uuid),
         );
     }
-    if let Some(installed) = log.and_then(|log| installed(log, uuid)) {
-        return if installed == left {
-            found(
-                CameBy::Ist,
-                format!("its log says that it went on from {installed}, where it had left"),
-            )
-        } else {
-            found(
-                CameBy::Sst,
-                format!(
-                    "its log says that it took a copy at {installed}, and it had left at {left}"
-                ),
-            )
-        };
-    }
-    match state.gcache.oldest {
-        // What came by IST is kept like everything that comes; a copy brings no write-sets from before it.
-        Some(oldest) if oldest <= left.saturating_add(1) => found(
-            CameBy::Ist,
-            format!("it keeps the write-sets from {oldest} on, and had left at {left}"),
+    let Some((begun, installed)) = log.and_then(last_start) else {
+        return found(
+            CameBy::Unknown,
+            "what its log says of its start cannot be read from here".to_owned(),
+        );
+    };
+    match installed {
+        _ if !begun.starts_with(uuid) => found(
+            CameBy::Sst,
+            "its log says that it began without a place in this history".to_owned(),
+        ),
+        Some(installed) if installed != begun => found(
+            CameBy::Sst,
+            format!("its log says that it began at {begun} and took a copy at {installed}"),
         ),
         _ => found(
-            CameBy::Unknown,
-            "its log cannot be read from here, and it keeps too few write-sets to tell".to_owned(),
+            CameBy::Ist,
+            format!("its log says that it went on from {begun}, where it had left"),
         ),
     }
 }
 
-/// The position from which the node went on, by the last of these lines.
-fn installed(log: &str, uuid: &str) -> Option<u64> {
-    log.lines().rev().find_map(|line| {
-        let (_, position) = line.split_once(INSTALLED)?;
-        let seqno = position.trim().strip_prefix(uuid)?.strip_prefix(':')?;
-        seqno.parse().ok()
-    })
+/// Whether a server has started in this part of a log.
+pub(crate) fn has_started(log: &str) -> bool {
+    log.contains(BEGUN)
+}
+
+/// The position that a node began its last start with, and the one that it went on from once it had its data; `None`: it needed none.
+fn last_start(log: &str) -> Option<(&str, Option<&str>)> {
+    let (_, start) = log.rsplit_once(BEGUN)?;
+    let begun = start.lines().next()?.trim();
+    let installed = start
+        .rsplit_once(INSTALLED)
+        .and_then(|(_, rest)| rest.lines().next())
+        .map(str::trim);
+    Some((begun, installed))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::node::Sample;
+    use crate::fixtures;
 
     const UUID: &str = "befd421d-e706-11f1-bc0a-a7ea195e725e";
-
-    fn state(oldest: &str) -> NodeState {
-        let status = [
-            ("wsrep_cluster_state_uuid", UUID),
-            ("wsrep_local_cached_downto", oldest),
-        ];
-        let sample = Sample {
-            at: Duration::ZERO,
-            status: status
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
-        };
-        NodeState::new(&sample, &sample, &crate::node::Values::new())
-    }
+    const NOWHERE: &str = "00000000-0000-0000-0000-000000000000:-1";
 
     #[test]
-    fn the_log_tells_and_without_it_what_is_kept() {
-        let log = |seqno: u64| {
+    fn the_last_start_in_the_log_tells() {
+        let state = fixtures::state(&[("wsrep_cluster_state_uuid", UUID)], "");
+        let start = |begun: &str, installed: &str| {
             format!(
-                "WSREP: Installed new state from SST: {UUID}:5\nx\n1 [Note] WSREP: SST received\n1 [Note] WSREP: Installed new state from SST: {UUID}:{seqno}\nend"
+                "1 [Note] WSREP: Setting GCS initial position to {begun}\nx\n1 [Note] WSREP: Installed new state from SST: {installed}\nend\n"
             )
         };
-        let by = |oldest: &str, log: Option<&str>| proof(66, UUID, &state(oldest), log).by;
-        assert_eq!(by("109", Some(&log(66))), CameBy::Ist);
-        assert_eq!(by("2", Some(&log(128))), CameBy::Sst);
-        assert_eq!(by("67", None), CameBy::Ist);
-        assert_eq!(by("67", Some("nothing of it")), CameBy::Ist);
-        assert_eq!(by("68", None), CameBy::Unknown);
-        assert_eq!(proof(66, "another", &state("2"), None).by, CameBy::Sst);
+        let at = |seqno: u64| format!("{UUID}:{seqno}");
+        let by = |log: &str| proof(UUID, &state, Some(log)).by;
+        assert_eq!(by(&start(&at(66), &at(66))), CameBy::Ist);
+        assert_eq!(by(&start(&at(66), &at(128))), CameBy::Sst);
+        assert_eq!(by(&start(NOWHERE, &at(128))), CameBy::Sst);
+        // Only the last one counts, and one that needed nothing has nothing installed.
+        let two = start(&at(5), &at(9)) + &start(&at(66), &at(66));
+        assert_eq!(by(&two), CameBy::Ist);
+        let none =
+            start(&at(5), &at(9)) + "WSREP: Setting GCS initial position to " + &at(66) + "\n";
+        assert_eq!(by(&none), CameBy::Ist);
+        assert_eq!(by("nothing of it"), CameBy::Unknown);
+        assert_eq!(proof(UUID, &state, None).by, CameBy::Unknown);
+        let other = fixtures::state(&[], "");
+        assert_eq!(proof(UUID, &other, Some(&two)).by, CameBy::Sst);
+        assert!(has_started(&two) && !has_started("x"));
     }
 }

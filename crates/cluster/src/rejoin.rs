@@ -8,11 +8,12 @@ use serde::Serialize;
 use crate::control::{Control, StartAs};
 use crate::error::ControlError;
 use crate::forecast::{Rejoin, RejoinKind, rejoin};
+use crate::grastate::GraState;
 use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
 use crate::observe::{Member, Observation};
-use crate::proof::{CameBy, Proof, proof};
+use crate::proof::{Proof, proof};
 use crate::view::ClusterView;
 
 /// How often a node on its way is looked at.
@@ -37,6 +38,17 @@ pub struct RejoinPlan {
     pub donors: Vec<DonorChoice>,
     /// Whether its process runs already: then it is only waited for.
     pub runs: bool,
+    /// What a full copy would wipe that may be nowhere else, and by which name that is given up; `None`: nothing.
+    pub only_copy: Option<OnlyCopy>,
+}
+
+/// Data that a full copy would wipe and that may be nowhere else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OnlyCopy {
+    /// What it is.
+    pub what: String,
+    /// The history that it belongs to, which whoever gives it up has to name.
+    pub history: String,
 }
 
 /// A node that may be asked.
@@ -79,9 +91,18 @@ pub enum RejoinError {
         /// Why.
         reason: String,
     },
+    /// It would wipe what may be nowhere else.
+    #[error("a full copy would wipe what may be nowhere else: {}", .0.what)]
+    OnlyCopy(OnlyCopy),
     /// It could not be started or looked at.
     #[error(transparent)]
     Control(#[from] ControlError),
+    /// Somebody stopped the waiting.
+    #[error("{node} was still on its way, and goes on by itself")]
+    Interrupted {
+        /// The node.
+        node: String,
+    },
     /// It does not come back.
     #[error("{node} is not back: {reason}")]
     NotBack {
@@ -125,16 +146,19 @@ pub fn plan_rejoin(
     let unknown = view.nodes[at]
         .grastate
         .as_ref()
-        .is_some_and(|file| file.has_history() && file.seqno.is_none());
-    if unknown
-        && !runs
-        && let Some((uuid, seqno)) = control.recover()?
+        .is_some_and(|file| file.seqno.is_none());
+    let recovered = if unknown && !runs {
+        control.recover()?
+    } else {
+        None
+    };
+    let file = view.nodes[at].grastate.as_mut();
+    if let (Some(file), Some((uuid, seqno))) = (file, &recovered)
+        && file.uuid == *uuid
     {
-        let file = view.nodes[at].grastate.as_mut();
-        if let Some(file) = file.filter(|file| file.uuid == uuid) {
-            file.seqno = Some(seqno);
-        }
+        file.seqno = Some(*seqno);
     }
+    let only_copy = only_copy(view.nodes[at].grastate.as_ref(), recovered.as_ref(), &uuid);
     let forecast = rejoin(&view, &view.nodes[at], how);
     let file = view.nodes[at].grastate.as_ref();
     let seqno = file
@@ -162,7 +186,41 @@ pub fn plan_rejoin(
         uuid,
         donors,
         runs,
+        only_copy,
     })
+}
+
+/// What a full copy would wipe that may be nowhere else: data of another history, and data of which nobody knows where they stand.
+fn only_copy(
+    file: Option<&GraState>,
+    recovered: Option<&(String, u64)>,
+    uuid: &str,
+) -> Option<OnlyCopy> {
+    let lost = |what: String, history: &str| {
+        Some(OnlyCopy {
+            what,
+            history: history.to_owned(),
+        })
+    };
+    let Some(file) = file else {
+        return lost("what it holds cannot be seen from here".to_owned(), uuid);
+    };
+    let tables = recovered.filter(|(of, seqno)| of != uuid && *seqno > 0);
+    match tables {
+        Some((other, seqno)) => lost(
+            format!("its tables are of another history, {other}, up to {seqno}"),
+            other,
+        ),
+        None if file.has_history() && file.uuid != uuid => lost(
+            format!("it holds data of another history, {}", file.uuid),
+            &file.uuid,
+        ),
+        None if file.has_history() && file.seqno.is_none() => lost(
+            "where it stands was not written down and cannot be recovered from here".to_owned(),
+            uuid,
+        ),
+        None => None,
+    }
 }
 
 /// Who is asked first: a node of the same segment, that applications do not write to, that is not behind. With IST, only those that keep
@@ -215,6 +273,39 @@ fn writes(state: &NodeState, most: f64) -> bool {
     most > 0.0 && state.own_write_sets_per_second >= most / 2.0
 }
 
+/// What somebody has allowed.
+#[derive(Debug, Clone, Default)]
+pub struct Leave {
+    /// The node may take a full copy.
+    pub sst: bool,
+    /// The history whose data on the node may be lost.
+    pub discard: Option<String>,
+}
+
+impl RejoinPlan {
+    /// Whether the node may be started.
+    ///
+    /// # Errors
+    /// [`RejoinError::NeedsCopy`], [`RejoinError::OnlyCopy`].
+    pub fn check(&self, leave: &Leave) -> Result<(), RejoinError> {
+        if self.runs || matches!(self.forecast.kind, RejoinKind::Ist { .. }) {
+            return Ok(());
+        }
+        if !leave.sst {
+            return Err(RejoinError::NeedsCopy {
+                node: self.node.clone(),
+                reason: self.forecast.reason.clone(),
+            });
+        }
+        match &self.only_copy {
+            Some(lost) if leave.discard.as_ref() != Some(&lost.history) => {
+                Err(RejoinError::OnlyCopy(lost.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Brings a node back as planned.
 ///
 /// # Errors
@@ -223,27 +314,23 @@ pub fn rejoin_node(
     member: &Member,
     control: &Control,
     plan: &RejoinPlan,
-    allow_sst: bool,
+    leave: &Leave,
     run: &Run,
 ) -> Result<Rejoined, RejoinError> {
     let node = plan.node.clone();
-    if !plan.runs && !allow_sst && !matches!(plan.forecast.kind, RejoinKind::Ist { .. }) {
-        return Err(RejoinError::NeedsCopy {
-            node,
-            reason: plan.forecast.reason.clone(),
-        });
-    }
+    plan.check(leave)?;
     let log = LogMark::of_node_that_is_down(control, member.host.as_ref());
     let begun = Instant::now();
     if plan.runs {
         run.events
             .note(format!("{node} runs already: waiting for it"));
     } else {
-        let donors: Vec<&str> = plan
-            .donors
-            .iter()
+        // Of several names Galera takes whichever has got furthest.
+        let best = plan.donors.first();
+        let donors: Vec<&str> = best
             .map(|donor| donor.node_name.as_str())
             .filter(|name| !name.is_empty())
+            .into_iter()
             .collect();
         run.events.note(format!("starting {node}"));
         control.start(StartAs::Member, &donors)?;
@@ -262,10 +349,7 @@ pub fn rejoin_node(
             Seen::Coming => {}
         }
         if run.cancel.is_cancelled() {
-            return Err(RejoinError::NotBack {
-                node,
-                reason: "it was still on its way when that was given up on request; it goes on by itself".to_owned(),
-            });
+            return Err(RejoinError::Interrupted { node });
         }
         if told.elapsed() >= TELL {
             told = Instant::now();
@@ -280,18 +364,7 @@ pub fn rejoin_node(
         }
         std::thread::sleep(POLL);
     };
-    let proof = match plan.seqno {
-        Some(left) => proof(left, &plan.uuid, &now, joining.log().as_deref()),
-        // Whatever it had is not known to have been of use.
-        None => Proof {
-            by: if matches!(plan.forecast.kind, RejoinKind::Sst { .. }) {
-                CameBy::Sst
-            } else {
-                CameBy::Unknown
-            },
-            evidence: plan.forecast.reason.clone(),
-        },
-    };
+    let proof = proof(&plan.uuid, &now, joining.log_of(&now).as_deref());
     Ok(Rejoined {
         node,
         proof,
@@ -299,4 +372,86 @@ pub fn rejoin_node(
         back: now.seqno.unwrap_or(0),
         join_seconds: begun.elapsed().as_secs_f64(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{state, view};
+    use crate::forecast::Donor;
+
+    const OPTIONS: &str = "gcache.size = 128M; gmcast.segment = 0";
+
+    fn order(view: &ClusterView, kind: RejoinKind) -> Vec<String> {
+        let forecast = Rejoin {
+            kind,
+            reason: String::new(),
+        };
+        let donors = donors(view, 0, &forecast);
+        donors.into_iter().map(|donor| donor.name).collect()
+    }
+
+    #[test]
+    fn what_may_be_nowhere_else_is_given_up_by_name() {
+        let file = |uuid: &str, seqno| GraState {
+            uuid: uuid.to_owned(),
+            seqno,
+            safe_to_bootstrap: None,
+        };
+        let (ours, other) = ("30ba41b5", "40ba41b5");
+        let lost = |file: Option<&GraState>, recovered: Option<(String, u64)>| {
+            only_copy(file, recovered.as_ref(), ours).map(|lost| lost.history)
+        };
+        assert_eq!(lost(Some(&file(ours, Some(5))), None), None);
+        assert_eq!(lost(Some(&file("00000000-0000", None)), None), None);
+        assert_eq!(
+            lost(Some(&file(other, Some(5))), None).as_deref(),
+            Some(other)
+        );
+        assert_eq!(lost(Some(&file(ours, None)), None).as_deref(), Some(ours));
+        assert_eq!(lost(None, None).as_deref(), Some(ours));
+        // The file has forgotten it, and the tables have not.
+        let tables = |uuid: &str, seqno| Some((uuid.to_owned(), seqno));
+        let zero = file("00000000-0000", None);
+        assert_eq!(lost(Some(&zero), tables(other, 9)).as_deref(), Some(other));
+        assert_eq!(lost(Some(&zero), tables(ours, 9)), None);
+    }
+
+    #[test]
+    fn a_node_that_nobody_writes_to_is_asked_first() {
+        let mut busy = state(&[], OPTIONS);
+        busy.own_write_sets_per_second = 90.0;
+        let mut behind = state(&[], OPTIONS);
+        behind.receive_queue.now = 40;
+        let idle = state(&[], OPTIONS);
+        let mut far = state(&[], "gmcast.segment = 2");
+        far.own_write_sets_per_second = 10.0;
+        let mut all = view(vec![
+            None,
+            Some(busy),
+            Some(behind),
+            Some(idle),
+            Some(far.clone()),
+        ]);
+        // Nothing is known of where the node is.
+        assert_eq!(order(&all, RejoinKind::Unknown), ["n4", "n5", "n3", "n2"]);
+        let kept = |names: &[&str]| RejoinKind::Ist {
+            write_sets: 1,
+            bytes: None,
+            donors: names
+                .iter()
+                .map(|name| Donor {
+                    name: (*name).to_owned(),
+                    oldest: 1,
+                })
+                .collect(),
+        };
+        assert_eq!(order(&all, kept(&["n2", "n5"])), ["n5", "n2"]);
+        assert!(order(&all, kept(&[])).is_empty());
+        // Its own segment is known when it answers.
+        let mut here = state(&[("wsrep_cluster_status", "non-Primary")], OPTIONS);
+        here.ready = false;
+        all.nodes[0].state = Some(here);
+        assert_eq!(order(&all, RejoinKind::Unknown), ["n4", "n3", "n2", "n5"]);
+    }
 }

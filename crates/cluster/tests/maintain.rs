@@ -206,6 +206,7 @@ impl<'a> Place<'a> {
             away: Duration::from_secs(5),
             bytes,
             available: vec![None; self.members.len()],
+            disk: vec![None; self.members.len()],
         };
         plan_hold(&view, &self.members[node].name, &wish).unwrap()
     }
@@ -414,22 +415,36 @@ fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
         assert_eq!(outcome.proof.by, CameBy::Sst, "{outcome:?}");
         assert_eq!(outcome.work_failed.as_deref(), Some("it went wrong"));
         place.nothing_is_left();
-        // The time is a limit as well.
+        // The time is a limit as well; and a full copy that nobody has allowed is not begun.
         application.pause.store(false, Ordering::SeqCst);
         let place = Place::new(cluster, state);
         let plan = place.plan(1, Some(64 << 20));
         let limits = MaintainLimits {
             hold: Duration::from_secs(2),
-            ..limits
+            ..LIMITS
         };
-        let outcome = place
-            .maintain(1, &plan, limits, &mut Until(&given_up))
-            .unwrap();
-        let reason = outcome.given_up.as_deref().unwrap_or_default();
+        let mut lost = Until(&|| {
+            let given_up = given_up();
+            if given_up {
+                application.pause.store(false, Ordering::SeqCst);
+                application.writes(3 * RING);
+                application.pause.store(true, Ordering::SeqCst);
+            }
+            given_up
+        });
+        let error = place.maintain(1, &plan, limits, &mut lost).unwrap_err();
+        let text = error.to_string();
         assert!(
-            reason.contains("the time for it is over (2 s)"),
-            "{outcome:?}"
+            text.contains("was not started, because it would take a full copy"),
+            "{text}"
         );
+        let node = &cluster.nodes()[1];
+        assert_eq!(node.pid().unwrap(), None);
+        assert!(
+            node.state().is_some_and(|state| state.position.is_known()),
+            "{text}"
+        );
+        node.start().unwrap();
         place.nothing_is_left();
     });
 }

@@ -125,7 +125,7 @@ mod tests {
             warnings: vec!["mind the gap".to_owned()],
         });
         assert!(
-            text.contains("kept by   n2: is given 1.0 GiB of memory"),
+            text.contains("kept by   n2: is given 1.00 GiB of memory"),
             "{text}"
         );
         assert!(
@@ -150,7 +150,7 @@ mod tests {
         };
         let text = ended(&outcome);
         assert!(
-            text.starts_with("n1 is back by IST: 25 write-sets, 2.0 KiB\n"),
+            text.starts_with("n1 is back by IST: 25 write-sets, 2.00 KiB\n"),
             "{text}"
         );
         assert!(

@@ -16,6 +16,15 @@ pub fn plan(plan: &RejoinPlan) -> String {
         way(&plan.forecast)
     );
     let _ = writeln!(page, "  because   {}", plan.forecast.reason);
+    if let Some(lost) = &plan.only_copy
+        && !matches!(plan.forecast.kind, RejoinKind::Ist { .. })
+    {
+        let _ = writeln!(
+            page,
+            "  LOSES     {}: given up by --discard {}",
+            lost.what, lost.history
+        );
+    }
     if plan.runs {
         page.push_str("  start     it runs already, and is only waited for\n");
     }
@@ -67,7 +76,7 @@ pub fn ended(outcome: &Rejoined) -> String {
 
 #[cfg(test)]
 mod tests {
-    use refloat_cluster::{CameBy, DonorChoice, Proof};
+    use refloat_cluster::{CameBy, DonorChoice, OnlyCopy, Proof};
 
     use super::*;
 
@@ -92,12 +101,17 @@ mod tests {
             uuid: "u".to_owned(),
             donors: vec![donor("n3", "idle"), donor("n2", "busy")],
             runs: false,
+            only_copy: Some(OnlyCopy {
+                what: "it holds data of another history, x".to_owned(),
+                history: "x".to_owned(),
+            }),
         });
         for line in [
-            "  comes     by a FULL COPY (SST), which wipes what it has: 3.0 GiB, about 31",
+            "  comes     by a FULL COPY (SST), which wipes what it has: 3.00 GiB, about 31.0 s",
             "  because   it is at 5, and",
             "  asks      n3: idle",
             "  then      n2: busy",
+            "  LOSES     it holds data of another history, x: given up by --discard x",
         ] {
             assert!(text.contains(line), "{line:?}: {text}");
         }

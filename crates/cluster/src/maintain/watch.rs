@@ -1,6 +1,6 @@
 //! A node that keeps write-sets for another: how much of its budget is used, and whether it still keeps them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use refloat_run::Events;
 use refloat_wire::{ConnectOptions, Connection, Error};
@@ -12,6 +12,9 @@ use crate::observe::{Member, impatient, values};
 
 const COUNTERS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_replicated', 'wsrep_replicated_bytes', \
     'wsrep_received', 'wsrep_received_bytes', 'wsrep_local_cached_downto', 'wsrep_last_committed')";
+
+/// A node that does not answer for a moment keeps what it keeps.
+const SILENCE: Duration = Duration::from_secs(120);
 
 /// A node that keeps write-sets.
 #[derive(Debug)]
@@ -31,8 +34,8 @@ pub(super) struct Watched {
     pub oldest: u64,
     /// The newest that it has.
     head: u64,
-    /// Why nothing is known of it.
-    silent: Option<String>,
+    /// Why nothing is known of it, and since when.
+    silent: Option<(String, Instant)>,
 }
 
 /// What the counters say.
@@ -89,7 +92,11 @@ impl Watched {
                         self.name
                     ));
                 }
-                self.silent = Some(reason);
+                let since = self
+                    .silent
+                    .take()
+                    .map_or_else(Instant::now, |(_, since)| since);
+                self.silent = Some((reason, since));
             }
         }
     }
@@ -105,7 +112,8 @@ impl Watched {
     /// Whether it still keeps what comes after this write-set, as Galera wants it: with some distance from the oldest.
     pub fn keeps(&self, left: u64) -> bool {
         let frozen_full = self.way == Way::Freeze && self.used >= self.bytes;
-        self.silent.is_none()
+        let silent = self.silent.as_ref();
+        silent.is_none_or(|(_, since)| since.elapsed() < SILENCE)
             && !frozen_full
             && self.oldest <= left.saturating_add(1)
             && safe_until(self.oldest, left) >= self.head
@@ -114,7 +122,7 @@ impl Watched {
     /// Why it does not.
     pub fn why_not(&self) -> String {
         match &self.silent {
-            Some(reason) => format!("{} does not answer ({reason})", self.name),
+            Some((reason, _)) => format!("{} does not answer ({reason})", self.name),
             None if self.way == Way::Freeze && self.used >= self.bytes => format!(
                 "{} has kept the {} bytes that were allowed",
                 self.name, self.bytes

@@ -2,6 +2,7 @@
 
 mod advise;
 mod healthd;
+mod lock;
 mod maintain;
 mod members;
 mod rejoin;

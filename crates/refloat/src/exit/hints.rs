@@ -42,13 +42,17 @@ pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
             Exit::Refused,
             "Give the others more to keep write-sets in with --hold, be away for a shorter time with --for, or go on with --allow-sst. Nothing was stopped.",
         ),
+        MaintainError::MustStay { .. } => (
+            Exit::Refused,
+            "Nothing was stopped. `refloat cluster status` shows what every node says.",
+        ),
         MaintainError::NotHeld { .. } => (
             Exit::Refused,
             "Nothing was stopped. `refloat settings list` shows what is changed and by whom.",
         ),
         MaintainError::NotBack { .. } => (
             Exit::Failed,
-            "Its log says why it does not start. `refloat cluster status` says what a rejoin would cost now.",
+            "`refloat cluster maintain NODE --end` goes on where that makes sense; `refloat cluster status` says what a rejoin would cost now.",
         ),
         MaintainError::Interrupted => (Exit::Interrupted, "Nothing was stopped."),
         _ => (
@@ -63,6 +67,14 @@ pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
 pub fn of_rejoin(error: &RejoinError) -> (Exit, Vec<String>) {
     match error {
         RejoinError::Refused(_) => (Exit::Refused, vec!["Nothing was started.".to_owned()]),
+        RejoinError::OnlyCopy(lost) => (
+            Exit::Refused,
+            vec![format!(
+                "Nothing was started. When you are sure that nobody needs it: --allow-sst --discard {}. Keep a copy of its data directory.",
+                lost.history
+            )],
+        ),
+        RejoinError::Interrupted { .. } => (Exit::Interrupted, Vec::new()),
         RejoinError::NeedsCopy { .. } => (
             Exit::Refused,
             vec!["Nothing was started. A full copy wipes what the node has: allow it with --allow-sst.".to_owned()],

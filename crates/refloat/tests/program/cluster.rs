@@ -287,30 +287,37 @@ pub fn is_maintained(state: &Path, file: &str, second: &str) {
     );
     assert_eq!(open().len(), 0);
 
-    // Whoever watches is killed: what c-1 was told can be put back, and the node comes back all the same.
-    maintain(&["--hold", "16M", "--begin"]).exits(0);
-    let owner = open()[0]["journal"]["owner"]["pid"]
-        .as_u64()
-        .expect("a process");
-    let killed = Command::new("kill")
-        .args(["-9", &owner.to_string()])
-        .status();
-    assert!(killed.expect("kill is there").success());
-    let url = open()[0]["journal"]["server"]["peer"].clone();
-    let first = format!("mysql://{}/", url.as_str().expect("an address"));
-    let reverted = refloat(&["settings", "revert", "--to", &first]).exits(0);
-    assert!(
-        reverted.stdout.contains("gcache.mem_size: 0  put back"),
-        "{}",
-        reverted.stdout
-    );
-    let back = maintain(&["--end"]).exits(0).says("going on in its place");
-    assert!(
-        back.stdout.starts_with("c-2 is back by IST"),
-        "{}",
-        back.stdout
-    );
-    assert_eq!(open().len(), 0);
+    // Whoever watches is killed: what c-1 was told can be put back, and the node comes back all the same, with the hold or without.
+    for revert in [false, true] {
+        maintain(&["--hold", "16M", "--begin"]).exits(0);
+        let owner = open()[0]["journal"]["owner"]["pid"]
+            .as_u64()
+            .expect("a process");
+        let killed = Command::new("kill")
+            .args(["-9", &owner.to_string()])
+            .status();
+        assert!(killed.expect("kill is there").success());
+        if revert {
+            let url = open()[0]["journal"]["server"]["peer"].clone();
+            let first = format!("mysql://{}/", url.as_str().expect("an address"));
+            let reverted = refloat(&["settings", "revert", "--to", &first]).exits(0);
+            assert!(
+                reverted.stdout.contains("gcache.mem_size: 0  put back"),
+                "{}",
+                reverted.stdout
+            );
+        }
+        refloat(&["cluster", "rejoin", "c-2", "--cluster", file])
+            .exits(3)
+            .says("the maintenance of c-2, begun at");
+        let back = maintain(&["--end"]).exits(0).says("going on in its place");
+        assert!(
+            back.stdout.starts_with("c-2 is back by IST"),
+            "{}",
+            back.stdout
+        );
+        assert_eq!(open().len(), 0);
+    }
     maintain(&["--end"]).exits(3);
 }
 

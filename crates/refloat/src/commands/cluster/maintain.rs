@@ -4,24 +4,27 @@ mod detached;
 mod work;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
 use refloat_cluster::{
     CameBy, HoldPlan, HoldWish, Host, MaintainError, MaintainLimits, Maintained, Maintenance,
-    Observation, WantedTables, Work, observe, plan_hold,
+    Observation, WantedTables, Work, observe, open_maintenance, plan_hold,
 };
 use refloat_report::maintain as face;
 use refloat_run::Run;
 use refloat_run::events::RunResult;
 
+use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::record::record;
 use crate::sizes::{parse_bytes, parse_time};
 use crate::watch::{Show, Watch};
+pub use detached::refuse_second;
 use work::{Program, UntilEnd};
 
 /// Name of these runs.
@@ -162,13 +165,19 @@ pub fn run(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
     if args.until_end {
         begin.run(|run| Box::new(UntilEnd::new(&run.dir)))
     } else {
-        begin.run(|_| Box::new(Program::new(&args.command, begin.surroundings())))
+        begin.run(|_| Box::new(Program::new(&args.command, begin.surroundings(), args.json)))
     }
 }
 
-/// Prints what would be done with a node.
-pub fn show_plan(nodes: &Nodes, node: &str, hold: &HoldArgs) -> anyhow::Result<()> {
-    print_plan(&plan(nodes, node, hold, true)?, false)
+/// Prints what would be done with a node; whether it would be begun.
+pub fn show_plan(nodes: &Nodes, node: &str, hold: &HoldArgs) -> anyhow::Result<Exit> {
+    let plan = plan(nodes, node, hold, true)?;
+    print_plan(&plan, false)?;
+    Ok(if plan.lasts() || hold.allow_sst {
+        Exit::Done
+    } else {
+        Exit::Refused
+    })
 }
 
 /// Takes a node away, has a program run, and brings it back.
@@ -186,7 +195,7 @@ pub fn with_program(
         json: false,
         context,
     };
-    begin.run(|_| Box::new(Program::new(command, begin.surroundings())))
+    begin.run(|_| Box::new(Program::new(command, begin.surroundings(), false)))
 }
 
 /// One maintenance that is about to begin.
@@ -214,7 +223,9 @@ impl<'a> Begin<'a> {
 
     fn run(&self, work: impl FnOnce(&Run) -> Box<dyn Work + 'a>) -> anyhow::Result<Exit> {
         let control = self.nodes.control(self.node)?;
+        // What is open has a better word for it than what is locked.
         detached::refuse_second(&self.nodes.name, self.context)?;
+        let _lock = ClusterLock::take(&self.nodes.name, self.context)?;
         let plan = plan(self.nodes, self.node, self.hold, false)?;
         let show = if self.json { Show::Json } else { Show::Lines };
         let (watch, run) = Watch::begin(COMMAND, show, self.context)?;
@@ -253,10 +264,15 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
         .members
         .iter()
         .map(|member| member.host.as_ref().and_then(Host::memory_available));
+    let disk = nodes.members.iter().zip(&view.nodes).map(|(member, node)| {
+        let datadir = node.state.as_ref().map(|state| state.datadir.as_str());
+        member.host.as_ref()?.disk_free(Path::new(datadir?))
+    });
     let wish = HoldWish {
         away: hold.away,
         bytes: hold.bytes,
         available: available.collect(),
+        disk: disk.collect(),
     };
     let plan = plan_hold(&view, node, &wish).map_err(|against| {
         ProgramError::new(Exit::Refused, against.join("; "))
@@ -292,13 +308,17 @@ fn finish(
         Ok(outcome) => (Some(outcome), None),
         Err(error) => (None, Some(anyhow::Error::new(error))),
     };
+    // What is still told to others concerns people who did not start this.
+    let is_left = open_maintenance(&run.dir)
+        .is_ok_and(|open| open.is_some_and(|open| !open.holds.is_empty()));
     let result = match (&outcome, &error) {
-        (Some(outcome), _) if !outcome.not_released.is_empty() => RunResult::SettingsLeft,
+        _ if is_left => RunResult::SettingsLeft,
         (Some(outcome), _) if outcome.work_failed.is_some() => RunResult::Failed,
         (Some(outcome), _) if !matches!(outcome.proof.by, CameBy::Ist | CameBy::Stayed) => {
             RunResult::ProofFailed
         }
         (_, Some(error)) => exit::result_of(error),
+        _ if run.cancel.is_cancelled() => RunResult::Interrupted,
         _ => RunResult::Done,
     };
     watch.quiet();

@@ -172,8 +172,19 @@ fn control(
     let Some(config) = &node.control else {
         return Ok(None);
     };
-    // Whoever names a unit or commands and no other machine means this one.
-    let host = member.host.clone().unwrap_or(Host::Local);
+    // Commands may lead anywhere by themselves; a unit of this machine is not the server of another one.
+    let host = match &member.host {
+        Some(host) => host.clone(),
+        None if config.systemd.is_some() => {
+            return Err(ControlError::new(
+                &node.name,
+                "finding the unit of",
+                "its url leads to another machine, and the list does not say which (ssh)"
+                    .to_owned(),
+            ));
+        }
+        None => Host::Local,
+    };
     let find = |name: &str| {
         let sandbox = Sandbox::new(context.state_dir().join("sandbox"));
         GaleraNode::new(sandbox.get(name)?)

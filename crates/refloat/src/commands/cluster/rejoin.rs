@@ -4,12 +4,14 @@ use std::io::Write as _;
 
 use clap::Args;
 use refloat_cluster::{
-    CameBy, Observation, RejoinError, RejoinKind, RejoinPlan, WantedTables, observe, plan_rejoin,
+    CameBy, Leave, Observation, RejoinKind, RejoinPlan, WantedTables, observe, plan_rejoin,
     rejoin_node,
 };
 use refloat_report::rejoin as face;
 use refloat_run::events::RunResult;
 
+use super::lock::ClusterLock;
+use super::maintain::refuse_second;
 use super::members::ClusterOf;
 use crate::context::Context;
 use crate::exit::{self, Exit};
@@ -33,10 +35,13 @@ EXAMPLES:
 
 By which way it will come is said before it is started. A full copy wipes what the node has, first thing,
 so that is not begun unless it is allowed; a node that is ahead of all others is never started, because
-what it holds is nowhere else. A position that was not written down (a crash) is recovered first.
+what it holds is nowhere else, and one whose data are of another history, or of which nobody can tell
+where they stand, only when that history is named (--discard). A position that was not written down (a
+crash) is recovered first.
 
 Asked first for what is missed: a node that keeps it, that applications do not write to, that is not
-behind, in the same segment. Afterwards it is proven by which way it came.
+behind. A unit of systemd is started as it is, and Galera chooses. Afterwards it is proven by which way
+it came.
 
 EXIT CODES:
   0  it is back, by the way that was said
@@ -59,6 +64,10 @@ pub struct RejoinArgs {
     #[arg(long)]
     allow_sst: bool,
 
+    /// Give up what the node holds of this history (its UUID), which may be nowhere else
+    #[arg(long, value_name = "UUID", requires = "allow_sst")]
+    discard: Option<String>,
+
     /// Say what would be done, and do nothing but recover a position that was not written down
     #[arg(long)]
     plan: bool,
@@ -74,6 +83,8 @@ pub struct RejoinArgs {
 
 pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     let nodes = args.cluster.nodes(context)?;
+    refuse_second(&nodes.name, context)?;
+    let _lock = ClusterLock::take(&nodes.name, context)?;
     let control = nodes.control(&args.node)?;
     let how = Observation {
         tables: WantedTables::Never,
@@ -82,7 +93,11 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     let view = observe(&nodes.name, &nodes.members, &how);
     let plan = plan_rejoin(&view, &args.node, control, &how)?;
-    let needs_leave = !plan.runs && !args.allow_sst && !is_ist(&plan);
+    let leave = Leave {
+        sst: args.allow_sst,
+        discard: args.discard.clone(),
+    };
+    let allowed = plan.check(&leave);
     if args.plan {
         let mut out = std::io::stdout().lock();
         if args.json {
@@ -90,26 +105,20 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
         } else {
             write!(out, "{}", face::plan(&plan))?;
         }
-        return Ok(if needs_leave {
-            Exit::Refused
-        } else {
+        return Ok(if allowed.is_ok() {
             Exit::Done
+        } else {
+            Exit::Refused
         });
     }
     if !args.json {
         write!(std::io::stderr(), "{}", face::plan(&plan))?;
     }
-    if needs_leave {
-        return Err(RejoinError::NeedsCopy {
-            node: plan.node,
-            reason: plan.forecast.reason,
-        }
-        .into());
-    }
+    allowed?;
     let show = if args.json { Show::Json } else { Show::Lines };
     let (watch, run) = Watch::begin(COMMAND, show, context)?;
     let member = &nodes.members[plan.at];
-    let (outcome, error) = match rejoin_node(member, control, &plan, args.allow_sst, &run) {
+    let (outcome, error) = match rejoin_node(member, control, &plan, &leave, &run) {
         Ok(outcome) => (Some(outcome), None),
         Err(error) => (None, Some(anyhow::Error::new(error))),
     };

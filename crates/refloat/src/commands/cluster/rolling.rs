@@ -3,11 +3,14 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Args;
 use refloat_cluster::{Observation, WantedTables, observe, rolling_order};
+use refloat_run::Cancel;
+use refloat_run::signals::install_signal_handlers;
 
 use super::maintain::{self, HoldArgs};
-use super::members::ClusterOf;
+use super::members::{ClusterOf, Nodes};
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
 
@@ -81,12 +84,24 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     let say = |text: &str| writeln!(std::io::stderr(), "{text}");
     say(&format!("Order: {}", order.join(", ")))?;
+    // Each maintenance handles signals by itself; this is for the time between two of them.
+    let cancel = Cancel::new();
+    let _signals = install_signal_handlers(&cancel).context("cannot handle signals")?;
+    let mut planned = Exit::Done;
     for (at, name) in order.iter().enumerate() {
         if args.plan {
-            maintain::show_plan(&nodes, name, &args.hold)?;
+            if maintain::show_plan(&nodes, name, &args.hold)? != Exit::Done {
+                planned = Exit::Refused;
+            }
             continue;
         }
-        let exit = match maintain::with_program(&nodes, name, &args.hold, &args.command, context) {
+        let brief = Observation {
+            sample: Duration::ZERO,
+            ..how
+        };
+        let exit = match next(&nodes, &brief, &cancel)
+            .and_then(|()| maintain::with_program(&nodes, name, &args.hold, &args.command, context))
+        {
             Ok(Exit::Done) => continue,
             other => other,
         };
@@ -104,5 +119,16 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
             order.join(", ")
         )?;
     }
-    Ok(Exit::Done)
+    Ok(planned)
+}
+
+/// Whether the next node may be touched: all are there, and in step, and nobody has said to stop.
+fn next(nodes: &Nodes, how: &Observation, cancel: &Cancel) -> anyhow::Result<()> {
+    if cancel.is_cancelled() {
+        return Err(ProgramError::new(Exit::Interrupted, "stopped on request").into());
+    }
+    let view = observe(&nodes.name, &nodes.members, how);
+    rolling_order(&view)
+        .map(drop)
+        .map_err(|against| ProgramError::new(Exit::Refused, against.join("; ")).into())
 }

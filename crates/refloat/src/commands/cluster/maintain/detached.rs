@@ -12,8 +12,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use refloat_cluster::{MaintainPhase, MaintainState, Maintenance, open_maintenance};
 use refloat_run::events::Outcome;
-use refloat_run::{Run, RunDir};
+use refloat_run::signals::install_signal_handlers;
+use refloat_run::{Cancel, Run, RunDir};
 
+use super::super::lock::ClusterLock;
 use super::work::END;
 use super::{COMMAND, MaintainArgs, finish, limits};
 use crate::context::Context;
@@ -27,10 +29,9 @@ const LOG: &str = "output.log";
 
 /// Refuses to begin one while another is not ended: two that hold would undo each other's changes.
 pub fn refuse_second(cluster: &str, context: &Context) -> anyhow::Result<()> {
-    let me = std::process::id();
     for (dir, state) in open(context)? {
         let owner = &dir.info().owner;
-        if state.cluster != cluster || owner.pid == me {
+        if state.cluster != cluster {
             continue;
         }
         // One that ended before anything was changed leaves nothing to be ended.
@@ -79,6 +80,8 @@ pub fn begin(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
         .hint("Put the password into an option file, and name that with --defaults-extra-file.")
         .into());
     }
+    let cancel = Cancel::new();
+    let _signals = install_signal_handlers(&cancel).context("cannot handle signals")?;
     let log = log_path(context)?;
     let mut child = spawn(&log)?;
     let mut tail = Tail::new(&log);
@@ -114,7 +117,19 @@ pub fn begin(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
             )?;
             return Ok(Exit::Done);
         }
-        thread::sleep(POLL);
+        if cancel.sleep(POLL) {
+            let node = &args.node;
+            return Err(ProgramError::new(
+                Exit::Interrupted,
+                format!("process {} goes on in the background", child.id()),
+            )
+            .hint(format!(
+                "It says what it does in {}. `refloat cluster maintain {node} --cluster {} --end` ends it, and brings the node back.",
+                log.display(),
+                args.cluster.cluster
+            ))
+            .into());
+        }
     }
 }
 
@@ -171,12 +186,46 @@ pub fn end(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
         .hint("It ends where it was begun: the folder of its run is there (REFLOAT_STATE_DIR).")
         .into());
     };
-    if dir.info().owner.alive() == Some(true) {
+    let named = |at: usize| nodes.members.get(at).map(|member| member.name.as_str());
+    let plan = &state.plan;
+    let mut places = plan.holders.iter().map(|holder| (holder.at, &holder.name));
+    if named(plan.at) != Some(&plan.node) || places.any(|(at, name)| named(at) != Some(name)) {
+        return Err(ProgramError::new(
+            Exit::Refused,
+            "the list names other nodes, or in another order, than when this was begun",
+        )
+        .hint("Give the list as it was.")
+        .into());
+    }
+    let owner = &dir.info().owner;
+    if owner.alive().is_none() {
+        return Err(ProgramError::new(
+            Exit::Refused,
+            format!(
+                "it was begun on {} (process {}), and whether it still works cannot be seen from here",
+                owner.host, owner.pid
+            ),
+        )
+        .hint("Give the command there.")
+        .into());
+    }
+    if owner.alive() == Some(true) && !dir.has(LOG) {
+        return Err(ProgramError::new(
+            Exit::Refused,
+            format!(
+                "process {} is at it, around a command: it ends when that does",
+                owner.pid
+            ),
+        )
+        .into());
+    }
+    if owner.alive() == Some(true) {
         let mut tail = Tail::at_end(&dir.path().join(LOG));
         drop(dir.append(END)?);
         return follow(&dir, &mut tail);
     }
     let control = nodes.control(&args.node)?;
+    let _lock = ClusterLock::take(&nodes.name, context)?;
     let watch = Watch::start(Show::Lines, context)?;
     let run = Run {
         dir,

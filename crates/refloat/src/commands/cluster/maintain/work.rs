@@ -12,15 +12,22 @@ pub const END: &str = "end";
 pub struct Program<'a> {
     words: &'a [String],
     surroundings: Vec<(&'static str, String)>,
+    quiet: bool,
     child: Option<Child>,
 }
 
 impl<'a> Program<'a> {
-    /// The program and its arguments, and what it finds in its environment besides ours.
-    pub const fn new(words: &'a [String], surroundings: Vec<(&'static str, String)>) -> Self {
+    /// The program and its arguments, and what it finds in its environment besides ours. What a `quiet` one prints goes to standard
+    /// error: ours is for another program.
+    pub const fn new(
+        words: &'a [String],
+        surroundings: Vec<(&'static str, String)>,
+        quiet: bool,
+    ) -> Self {
         Self {
             words,
             surroundings,
+            quiet,
             child: None,
         }
     }
@@ -31,9 +38,14 @@ impl Work for Program<'_> {
         let Some((program, arguments)) = self.words.split_first() else {
             return Ok(());
         };
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(arguments)
-            .envs(self.surroundings.iter().map(|(name, value)| (name, value)))
+            .envs(self.surroundings.iter().map(|(name, value)| (name, value)));
+        if self.quiet {
+            command.stdout(std::io::stderr());
+        }
+        let child = command
             .spawn()
             .map_err(|error| format!("{program}: {error}"))?;
         self.child = Some(child);
@@ -70,5 +82,9 @@ impl Work for UntilEnd {
 
     fn poll(&mut self) -> Option<Result<(), String>> {
         self.0.has(END).then_some(Ok(()))
+    }
+
+    fn ends_when_asked(&self) -> bool {
+        true
     }
 }

@@ -1,0 +1,191 @@
+//! A node leaves: the others are told to keep what it misses, everything is looked at once more, and it is stopped.
+
+use std::time::{Duration, Instant};
+
+use refloat_run::RunDir;
+use refloat_run::settings::{AppliedSettings, SettingsPlan};
+
+use super::watch::Watched;
+use super::{MaintainError, MaintainPhase, MaintainState, Maintenance, POLL};
+use crate::hold::{may_leave, safe_until};
+use crate::join::{brief, look};
+use crate::journal::LogMark;
+use crate::node::NodeState;
+use crate::observe::{ask, observe};
+
+/// Name of the runs that hold write-sets, one for each node.
+const HOLD: &str = "cluster hold";
+/// How long it is waited for write-sets from before the node leaves.
+const GAP_PATIENCE: Duration = Duration::from_secs(300);
+/// After this time without a write nothing is waited for: what was expected is not coming.
+const STILL: Duration = Duration::from_secs(3);
+/// So much more than expected may be written before the distance to the oldest write-set is too short.
+const GAP_MARGIN: u64 = 2;
+/// How long a node that was stopped may go on answering.
+const DOWN_PATIENCE: Duration = Duration::from_secs(600);
+
+impl Maintenance<'_> {
+    /// Tells the others to keep write-sets.
+    pub(super) fn hold(
+        &self,
+        state: &mut MaintainState,
+        watched: &mut Vec<Watched>,
+    ) -> Result<(), MaintainError> {
+        for holder in state.plan.holders.clone() {
+            let mut conn = self.connect(holder.at)?;
+            if let Some(change) = holder.change(&state.plan.node) {
+                let dir = RunDir::create(self.state_dir, HOLD)?;
+                // It is written down that there may be a change before there is one.
+                state.holds.push((holder.at, dir.id().clone()));
+                self.write(state)?;
+                let mut applied = AppliedSettings::new(&dir);
+                let plan = SettingsPlan {
+                    changes: vec![change],
+                    ..SettingsPlan::default()
+                };
+                applied.apply(&mut conn, &plan, &self.run.events)?;
+                if let Some(skipped) = applied.skipped().first() {
+                    return Err(MaintainError::NotHeld {
+                        node: holder.name.clone(),
+                        reason: skipped.reason.clone(),
+                    });
+                }
+            }
+            watched.push(Watched::begin(self.member(holder.at), &holder, conn)?);
+        }
+        Ok(())
+    }
+
+    /// Stops the node. After an error it has not left.
+    pub(super) fn stop(
+        &self,
+        state: &mut MaintainState,
+        watched: &mut [Watched],
+    ) -> Result<(), MaintainError> {
+        let node = state.plan.node.clone();
+        let member = self.member(state.plan.at);
+        let now = self.wait_for_distance(state, watched)?;
+        self.check_again(state, watched, &now)?;
+        state.log = LogMark::now(self.control, member.host.as_ref(), &now);
+        state.left = now.seqno;
+        state.phase = MaintainPhase::Stopping;
+        self.write(state)?;
+        self.run.events.note(format!("stopping {node}"));
+        let stopped = self.control.stop();
+        // A command that comes back has not always done what it was to do, and one that fails sometimes has.
+        if !self.is_down(state.plan.at) {
+            stopped?;
+            return Err(MaintainError::StillUp { node });
+        }
+        if let Err(error) = stopped {
+            self.run.events.warn(error.to_string());
+        }
+        // What it has written down is later than what it said last.
+        let written = ask(member, &brief()).grastate;
+        match written.as_ref().and_then(|file| file.seqno) {
+            Some(seqno) => state.left = Some(seqno),
+            None if written.is_some() => self.run.events.warn(format!(
+                "{node} has not written down where it stands: it did not end cleanly"
+            )),
+            None => {}
+        }
+        self.enter(state, MaintainPhase::Away);
+        Ok(())
+    }
+
+    /// Waits until the distance from the oldest write-set is long enough for what is expected.
+    fn wait_for_distance(
+        &self,
+        state: &MaintainState,
+        watched: &[Watched],
+    ) -> Result<NodeState, MaintainError> {
+        let node = state.plan.node.clone();
+        let member = self.member(state.plan.at);
+        let oldest = watched.iter().map(|one| one.oldest).min().unwrap_or(0);
+        let expected = state.plan.write_sets * GAP_MARGIN;
+        let begun = Instant::now();
+        let mut told = false;
+        let mut moved = (0, Instant::now());
+        loop {
+            let now = look(member).map_err(|reason| MaintainError::NotHeld {
+                node: node.clone(),
+                reason,
+            })?;
+            let seqno = now.seqno.unwrap_or(0);
+            if safe_until(oldest, seqno) >= seqno.saturating_add(expected) {
+                return Ok(now);
+            }
+            if seqno != moved.0 {
+                moved = (seqno, Instant::now());
+            }
+            // The average since the start is no measure of a cluster in which nothing is written now.
+            if moved.1.elapsed() > STILL {
+                return Ok(now);
+            }
+            if begun.elapsed() > GAP_PATIENCE {
+                let reason = format!(
+                    "{oldest} is the oldest write-set that is kept, and {node} is at {seqno}: after {expected} more Galera takes that for too near for IST"
+                );
+                if self.limits.allow_sst {
+                    self.run.events.warn(reason);
+                    return Ok(now);
+                }
+                return Err(MaintainError::Short { node, reason });
+            }
+            if !told {
+                told = true;
+                self.run.events.note(format!(
+                    "waiting for more write-sets before {node} leaves: Galera wants some distance from the oldest that is kept ({oldest})"
+                ));
+            }
+            if self.run.cancel.sleep(POLL) {
+                return Err(MaintainError::Interrupted);
+            }
+        }
+    }
+
+    /// Much may have happened since the plan was made.
+    fn check_again(
+        &self,
+        state: &MaintainState,
+        watched: &mut [Watched],
+        now: &NodeState,
+    ) -> Result<(), MaintainError> {
+        let node = &state.plan.node;
+        if self.run.cancel.is_cancelled() {
+            return Err(MaintainError::Interrupted);
+        }
+        let view = observe(&state.cluster, self.members, &brief());
+        may_leave(&view, node).map_err(|against| MaintainError::MustStay {
+            node: node.clone(),
+            reason: against.join("; "),
+        })?;
+        for one in watched.iter_mut() {
+            one.look(&self.run.events);
+        }
+        let seqno = now.seqno.unwrap_or(0);
+        if self.limits.allow_sst || watched.iter().any(|one| one.keeps(seqno)) {
+            return Ok(());
+        }
+        let all: Vec<String> = watched.iter().map(Watched::why_not).collect();
+        Err(MaintainError::Short {
+            node: node.clone(),
+            reason: all.join("; "),
+        })
+    }
+
+    /// Waits until the node answers no more and its process is gone.
+    fn is_down(&self, at: usize) -> bool {
+        let begun = Instant::now();
+        loop {
+            let runs = self.control.is_running().ok().flatten();
+            if runs != Some(true) && look(self.member(at)).is_err() {
+                return true;
+            }
+            if begun.elapsed() > DOWN_PATIENCE {
+                return false;
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}

@@ -441,8 +441,8 @@ impl Described {
             "float" => (format!("{quoted} * 1E0"), None),
             // Index 0 and the member '' are written alike.
             "enum" if self.has_empty_member() => (format!("{quoted} + 0"), Some(FieldLoad::Number)),
-            // The text of a SET does not tell whether the member '' is in it.
-            "set" if self.has_empty_member() => (
+            // The text of a SET does not tell whether the member '' is in it, nor which of two members of one name.
+            "set" if self.has_empty_member() || self.has_equal_members() => (
                 format!("CAST({quoted} AS UNSIGNED)"),
                 Some(FieldLoad::Number),
             ),
@@ -457,6 +457,20 @@ impl Described {
             data_type: self.data_type.clone(),
             charset: self.charset.clone(),
         }
+    }
+
+    /// Whether two members of a SET look alike, case aside: the server warns of that where its mode is not strict.
+    fn has_equal_members(&self) -> bool {
+        // No member of a SET has a comma in it.
+        let members = self
+            .column_type
+            .trim_start_matches("set(")
+            .trim_end_matches(')');
+        let mut seen = std::collections::HashSet::new();
+        members
+            .split("','")
+            .map(|member| member.trim_matches('\'').trim_end().to_lowercase())
+            .any(|member| !seen.insert(member))
     }
 
     fn has_empty_member(&self) -> bool {

@@ -72,13 +72,16 @@ fn says(view: &ClusterView, words: &str) -> bool {
 
 /// Writes so many transactions of about so many bytes.
 fn write(node: &GaleraNode, transactions: u64, bytes: usize) {
+    let begun = Instant::now();
     let mut server = connect(node);
+    let sql = format!("INSERT INTO shop.t (v) VALUES (REPEAT('x', {bytes}))");
     for _ in 0..transactions {
-        server
-            .exec(format!(
-                "INSERT INTO shop.t (v) VALUES (REPEAT('x', {bytes}))"
-            ))
-            .unwrap();
+        // After a node was thawed the members agree anew, and take nothing for a moment.
+        while let Err(error) = server.exec(&sql) {
+            assert!(begun.elapsed() < LONG, "{error}");
+            std::thread::sleep(Duration::from_millis(100));
+            server = connect(node);
+        }
     }
 }
 

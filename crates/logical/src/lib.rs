@@ -15,5 +15,6 @@ mod foreign;
 mod jobs;
 pub mod load;
 pub mod manifest;
+mod members;
 pub mod source;
 pub mod verify;

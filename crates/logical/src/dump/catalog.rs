@@ -1,6 +1,7 @@
 //! What is on the server, and what of it is asked for.
 
 mod collated;
+mod columns;
 mod programs;
 mod tables;
 mod unshown;
@@ -15,8 +16,9 @@ use super::options::DumpOptions;
 use crate::load::literal;
 use crate::load::pattern::{is_system_database, matches_any};
 
+pub use columns::{Column, KeyLiteral};
 pub use programs::{Program, Programs, View, read_programs};
-pub use tables::{Column, DataPolicy, KeyColumn, KeyLiteral, Table, read_tables};
+pub use tables::{DataPolicy, KeyColumn, Table, read_tables};
 
 /// The database in which this program keeps its own journals.
 const OWN_DATABASE: &str = "refloat";

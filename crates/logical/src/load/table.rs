@@ -10,6 +10,7 @@ use refloat_wire::{Connection, Error, ResultSet};
 
 use super::deferral::Deferral;
 use super::marks::TableDetail;
+use crate::members::has_empty_member;
 
 mod period;
 
@@ -235,13 +236,6 @@ fn show_columns(conn: &mut Connection, db: &str, name: &str) -> Result<ResultSet
             result => return result,
         }
     }
-}
-
-/// Whether one of the members of an `ENUM` is the empty text; sometimes also when one only looks so.
-fn has_empty_member(type_text: &str) -> bool {
-    ["('',", "('')", ",'',", ",'')"]
-        .iter()
-        .any(|empty| type_text.contains(empty))
 }
 
 /// A table of the target that the dump brings rows for.
@@ -533,15 +527,6 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn members_that_are_empty() {
-        assert!(has_empty_member("enum('','b')"));
-        assert!(has_empty_member("enum('a','')"));
-        assert!(has_empty_member("enum('')"));
-        assert!(!has_empty_member("enum('it''s','b')"));
-        assert!(!has_empty_member("enum('a''','b')"));
-    }
 
     #[test]
     fn classes_follow_type_and_collation() {

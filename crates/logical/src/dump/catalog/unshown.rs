@@ -7,7 +7,7 @@
 use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
 
-use super::tables::Described;
+use super::columns::Described;
 use crate::dump::error::DumpError;
 use crate::manifest::hex;
 

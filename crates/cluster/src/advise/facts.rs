@@ -260,21 +260,6 @@ fn host_and_port(address: &str) -> (Option<String>, Option<u16>) {
     (host, port)
 }
 
-/// A number of bytes of an option file: `128M`, `1g`, `16384`.
-pub(crate) fn bytes_of(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text[digits.len()..].to_ascii_uppercase().as_str() {
-        "" => 1,
-        "K" => 1 << 10,
-        "M" => 1 << 20,
-        "G" => 1 << 30,
-        "T" => 1_u64 << 40,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
-}
-
 /// Bytes as people say them.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
@@ -328,9 +313,6 @@ mod tests {
         assert_eq!(address("fe80::1"), ("fe80::1".to_owned(), None));
         assert_eq!(address("-oProxy:5"), (String::new(), Some(5)));
         assert_eq!(address("$(reboot):5"), (String::new(), Some(5)));
-        assert_eq!(bytes_of("16k"), Some(16384));
-        assert_eq!(bytes_of("1x"), None);
-        assert_eq!(bytes_of("99999999999T"), None);
         assert_eq!(
             [size(512), size(1536), size(10 << 30), size(1 << 40)],
             ["512 bytes", "1.5 KiB", "10 GiB", "1.0 TiB"]

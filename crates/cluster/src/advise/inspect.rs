@@ -205,14 +205,7 @@ pub(super) fn run(
     text.push_str(script);
     let output = host.run(&text).map_err(|error| chain(&error))?;
     let answer = &output.stdout[..output.stdout.len().min(ANSWER_MOST)];
-    let lines: Vec<Vec<String>> = String::from_utf8_lossy(answer)
-        .lines()
-        .map(|line| {
-            line.split('\t')
-                .map(|word| clean(word, TEXT_MOST))
-                .collect()
-        })
-        .collect();
+    let lines = lines(&String::from_utf8_lossy(answer));
     if lines.is_empty() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!(
@@ -222,6 +215,15 @@ pub(super) fn run(
         ));
     }
     Ok(lines)
+}
+
+/// An answer as lines of words.
+pub(super) fn lines(text: &str) -> Vec<Vec<String>> {
+    let words = |line: &str| {
+        let words = line.split('\t');
+        words.map(|word| clean(word, TEXT_MOST)).collect()
+    };
+    text.lines().map(words).collect()
 }
 
 fn look(
@@ -382,11 +384,6 @@ fn without_password(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn lines(text: &str) -> Vec<Vec<String>> {
-        let words = |line: &str| line.split('\t').map(str::to_owned).collect();
-        text.lines().map(words).collect()
-    }
 
     #[test]
     fn a_look_is_read() {

@@ -1,6 +1,8 @@
 //! What a donor and a joiner have to have in common for one's files to be the other's.
 
-use super::facts::{NodeFacts, bytes_of};
+use refloat_run::settings::size_in_bytes;
+
+use super::facts::NodeFacts;
 use super::mistakes::{Effect, Found, MistakeKind, space};
 
 /// Settings that the files depend on, and what servers take when nobody says otherwise, where all of them take the same.
@@ -56,7 +58,7 @@ pub(super) fn compare(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mu
 /// Values that mean the same.
 fn normal(name: &str, value: &str) -> String {
     let value = value.trim();
-    match (name, bytes_of(value)) {
+    match (name, size_in_bytes(value)) {
         ("innodb_page_size" | "innodb_undo_tablespaces", Some(number)) => number.to_string(),
         _ => value.to_owned(),
     }

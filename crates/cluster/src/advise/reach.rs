@@ -137,12 +137,8 @@ fn read_reach(lines: &[Vec<String>], donor: &str, joiner: &str, address: String)
 
 #[cfg(test)]
 mod tests {
+    use super::super::inspect::lines;
     use super::*;
-
-    fn lines(text: &str) -> Vec<Vec<String>> {
-        let words = |line: &str| line.split('\t').map(str::to_owned).collect();
-        text.lines().map(words).collect()
-    }
 
     #[test]
     fn a_refusal_of_the_port_is_an_open_way() {

@@ -1,6 +1,8 @@
 //! Settings of the transfer itself: memory, threads, compression, rate, time.
 
-use super::facts::{ALL, BACKUP, NodeFacts, SST, bytes_of, size};
+use refloat_run::settings::size_in_bytes;
+
+use super::facts::{ALL, BACKUP, NodeFacts, SST, size};
 use super::inspect::Facts;
 use super::settings::{GainSource, Suggestion};
 
@@ -38,8 +40,11 @@ pub(super) fn memory(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion
     let usual = to
         .setting("innodb_buffer_pool_size")
         .filter(|_| has_fallback)
-        .and_then(bytes_of);
-    let taken = now.and_then(bytes_of).or(usual).unwrap_or(PREPARE_USUAL);
+        .and_then(size_in_bytes);
+    let taken = now
+        .and_then(size_in_bytes)
+        .or(usual)
+        .unwrap_or(PREPARE_USUAL);
     let most = (free as f64 * PREPARE_PART) as u64;
     // More than the data has no use.
     let data = donors.iter().filter_map(|from| from.data_bytes()).max()?;

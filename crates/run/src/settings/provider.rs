@@ -58,18 +58,24 @@ impl ProviderOptions {
 
     /// An option that is a size, in bytes: `128M`, `1G`, `134217728`.
     pub fn bytes(&self, name: &str) -> Option<u64> {
-        let text = self.get(name)?;
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit = match text[digits.len()..].to_ascii_uppercase().as_str() {
-            "" => 1,
-            "K" => 1 << 10,
-            "M" => 1 << 20,
-            "G" => 1 << 30,
-            "T" => 1_u64 << 40,
-            _ => return None,
-        };
-        digits.parse::<u64>().ok()?.checked_mul(unit)
+        size_in_bytes(self.get(name)?)
     }
+}
+
+/// A size as option files and Galera's options write it, in bytes: `128M`, `1g`, `134217728`. `None`: it is none, or larger than
+/// any number of bytes can be.
+pub fn size_in_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        "T" => 1_u64 << 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 #[cfg(test)]
@@ -88,5 +94,7 @@ mod tests {
         assert_eq!(options.bytes("gcache.page_size"), Some(1 << 30));
         assert_eq!(options.bytes("pc.weight"), None);
         assert_eq!(options.bytes("none"), None);
+        assert_eq!(size_in_bytes(" 16k"), Some(16384));
+        assert_eq!(size_in_bytes("99999999999T"), None);
     }
 }

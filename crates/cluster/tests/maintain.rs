@@ -2,20 +2,23 @@
 //!
 //! `REFLOAT_MAINTAIN_ROUNDS` says how often a node goes away under the steady load.
 
+mod nodes;
+
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use refloat_cluster::{
-    CameBy, ClusterFile, Control, HoldPlan, HoldWish, Host, MaintainError, MaintainLimits,
-    Maintained, Maintenance, Member, Observation, WantedTables, Way, Work, observe,
-    open_maintenance, plan_hold,
+    CameBy, Control, HoldPlan, HoldWish, MaintainError, MaintainLimits, Maintained, Maintenance,
+    Member, Observation, WantedTables, Way, Work, observe, open_maintenance, plan_hold,
 };
 use refloat_run::settings;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
 use refloat_testkit::servers;
-use refloat_wire::{ConnectOptions, Connection, Error};
+use refloat_wire::Error;
+
+use nodes::{connect, members};
 
 /// Nothing here takes longer.
 const LONG: Duration = Duration::from_secs(90);
@@ -23,23 +26,6 @@ const LONG: Duration = Duration::from_secs(90);
 const ROW: u64 = 20_000;
 /// The ring of every node.
 const RING: u64 = 1 << 20;
-
-fn members(cluster: &EphemeralCluster) -> Vec<Member> {
-    let file = ClusterFile::read(&cluster.toml()).unwrap();
-    let nodes = file.nodes.iter().zip(cluster.nodes());
-    nodes
-        .map(|(config, node)| Member {
-            name: config.name.clone(),
-            connect: ConnectOptions::from_url(&config.url).unwrap(),
-            host: Some(Host::Local),
-            datadir: Some(node.datadir()),
-        })
-        .collect()
-}
-
-fn connect(node: &GaleraNode) -> Connection {
-    Connection::connect(&ConnectOptions::from_url(&node.url()).unwrap()).unwrap()
-}
 
 fn status(node: &GaleraNode, name: &str) -> String {
     let mut conn = connect(node);
@@ -242,6 +228,16 @@ impl<'a> Place<'a> {
         result
     }
 
+    /// A maintenance after which the node came back by what was kept for it, and nothing stays changed.
+    fn comes_back(&self, node: usize, plan: &HoldPlan, work: &mut dyn Work) -> Maintained {
+        let outcome = self.maintain(node, plan, LIMITS, work).unwrap();
+        assert_eq!(outcome.proof.by, CameBy::Ist, "{outcome:?}");
+        assert_eq!(outcome.given_up, None, "{outcome:?}");
+        assert!(outcome.not_released.is_empty(), "{outcome:?}");
+        self.nothing_is_left();
+        outcome
+    }
+
     fn nothing_is_left(&self) {
         for node in self.cluster.nodes() {
             assert_eq!(memory(node), "0", "{}", node.name());
@@ -288,29 +284,17 @@ fn under_a_steady_load(cluster: &EphemeralCluster, state: &Path, rounds: usize) 
                 "{plan:?}"
             );
             let mut held = String::new();
-            let outcome = place
-                .maintain(
-                    node,
-                    &plan,
-                    LIMITS,
-                    &mut Doing(|| {
-                        held = memory(&cluster.nodes()[0]);
-                        application.writes(3 * RING);
-                    }),
-                )
-                .unwrap();
-            assert_eq!(held, "64M", "{plan:?}");
-            assert_eq!(outcome.proof.by, CameBy::Ist, "round {round}: {outcome:?}");
-            assert_eq!(
-                (outcome.given_up.as_ref(), outcome.not_released.len()),
-                (None, 0)
-            );
+            let mut work = Doing(|| {
+                held = memory(&cluster.nodes()[0]);
+                application.writes(3 * RING);
+            });
+            let outcome = place.comes_back(node, &plan, &mut work);
+            assert_eq!(held, "64M", "round {round}: {plan:?}");
             // What it missed is what was counted: each write-set is a row.
             let missed = outcome.back - outcome.left;
             assert!(missed * ROW > 3 * RING, "{outcome:?}");
             let bytes = outcome.bytes.unwrap();
             assert!(bytes.abs_diff(missed * ROW) < bytes / 5, "{outcome:?}");
-            place.nothing_is_left();
         }
     });
 }
@@ -335,10 +319,7 @@ fn a_holder_is_killed(cluster: &EphemeralCluster, state: &Path) {
             assert_eq!(memory(third), "0");
             application.writes(RING);
         });
-        let outcome = place.maintain(1, &plan, LIMITS, &mut work).unwrap();
-        assert_eq!(outcome.proof.by, CameBy::Ist, "{outcome:?}");
-        assert_eq!(outcome.given_up, None, "{outcome:?}");
-        place.nothing_is_left();
+        place.comes_back(1, &plan, &mut work);
     });
 }
 
@@ -351,7 +332,7 @@ fn a_node_does_not_start_until_it_is_mended(cluster: &EphemeralCluster, state: &
         let plan = place.plan(1, Some(256 << 20));
         let node = &cluster.nodes()[1];
         let config = std::fs::read_to_string(node.config()).unwrap();
-        let outcome = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let mend = scope.spawn(|| {
                 let log = || std::fs::read_to_string(node.error_log()).unwrap();
                 wait("it fails", || log().contains("no-such-provider"));
@@ -361,23 +342,11 @@ fn a_node_does_not_start_until_it_is_mended(cluster: &EphemeralCluster, state: &
                 std::fs::write(node.config(), &config).unwrap();
                 node.begin(&NodeStart::join()).unwrap();
             });
-            let outcome = place.maintain(
-                1,
-                &plan,
-                LIMITS,
-                &mut Doing(|| {
-                    std::fs::write(
-                        node.config(),
-                        format!("{config}\n[mysqld]\nwsrep_provider=/no-such-provider.so\n"),
-                    )
-                    .unwrap();
-                }),
-            );
+            let broken = format!("{config}\n[mysqld]\nwsrep_provider=/no-such-provider.so\n");
+            let mut work = Doing(|| std::fs::write(node.config(), &broken).unwrap());
+            place.comes_back(1, &plan, &mut work);
             mend.join().unwrap();
-            outcome.unwrap()
         });
-        assert_eq!(outcome.proof.by, CameBy::Ist, "{outcome:?}");
-        place.nothing_is_left();
     });
 }
 

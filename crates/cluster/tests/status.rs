@@ -1,35 +1,21 @@
 //! What is said of a real cluster: whole, with a node away, frozen, killed, and down altogether.
 
+mod nodes;
+
 use std::time::{Duration, Instant};
 
 use refloat_cluster::{
-    ClusterFile, ClusterView, Control, ControlConfig, Host, Member, Observation, RejoinKind, Role,
-    Severity, StartAs, WantedTables, discover, observe,
+    ClusterView, Control, ControlConfig, Host, Member, Observation, RejoinKind, Role, Severity,
+    StartAs, WantedTables, discover, observe,
 };
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, ServerKind};
 use refloat_testkit::servers;
-use refloat_wire::{ConnectOptions, Connection};
+use refloat_wire::ConnectOptions;
+
+use nodes::{connect, members};
 
 /// Nothing here takes longer.
 const LONG: Duration = Duration::from_secs(90);
-
-fn connect(node: &GaleraNode) -> Connection {
-    Connection::connect(&ConnectOptions::from_url(&node.url()).unwrap()).unwrap()
-}
-
-/// The nodes as the sandbox's own `cluster.toml` lists them.
-fn members(cluster: &EphemeralCluster) -> Vec<Member> {
-    let file = ClusterFile::read(&cluster.toml()).unwrap();
-    let nodes = file.nodes.iter().zip(cluster.nodes());
-    nodes
-        .map(|(config, node)| Member {
-            name: config.name.clone(),
-            connect: ConnectOptions::from_url(&config.url).unwrap(),
-            host: Some(Host::Local),
-            datadir: Some(node.datadir()),
-        })
-        .collect()
-}
 
 fn look(members: &[Member]) -> ClusterView {
     let how = Observation {

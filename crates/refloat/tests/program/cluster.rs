@@ -382,6 +382,10 @@ pub fn nodes_come_back(state: &Path, file: &str) {
     );
 
     let rejoin = |args: &[&str]| cluster(&[&["rejoin", "c-2"], args].concat());
+    let is_back = |by: &str, args: &[&str]| {
+        let said = rejoin(args).exits(0).stdout;
+        assert!(said.starts_with(&format!("c-2 is back by {by}")), "{said}");
+    };
     rejoin(&[])
         .exits(3)
         .says("c-2 is there, and in step with the others");
@@ -391,21 +395,11 @@ pub fn nodes_come_back(state: &Path, file: &str) {
         plan.contains("comes     by IST: ") && plan.contains("asks      c-1: "),
         "{plan}"
     );
-    let back = rejoin(&[]).exits(0);
-    assert!(
-        back.stdout.starts_with("c-2 is back by IST: "),
-        "{}",
-        back.stdout
-    );
+    is_back("IST: ", &[]);
 
     // It crashes, and what is missed is known only after its position was recovered.
     refloat(&["sandbox", "node", "kill", "c-2"]).exits(0);
-    let back = rejoin(&[]).exits(0);
-    assert!(
-        back.stdout.starts_with("c-2 is back by IST: "),
-        "{}",
-        back.stdout
-    );
+    is_back("IST: ", &[]);
 
     // It has forgotten everything.
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
@@ -428,14 +422,7 @@ pub fn nodes_come_back(state: &Path, file: &str) {
     let of_node = |line: &&str| line.starts_with("c-2 ");
     let line = listed.lines().find(of_node).expect("it is listed");
     assert!(line.contains("stopped"), "nothing was started: {line}");
-    let copied = rejoin(&["--allow-sst"]).exits(0);
-    assert!(
-        copied
-            .stdout
-            .starts_with("c-2 is back by a FULL COPY (SST)"),
-        "{}",
-        copied.stdout
-    );
+    is_back("a FULL COPY (SST)", &["--allow-sst"]);
 
     // With the other node down there is nobody to join, and nothing is begun.
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);

@@ -70,6 +70,8 @@ mod memory;
 mod midway;
 #[path = "faults/modes.rs"]
 mod modes;
+#[path = "faults/outage.rs"]
+mod outage;
 #[path = "faults/packets.rs"]
 mod packets;
 #[path = "faults/planned.rs"]

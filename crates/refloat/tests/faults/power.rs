@@ -1,6 +1,6 @@
 //! Power cuts: when a load says that it is done, what it has committed is on the disk, although no commit waited for that.
 //!
-//! A machine cannot be switched off here. So the servers themselves say what they have handed to the disk: how far the redo log is
+//! What is left when the power goes is tested in `outage`. Here the servers themselves say what they have handed to the disk: how far the redo log is
 //! synced, and which writes to the binary log were followed by a sync. Their clocks are kept from doing it by chance.
 
 use refloat_sandbox::{Instance, ServerKind, StartOptions};

@@ -1,0 +1,230 @@
+//! Power cuts, as far as programs can make one: the file system of the server's data is shut down under it, so that nothing gets to the
+//! disk any more, not even what the system holds in memory; then the server is killed, the file system mounted anew from what its disk
+//! has, and the server started on that.
+//!
+//! `REFLOAT_OUTAGES` is how often each kind of server loses its power while rows come, `REFLOAT_OUTAGE_SEED` what the moments come from.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use refloat_sandbox::{Ephemeral, ServerKind, StartOptions};
+use refloat_testkit::servers;
+
+use crate::chance::{Dice, number};
+use crate::support::{Desk, Running, ask, assert_same_settings, dump, settings, table, wait_until};
+
+/// Power cuts of each kind of server while rows come, unless somebody asks for more.
+const OUTAGES: u64 = 2;
+/// Rows of a load: enough that it takes seconds.
+const ROWS: u64 = 150_000;
+/// Nothing here takes longer.
+const LONG: Duration = Duration::from_secs(180);
+
+/// `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH` (fs/ext4/ext4.h of Linux): the file system is dead from now on, and its journal
+/// gets nothing more.
+const SHUT_DOWN: &str = r#"my $flags = pack("L", 2); open(my $file, "<", $ARGV[0]) or die "$ARGV[0]: $!"; ioctl($file, 0x8004587D, $flags) or die "ioctl: $!""#;
+
+/// A disk of its own, an image behind a loop device, mounted where a server has its data.
+struct Disk {
+    image: tempfile::TempPath,
+    at: PathBuf,
+}
+
+#[track_caller]
+fn run(command: &mut Command) {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}");
+}
+
+impl Disk {
+    /// Makes a disk, and moves what is in the folder to it.
+    fn below(folder: &Path) -> Self {
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(1 << 30).unwrap();
+        let aside = folder.with_extension("aside");
+        run(Command::new("mkfs.ext4")
+            .args(["-q", "-F"])
+            .arg(image.path()));
+        std::fs::rename(folder, &aside).unwrap();
+        std::fs::create_dir(folder).unwrap();
+        let disk = Self {
+            image: image.into_temp_path(),
+            at: folder.to_owned(),
+        };
+        disk.mount();
+        std::fs::remove_dir(folder.join("lost+found")).unwrap();
+        run(Command::new("cp")
+            .arg("-a")
+            .arg(aside.join("."))
+            .arg(folder));
+        run(Command::new("sync").arg("-f").arg(folder));
+        std::fs::remove_dir_all(aside).unwrap();
+        disk
+    }
+
+    fn mount(&self) {
+        let mut mount = Command::new("mount");
+        run(mount.args(["-o", "loop"]).arg(&self.image).arg(&self.at));
+    }
+
+    /// The power goes, with everything that is not on the disk, and comes back; the server is started again.
+    fn loses_power(&self, server: &mut Ephemeral) {
+        let file = self.at.join("ibdata1");
+        run(Command::new("perl").args(["-e", SHUT_DOWN]).arg(file));
+        server.kill().unwrap();
+        wait_until("nobody uses the disk", || {
+            let mut umount = Command::new("umount");
+            umount.arg(&self.at).status().unwrap().success()
+        });
+        self.mount();
+        server.restart().unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let mut umount = Command::new("umount");
+        let _ = umount.arg("--lazy").arg(&self.at).status();
+    }
+}
+
+/// A server that a person would call durable, its binary log on, with its data on a disk of its own.
+fn on_a_disk(kind: ServerKind) -> (Ephemeral, Disk) {
+    let options = StartOptions::new(kind)
+        .option("innodb_flush_log_at_trx_commit", "1")
+        .option("sync_binlog", "1")
+        .option("local_infile", "1")
+        .option("server_id", "1")
+        .option("log_bin", "binlog");
+    let mut server = servers::start(&options);
+    server.stop().unwrap();
+    let disk = Disk::below(&server.datadir());
+    server.restart().unwrap();
+    (server, disk)
+}
+
+/// What a disk that loses nothing has.
+fn sums(desk: &Desk, server: &Ephemeral) -> String {
+    let sql = "SELECT COUNT(*), SUM(id), SUM(n), SUM(CRC32(name)) FROM @db.items";
+    let by_key = desk.ask(server, sql);
+    let by_index = desk.ask(server, &sql.replace("items", "items FORCE INDEX (n)"));
+    assert_eq!(by_key, by_index);
+    by_key
+}
+
+#[test]
+fn what_is_done_survives_an_outage() {
+    for kind in ServerKind::ALL {
+        let (mut server, disk) = on_a_disk(kind);
+        let mut desk = Desk::new();
+        for durability in ["relaxed", "disposable"] {
+            desk.next();
+            let before = settings(&server);
+            desk.load_text(
+                dump(&table("items", 20_000)),
+                &server,
+                &["--durability", durability],
+            )
+            .exits(0)
+            .says("done and proven");
+            let there = sums(&desk, &server);
+            disk.loses_power(&mut server);
+            assert_eq!(sums(&desk, &server), there, "{kind}, {durability}");
+            assert_eq!(desk.rows(&server, "items"), Some(20_000));
+            assert_same_settings(&before, &server);
+        }
+    }
+}
+
+/// After an outage MariaDB may have the definition of a table that was dropped, and nothing else of it. Those of the program's own tables
+/// are removed; one of a table of the dump is removed as any other table is, when that is allowed.
+#[test]
+fn tables_that_come_back_without_rows_are_in_nobodys_way() {
+    let own = [
+        ("refloat", "settings_journal"),
+        ("refloat_load", "runs"),
+        ("refloat_load", "marks"),
+        ("refloat_load", "steps"),
+    ];
+    for kind in [ServerKind::MariaDb1011, ServerKind::MariaDb118] {
+        let server = servers::start(&servers::quick(kind));
+        let desk = Desk::new();
+        let mut tables = own.to_vec();
+        tables.push((&desk.db, "items"));
+        for (database, table) in tables {
+            let frm = server
+                .datadir()
+                .join(database)
+                .join(table)
+                .with_extension("frm");
+            let name = format!("`{database}`.`{table}`");
+            ask(
+                &server,
+                &format!(
+                    "CREATE DATABASE IF NOT EXISTS `{database}`; CREATE TABLE {name} (id INT)"
+                ),
+            );
+            let definition = std::fs::read(&frm).unwrap();
+            ask(&server, &format!("DROP TABLE {name}"));
+            std::fs::write(&frm, definition).unwrap();
+            let error = server.query(&format!("SELECT * FROM {name}")).unwrap_err();
+            assert!(
+                error.to_string().contains("doesn't exist in engine"),
+                "{error}"
+            );
+        }
+        let file = desk.file("dump.sql", dump(&table("items", 100)));
+        let load = |more: &[&str]| desk.load(&file, &server, more);
+        load(&["--durability", "relaxed"])
+            .exits(3)
+            .says("is not empty");
+        load(&["--durability", "relaxed", "--replace"])
+            .exits(0)
+            .says("done and proven");
+        assert_eq!(desk.rows(&server, "items"), Some(100));
+        assert_eq!(ask(&server, "SHOW DATABASES LIKE 'refloat%'"), "");
+    }
+}
+
+#[test]
+fn loads_go_on_after_outages() {
+    let seed = number("REFLOAT_OUTAGE_SEED", u64::from(std::process::id())).max(1);
+    let outages = number("REFLOAT_OUTAGES", OUTAGES);
+    for kind in ServerKind::ALL {
+        eprintln!("{kind}: REFLOAT_OUTAGE_SEED={seed}");
+        let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let (mut server, disk) = on_a_disk(kind);
+        let mut desk = Desk::new();
+        let file = desk.file("dump.sql", dump(&table("items", ROWS)));
+        let before = settings(&server);
+        let begun = Instant::now();
+        let more = ["--durability", "relaxed", "--chunk-bytes", "1M"];
+        desk.load(&file, &server, &more).exits(0);
+        let (whole, wanted) = (begun.elapsed(), sums(&desk, &server));
+        for outage in 0..outages {
+            desk.next();
+            let moment = whole.mul_f64(dice.below(1000) as f64 / 1000.0);
+            let story = format!("{kind}, seed {seed}, outage {outage} after {moment:?}");
+            let mut load = Running::start(desk.load_command(&file, &server.url(), &more));
+            let since = Instant::now();
+            while since.elapsed() < moment && !load.has_ended() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            disk.loses_power(&mut server);
+            let first = load.ends_within(LONG);
+            if first.code != Some(0) {
+                let again = desk.load(&file, &server, &more);
+                assert_eq!(again.code, Some(0), "{story}: {first:?}\n{again:?}");
+            }
+            assert_eq!(sums(&desk, &server), wanted, "{story}: {first:?}");
+            assert_eq!(
+                ask(&server, "SHOW DATABASES LIKE 'refloat%'"),
+                "",
+                "{story}"
+            );
+            assert_same_settings(&before, &server);
+        }
+    }
+}

@@ -117,7 +117,7 @@ fn sums(desk: &Desk, server: &Ephemeral) -> String {
 #[test]
 fn what_is_done_survives_an_outage() {
     for kind in ServerKind::ALL {
-        let (mut server, disk) = on_a_disk(kind);
+        let (mut server, volume) = on_a_disk(kind);
         let mut desk = Desk::new();
         for durability in ["relaxed", "disposable"] {
             desk.next();
@@ -130,7 +130,7 @@ fn what_is_done_survives_an_outage() {
             .exits(0)
             .says("done and proven");
             let there = sums(&desk, &server);
-            disk.loses_power(&mut server);
+            volume.loses_power(&mut server);
             assert_eq!(sums(&desk, &server), there, "{kind}, {durability}");
             assert_eq!(desk.rows(&server, "items"), Some(20_000));
             assert_same_settings(&before, &server);
@@ -195,7 +195,7 @@ fn loads_go_on_after_outages() {
     for kind in ServerKind::ALL {
         eprintln!("{kind}: REFLOAT_OUTAGE_SEED={seed}");
         let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let (mut server, disk) = on_a_disk(kind);
+        let (mut server, volume) = on_a_disk(kind);
         let mut desk = Desk::new();
         let file = desk.file("dump.sql", dump(&table("items", ROWS)));
         let before = settings(&server);
@@ -212,7 +212,7 @@ fn loads_go_on_after_outages() {
             while since.elapsed() < moment && !load.has_ended() {
                 std::thread::sleep(Duration::from_millis(2));
             }
-            disk.loses_power(&mut server);
+            volume.loses_power(&mut server);
             let first = load.ends_within(LONG);
             if first.code != Some(0) {
                 let again = desk.load(&file, &server, &more);

@@ -9,6 +9,8 @@ pub mod delimited;
 mod detect;
 mod error;
 pub(crate) mod folder;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod infile;
 mod inspect;
 pub mod layout;

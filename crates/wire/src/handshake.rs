@@ -29,7 +29,7 @@ const MAX_ROUNDS: usize = 12;
 /// `CLIENT_LONG_PASSWORD`. MariaDB calls this bit `CLIENT_MYSQL`: a server that does not set it has MariaDB's further capabilities.
 const CLIENT_MYSQL: u32 = 1;
 
-struct Greeting {
+pub(crate) struct Greeting {
     version: String,
     connection_id: u32,
     scramble: [u8; SCRAMBLE],
@@ -39,7 +39,7 @@ struct Greeting {
 }
 
 /// The server's first packet (protocol version 10).
-fn parse_greeting(payload: &[u8]) -> Result<Greeting, Truncated> {
+pub(crate) fn parse_greeting(payload: &[u8]) -> Result<Greeting, Truncated> {
     let mut r = Reader::new(payload);
     if r.u8()? != 10 {
         return Err(Truncated);

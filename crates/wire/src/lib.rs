@@ -10,6 +10,8 @@ mod bulk;
 mod connection;
 mod error;
 mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod kill;
 pub mod options;

@@ -170,3 +170,8 @@ fn unreadable(what: &str, path: &Path, error: &dyn std::fmt::Display) -> Error {
 fn wrong(reason: String) -> Error {
     Error::Options { reason }
 }
+
+/// Whether these bytes can be taken apart as a certificate; for the fuzz target.
+pub(crate) fn certificate_is_read(bytes: &[u8]) -> bool {
+    Certificate::parse(bytes).is_some()
+}

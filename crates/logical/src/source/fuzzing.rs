@@ -1,0 +1,121 @@
+//! Bodies of the fuzz targets, so that plain tests can replay their corpora. No part of the public face.
+
+use std::path::Path;
+
+use super::{DelimitedOptions, SourceFormat, inspect};
+
+/// What begins a file of a folder, before its name.
+const MARK: &[u8] = b"==> ";
+/// What a folder may be taken for, besides what it looks like.
+const FORMATS: [Option<SourceFormat>; 5] = [
+    None,
+    Some(SourceFormat::Refloat),
+    Some(SourceFormat::Mydumper),
+    Some(SourceFormat::Shell),
+    Some(SourceFormat::Tab),
+];
+
+/// A folder that some tool may have written: manifests, indexes, definitions. `data` has its files one behind the other, each after a line
+/// `==> NAME`; they are written to `at`, which is made and removed. Says how many ways there are to read it.
+///
+/// # Panics
+/// When they cannot be written.
+pub fn folder(data: &[u8], at: &Path) -> usize {
+    std::fs::create_dir(at).expect("the folder can be made");
+    let mut file: Option<(String, Vec<u8>)> = None;
+    let write = |file: Option<(String, Vec<u8>)>| {
+        if let Some((name, content)) = file {
+            std::fs::write(at.join(name), content).expect("a file can be written");
+        }
+    };
+    for line in data.split_inclusive(|byte| *byte == b'\n') {
+        if let Some(name) = line.strip_prefix(MARK) {
+            write(file.take());
+            file = plain(name).map(|name| (name, Vec::new()));
+        } else if let Some((_, content)) = &mut file {
+            content.extend_from_slice(line);
+        }
+    }
+    write(file);
+    let options = DelimitedOptions::default();
+    let ways = FORMATS
+        .iter()
+        .filter(|format| inspect(at, **format, &options, at).is_ok())
+        .count();
+    std::fs::remove_dir_all(at).expect("the folder can be removed");
+    ways
+}
+
+/// A name without folders.
+fn plain(line: &[u8]) -> Option<String> {
+    let name = String::from_utf8_lossy(line).trim().to_owned();
+    let part = |c: char| c.is_ascii_alphanumeric() || "@._-=+".contains(c);
+    let fine = !name.is_empty() && name.len() < 100 && name.chars().all(part);
+    (fine && name != "." && name != "..").then_some(name)
+}
+
+/// One file: SQL, compressed or not, a tar, a stream of mydumper. It is written to `at`, which is made and removed. Says how many ways there
+/// are to read it.
+///
+/// # Panics
+/// When it cannot be written.
+pub fn file(data: &[u8], at: &Path) -> usize {
+    std::fs::create_dir(at).expect("the folder can be made");
+    let path = at.join("dump");
+    std::fs::write(&path, data).expect("the file can be written");
+    let inspected = inspect(&path, None, &DelimitedOptions::default(), at);
+    std::fs::remove_dir_all(at).expect("the folder can be removed");
+    usize::from(inspected.is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn seeds(target: &str) -> Vec<Vec<u8>> {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+        let entries = std::fs::read_dir(corpus.join(target)).expect("a corpus");
+        let mut seeds: Vec<_> = entries
+            .map(|entry| std::fs::read(entry.expect("an entry").path()).expect("a seed"))
+            .collect();
+        seeds.sort();
+        assert!(seeds.len() >= 4);
+        seeds
+    }
+
+    #[test]
+    fn seeds_of_folders_are_what_they_look_like() {
+        let scratch = tempfile::tempdir().unwrap();
+        for seed in seeds("folder") {
+            let ways = folder(&seed, &scratch.path().join("folder"));
+            assert!(ways > 0, "{}", String::from_utf8_lossy(&seed));
+        }
+        for seed in seeds("file") {
+            let ways = file(&seed, &scratch.path().join("file"));
+            assert!(ways > 0, "{}", String::from_utf8_lossy(&seed));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_like_the_seeds_makes_a_panic(
+            which in any::<prop::sample::Index>(),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+            kept in 1..4000_usize,
+        ) {
+            let scratch = tempfile::tempdir().unwrap();
+            for (target, body) in [("folder", folder as fn(&[u8], &Path) -> usize), ("file", file)] {
+                let all = seeds(target);
+                let mut seed = all[which.index(all.len())].clone();
+                for (at, byte) in &changes {
+                    let at = at.index(seed.len());
+                    seed[at] = *byte;
+                }
+                seed.truncate(kept);
+                body(&seed, &scratch.path().join(target));
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Bodies of the fuzz targets, so that plain tests can replay their corpora. No part of the public face.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use crate::frame::Framed;
+use crate::options::read_groups;
+use crate::result::{Column, OkInfo, split_row};
+use crate::{ConnectOptions, handshake, server, tls};
+
+/// Frames of a fuzzed server are no longer than this.
+const LONGEST: usize = 1 << 20;
+
+/// What a server may send. The first byte chooses what it is taken for, the second how many columns a row has.
+pub fn packets(data: &[u8]) {
+    let [kind, columns, bytes @ ..] = data else {
+        return;
+    };
+    match kind % 6 {
+        0 => drop(handshake::parse_greeting(bytes)),
+        1 => {
+            if let Ok(ok) = OkInfo::parse(bytes) {
+                ok.info_count("Records");
+            }
+        }
+        2 => drop(Column::parse(bytes)),
+        3 => {
+            let mut cells = Vec::new();
+            if split_row(bytes, usize::from(*columns), &mut cells).is_ok() {
+                assert_eq!(cells.len(), usize::from(*columns));
+            }
+        }
+        4 => {
+            let mut frames = Framed::new(Cursor::new(bytes), LONGEST);
+            while let Ok(place) = frames.read() {
+                assert!(frames.payload(&place).len() <= bytes.len());
+            }
+        }
+        _ => {
+            tls::certificate_is_read(bytes);
+            server::parse_version(&String::from_utf8_lossy(bytes));
+        }
+    }
+}
+
+/// What a person may give: a URL, and an option file, for which `file` is written.
+///
+/// # Panics
+/// When the file cannot be written.
+pub fn options(data: &[u8], file: &Path) {
+    let text = String::from_utf8_lossy(data);
+    if let Ok(options) = ConnectOptions::from_url(text.lines().next().unwrap_or_default()) {
+        options.describe();
+    }
+    // Other files of the machine are not for a fuzzer to read.
+    if memmem(data, b"!include") {
+        return;
+    }
+    std::fs::write(file, data).expect("the file can be written");
+    let groups = ["client".to_owned(), "mysqldump".to_owned()];
+    if let Ok(found) = read_groups(&[(file, true)], &groups) {
+        // Whether they can be used is another question.
+        drop(found.apply(&mut ConnectOptions::unix("/nowhere", "nobody")));
+    }
+}
+
+fn memmem(text: &[u8], needle: &[u8]) -> bool {
+    text.windows(needle.len()).any(|window| window == needle)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn seeds(target: &str) -> Vec<Vec<u8>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../fuzz/corpus")
+            .join(target);
+        let entries = std::fs::read_dir(folder).expect("a corpus");
+        let mut seeds: Vec<_> = entries
+            .map(|entry| std::fs::read(entry.expect("an entry").path()).expect("a seed"))
+            .collect();
+        seeds.sort();
+        assert!(seeds.len() >= 3);
+        seeds
+    }
+
+    fn changed(mut seed: Vec<u8>, changes: &[(prop::sample::Index, u8)], kept: usize) -> Vec<u8> {
+        for (at, byte) in changes {
+            let at = at.index(seed.len());
+            seed[at] = *byte;
+        }
+        seed.truncate(kept.max(1));
+        seed
+    }
+
+    #[test]
+    fn seeds_are_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for seed in seeds("packets") {
+            packets(&seed);
+        }
+        for seed in seeds("options") {
+            options(&seed, file.path());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_like_the_seeds_makes_a_panic(
+            which in any::<prop::sample::Index>(),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+            kept in 0..400_usize,
+        ) {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let all = seeds("packets");
+            packets(&changed(all[which.index(all.len())].clone(), &changes, kept));
+            let all = seeds("options");
+            options(&changed(all[which.index(all.len())].clone(), &changes, kept), file.path());
+        }
+    }
+}

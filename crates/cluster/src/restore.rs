@@ -7,7 +7,9 @@
 //! for ever. So the node that is loaded into gives its place in the old history up before the first row, and begins a history of its own
 //! afterwards, in which no other node has a place: nothing but a full copy leads there.
 
+mod alone;
 mod back;
+mod choose;
 mod files;
 mod plan;
 mod state;

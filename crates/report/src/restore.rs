@@ -144,3 +144,92 @@ pub fn ended(outcome: &Restored) -> String {
     }
     page
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    use refloat_cluster::{Estimates, NodeProgress, PlannedNode, StartOption};
+
+    use super::*;
+
+    #[test]
+    fn a_plan_and_how_far_it_has_come() {
+        let node = |name: &str, old| PlannedNode {
+            name: name.to_owned(),
+            runs: true,
+            history: Some(("u".to_owned(), Some(7))),
+            datadir: PathBuf::from("/d"),
+            old,
+        };
+        let planned = RestorePlan {
+            source: "shop.sql".to_owned(),
+            text_bytes: Some(1 << 30),
+            way: RestoreWay::Rebuild,
+            why: "it takes less time".to_owned(),
+            estimates: Estimates {
+                rebuild: Some(61.0),
+                replicate: None,
+            },
+            at: 0,
+            nodes: vec![
+                node("n1", OldData::Stay),
+                node(
+                    "n2",
+                    OldData::Aside {
+                        path: PathBuf::from("/d.refloat-r"),
+                    },
+                ),
+                node(
+                    "n3",
+                    OldData::Wiped {
+                        reason: "it is a mount point".to_owned(),
+                    },
+                ),
+            ],
+            options: vec![
+                StartOption::new("wsrep-on", "OFF"),
+                StartOption::switch("skip-log-bin"),
+            ],
+            port: 1,
+            socket: None,
+            warnings: vec!["n3 loses its old data: it is a mount point".to_owned()],
+        };
+        let text = plan(&planned);
+        for line in [
+            "Plan for shop.sql, about 1.00 GiB of text:",
+            "  way       rebuild: it takes less time",
+            "replicate nobody can tell how long",
+            "  into      n1",
+            "  n2        is stopped, then takes a full copy, its old data go to /d.refloat-r",
+            "  n3        is stopped, then takes a full copy, and LOSES its old data",
+            "  alone     with wsrep-on=OFF skip-log-bin",
+            "  note      n3 loses",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        let state = RestoreState {
+            format: 1,
+            cluster: "c".to_owned(),
+            asked: String::new(),
+            plan: planned,
+            step: RestoreStep::Load,
+            nodes: vec![
+                NodeProgress::default(),
+                NodeProgress {
+                    left: Some(("u".to_owned(), 7)),
+                    ..NodeProgress::default()
+                },
+                NodeProgress::default(),
+            ],
+            before: BTreeMap::new(),
+            loaded: None,
+            uuid: None,
+        };
+        assert_eq!(
+            progress(&state),
+            "Not ended: load is the next step\n  n1        stands alone\n  n2        was at u:7; down, with its old data\n  n3        not touched\n"
+        );
+    }
+}

@@ -1,13 +1,14 @@
 //! What a restore would do, and what stands against it. Nothing is changed by looking.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use refloat_logical::load::{BinlogMode, LoadOptions};
-use refloat_run::settings::{Durability, Facts, Hints, plan_for};
-use refloat_wire::{Connection, Target};
+use refloat_logical::load::LoadOptions;
+use refloat_run::settings::Facts;
+use refloat_wire::Connection;
 use serde::{Deserialize, Serialize};
 
+use super::alone::alone;
+use super::choose::{choose, history, one_cluster, whole};
 use super::files::{self, Folder};
 use super::state::RestoreWay;
 use crate::control::{Control, StartOption};
@@ -18,13 +19,6 @@ use crate::view::{ClusterView, NodeView};
 
 /// InnoDB's files take about this much more room than dump text, indexes included.
 const FILES_PER_TEXT: f64 = 1.5;
-/// The longest path of a unix socket (`sockaddr_un`).
-const SOCKET_MOST: usize = 107;
-/// The socket of a server that stands alone, in its data directory.
-const SOCKET: &str = "refloat-standalone.sock";
-/// The first port that a server that stands alone listens on, when its own one is not known.
-const PORT: u16 = 23_306;
-
 /// Rates by which the time of both ways is estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
@@ -206,22 +200,6 @@ fn estimate(text: Option<u64>, data: u64, nodes: usize, rates: &Rates) -> Estima
     }
 }
 
-/// The history of a node, and where it stands in it.
-fn history(node: &NodeView, seen: &Seen) -> Option<(String, Option<u64>)> {
-    if let Some(state) = node.primary() {
-        return Some((state.cluster_uuid.clone(), state.seqno));
-    }
-    let file = node.grastate.as_ref();
-    match (&seen.recovered, file) {
-        // The file has forgotten it when a start failed; the tables have not.
-        (Some((uuid, seqno)), Some(file)) if file.has_history() && *uuid == file.uuid => {
-            Some((uuid.clone(), Some(*seqno)))
-        }
-        (_, Some(file)) if file.has_history() => Some((file.uuid.clone(), file.seqno)),
-        _ => None,
-    }
-}
-
 /// The plan, from what was seen.
 ///
 /// # Errors
@@ -384,251 +362,22 @@ fn old_data(folder: &Folder, needed: u64, run_id: &str) -> OldData {
     OldData::Wiped { reason }
 }
 
-/// What shows that the nodes are not of one cluster.
-fn one_cluster(view: &ClusterView, histories: &[Option<(String, Option<u64>)>]) -> Vec<String> {
-    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (node, history) in view.nodes.iter().zip(histories) {
-        if let Some((uuid, _)) = history {
-            groups.entry(uuid).or_default().push(&node.name);
-        }
-        if let Some(state) = &node.state {
-            names
-                .entry(&state.cluster_name)
-                .or_default()
-                .push(&node.name);
-        }
-    }
-    let mut against = Vec::new();
-    for (what, groups) in [("history", groups), ("cluster name", names)] {
-        if groups.len() > 1 {
-            let told: Vec<String> = groups
-                .iter()
-                .map(|(value, names)| format!("{} of {value}", names.join(", ")))
-                .collect();
-            against.push(format!(
-                "the nodes are not of one cluster: by {what} {}",
-                told.join("; ")
-            ));
-        }
-    }
-    against
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// What shows that not everybody is known, or not in a state in which anything may be stopped.
-fn whole(view: &ClusterView, seen: &[Seen]) -> Vec<String> {
-    let mut against = Vec::new();
-    let primary = view.quorum.primary;
-    for (node, seen) in view.nodes.iter().zip(seen) {
-        let name = &node.name;
-        match &node.state {
-            Some(state) if !state.primary => against.push(format!(
-                "{name} answers and belongs to no primary component (it says {:?}): find out why first",
-                state.state
-            )),
-            Some(state) if !view.serving().any(|(at, _)| view.nodes[at].name == *name) => {
-                against.push(format!("{name} is not in step: it is {}", state.state));
-            }
-            Some(state) if state.size > primary as u64 => against.push(format!(
-                "{name} sees {} members, and {primary} of them are listed: list every node, and stop arbitrators (garbd)",
-                state.size
-            )),
-            None if seen.runs => against.push(format!(
-                "{name} does not answer and its process is there: {}",
-                node.unreachable.as_deref().unwrap_or_default()
-            )),
-            None if node.grastate.is_none() && seen.folder.is_some() => against.push(format!(
-                "{name} does not answer, and what it holds cannot be seen: {}",
-                node.files_unreadable.as_deref().unwrap_or_default()
-            )),
-            _ => {}
-        }
-    }
-    against
-}
-
-/// The node that is loaded into: one that holds what is newest.
-fn choose(
-    view: &ClusterView,
-    seen: &[Seen],
-    histories: &[Option<(String, Option<u64>)>],
-    wish: &RestoreWish,
-) -> Result<usize, Vec<String>> {
-    let at = |name: &String| view.nodes.iter().position(|node| node.name == *name);
-    let asked = match &wish.node {
-        Some(name) => {
-            Some(at(name).ok_or_else(|| vec![format!("no node of the list is called {name}")])?)
-        }
-        None => None,
-    };
-    let head = view.quorum.seqno;
-    let places: Vec<(usize, Option<u64>)> = histories
-        .iter()
-        .enumerate()
-        .filter_map(|(at, history)| Some((at, history.as_ref()?.1)))
-        .collect();
-    let told = || {
-        let told = places.iter().map(|(at, seqno)| {
-            let seqno = seqno.map_or_else(|| "-1 (unknown)".to_owned(), |seqno| seqno.to_string());
-            format!("{} is at {seqno}", view.nodes[*at].name)
-        });
-        told.collect::<Vec<_>>().join(", ")
-    };
-    if let Some(head) = head {
-        let ahead = places
-            .iter()
-            .find(|(at, seqno)| view.nodes[*at].state.is_none() && *seqno > Some(head));
-        if let Some((at, seqno)) = ahead {
-            return Err(vec![format!(
-                "{} is down at {}, and those that run are at {head}: it holds what nobody else does",
-                view.nodes[*at].name,
-                seqno.unwrap_or(0)
-            )]);
-        }
-        let serving: Vec<usize> = view.serving().map(|(at, _)| at).collect();
-        return match asked {
-            Some(at) if serving.contains(&at) => Ok(at),
-            Some(at) => Err(vec![format!(
-                "{} is down while others run, so it does not hold what is newest: choose one of those that run",
-                view.nodes[at].name
-            )]),
-            None => {
-                let free = |at: &usize| match &seen[*at].folder {
-                    Some(Ok(folder)) => folder.free,
-                    _ => 0,
-                };
-                let most = serving.iter().map(free).max();
-                let best = serving.iter().find(|at| Some(free(at)) == most);
-                best.copied()
-                    .ok_or_else(|| vec!["no node is in step".to_owned()])
-            }
+    #[test]
+    fn both_ways_are_estimated_from_sizes_and_rates() {
+        let rates = Rates {
+            load: 100.0,
+            replicate: 10.0,
+            copy: 100.0,
+            restart: 5.0,
         };
+        let both = estimate(Some(1000), 500, 3, &rates);
+        assert_eq!(both.replicate, Some(100.0));
+        // 10 s of load, two starts, and twice a start and 2000 bytes.
+        assert_eq!(both.rebuild, Some(10.0 + 10.0 + 2.0 * (5.0 + 20.0)));
+        assert_eq!(estimate(None, 500, 3, &rates).rebuild, None);
     }
-    // Nobody runs: what is newest has to be known, and to be meant.
-    if places.iter().any(|(_, seqno)| seqno.is_none()) {
-        return Err(vec![format!(
-            "all nodes are down, and not everybody's position is known: {}. Recover it first (mariadbd --wsrep-recover)",
-            told()
-        )]);
-    }
-    let newest = places.iter().filter_map(|(_, seqno)| *seqno).max();
-    let is_newest = |at: usize| places.contains(&(at, newest));
-    match asked {
-        Some(at) if newest.is_none() || is_newest(at) => Ok(at),
-        Some(at) => Err(vec![format!(
-            "{} does not hold what is newest: {}",
-            view.nodes[at].name,
-            told()
-        )]),
-        None if places.iter().any(|(_, seqno)| *seqno != newest) => Err(vec![format!(
-            "all nodes are down at different places: {}. Say which one it begins with (--node); only the newest can be",
-            told()
-        )]),
-        None => Ok(places.first().map_or(0, |(at, _)| *at)),
-    }
-}
-
-/// With what the chosen node is started while it stands alone: cut off from the cluster and from applications, and with what only a start
-/// can change for the load.
-fn alone(
-    member: &Member,
-    seen: &[Seen],
-    view: &ClusterView,
-    at: usize,
-    load: &LoadOptions,
-    text: Option<u64>,
-) -> Result<(Vec<StartOption>, u16, Option<PathBuf>), String> {
-    let facts = seen[at].facts.as_ref();
-    let own = match member.connect.target() {
-        Target::Tcp(_, port) => Some(port),
-        Target::Unix(_) => None,
-    };
-    // A port of its own keeps applications and proxies out, which the account of the load is not.
-    let taken: Vec<u16> = view
-        .nodes
-        .iter()
-        .filter_map(|node| node.address.rsplit_once(':')?.1.parse().ok())
-        .collect();
-    let first = own.unwrap_or(PORT).checked_add(7).unwrap_or(PORT);
-    let port = (first..=u16::MAX)
-        .chain(PORT..)
-        .find(|port| {
-            !taken.contains(port)
-                && std::net::TcpStream::connect_timeout(
-                    &std::net::SocketAddr::from(([127, 0, 0, 1], *port)),
-                    std::time::Duration::from_millis(200),
-                )
-                .is_err()
-        })
-        .unwrap_or(PORT);
-    let mut options = vec![
-        StartOption::new("wsrep-on", "OFF"),
-        StartOption::new("wsrep-provider", "none"),
-        StartOption::new("port", port.to_string()),
-        StartOption::switch("skip-slave-start"),
-        StartOption::new("event-scheduler", "OFF"),
-        StartOption::new("innodb-autoinc-lock-mode", "2"),
-    ];
-    let folder = match &seen[at].folder {
-        Some(Ok(folder)) => folder.path.clone(),
-        _ => datadir_of(member, &view.nodes[at]),
-    };
-    let socket = Some(folder.join(SOCKET)).filter(|path| {
-        let option = StartOption::new("socket", path.to_string_lossy());
-        path.as_os_str().len() <= SOCKET_MOST && option.word().is_some()
-    });
-    match &socket {
-        Some(path) => options.push(StartOption::new("socket", path.to_string_lossy())),
-        None if own.is_none() => {
-            return Err(format!(
-                "the socket of a server that stands alone would be {}, which is too long or has odd characters: give the node a url with a host",
-                folder.join(SOCKET).display()
-            ));
-        }
-        None => {}
-    }
-    if let Some(facts) = facts {
-        options.extend(for_load(facts, load, text, &folder));
-    }
-    Ok((options, port, socket))
-}
-
-/// What only a start can change and a load is faster with, by the same rules as everywhere.
-fn for_load(
-    facts: &Facts,
-    load: &LoadOptions,
-    text: Option<u64>,
-    _folder: &Path,
-) -> Vec<StartOption> {
-    let level = load.durability.unwrap_or(Durability::Relaxed);
-    let hints = Hints {
-        dump_bytes: text,
-        skip_binlog: false,
-        ..Hints::default()
-    };
-    let mut options = Vec::new();
-    for advice in plan_for(facts, level, &hints).advice {
-        let name = advice.name.as_str();
-        let wanted = advice.restart
-            && match name {
-                // A crash of the machine may tear pages: only where the server may be lost.
-                "innodb_doublewrite" => level == Durability::Disposable,
-                "innodb_log_file_size" | "innodb_buffer_pool_size_max" => {
-                    level >= Durability::Relaxed
-                }
-                _ => false,
-            };
-        if wanted {
-            options.push(StartOption::new(&name.replace('_', "-"), advice.better));
-        }
-    }
-    let binlog_off = match load.binlog {
-        BinlogMode::Keep => false,
-        // Others get these rows by full copies; a replica that reads the log would lack them.
-        _ => facts.is_on("log_bin") && facts.replicas == Some(0),
-    };
-    if binlog_off {
-        options.push(StartOption::switch("skip-log-bin"));
-    }
-    options
 }

@@ -219,7 +219,7 @@ impl Restore<'_> {
         }
         let (member, control) = (&self.members[at], self.control(at)?);
         if state.before.is_empty() {
-            state.before = self.values_of_options(state, member);
+            state.before = values_of_options(state, member);
             self.write(state)?;
         }
         if runs(control, member) {
@@ -257,27 +257,6 @@ impl Restore<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Values that the options for standing alone change, to be compared when they are back.
-    fn values_of_options(&self, state: &RestoreState, member: &Member) -> BTreeMap<String, String> {
-        let names: Vec<String> = state
-            .plan
-            .options
-            .iter()
-            .map(|option| match option.name.as_str() {
-                "skip-log-bin" => "'log_bin'".to_owned(),
-                "skip-slave-start" => "'skip_slave_start'".to_owned(),
-                name => format!("'{}'", name.replace('-', "_")),
-            })
-            .collect();
-        let asked = format!(
-            "SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})",
-            names.join(", ")
-        );
-        let found = Connection::connect(&impatient(&member.connect))
-            .and_then(|mut conn| values(&mut conn, &asked));
-        found.unwrap_or_default().into_iter().collect()
     }
 
     fn start_alone(&self, state: &RestoreState, step: RestoreStep) -> Result<(), RestoreError> {
@@ -384,8 +363,7 @@ impl Restore<'_> {
         let at = state.plan.at;
         let (member, control) = (&self.members[at], self.control(at)?);
         self.others_are_down(state, STEP)?;
-        let is_first = |now: &crate::node::NodeState| now.primary;
-        let begun = look(member).ok().filter(is_first).is_some();
+        let begun = look(member).is_ok_and(|now| now.primary);
         let alone = self.stands_alone(state).is_some();
         // A process that neither stands alone nor is a member yet may be on its way to be one.
         let starting = !begun && !alone && control.is_running()? == Some(true);
@@ -445,7 +423,7 @@ impl Restore<'_> {
 
     /// Whether everything that the node was started with while it stood alone is as before.
     fn settings_are_back(&self, state: &RestoreState, member: &Member) -> Result<(), RestoreError> {
-        let now = self.values_of_options(state, member);
+        let now = values_of_options(state, member);
         let changed: Vec<String> = state
             .before
             .iter()
@@ -468,4 +446,25 @@ impl Restore<'_> {
         view.primary()
             .is_some_and(|state| state.cluster_uuid == uuid && state.ready)
     }
+}
+
+/// Values that the options for standing alone change, to be compared when they are back.
+fn values_of_options(state: &RestoreState, member: &Member) -> BTreeMap<String, String> {
+    let names: Vec<String> = state
+        .plan
+        .options
+        .iter()
+        .map(|option| match option.name.as_str() {
+            "skip-log-bin" => "'log_bin'".to_owned(),
+            "skip-slave-start" => "'skip_slave_start'".to_owned(),
+            name => format!("'{}'", name.replace('-', "_")),
+        })
+        .collect();
+    let asked = format!(
+        "SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})",
+        names.join(", ")
+    );
+    let found = Connection::connect(&impatient(&member.connect))
+        .and_then(|mut conn| values(&mut conn, &asked));
+    found.unwrap_or_default().into_iter().collect()
 }

@@ -69,6 +69,10 @@ EXIT CODES:
   4  what was loaded is not proven, or nodes differ
   5  stopped on request, and can go on";
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of its own on the command line"
+)]
 /// Restore a whole cluster from a dump: load into one node, rebuild the others, compare all
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
@@ -194,6 +198,20 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
         (&args.what, &args.data, &args.how, &args.trouble),
     );
     let open = open(&nodes.name, context)?;
+    if let Some((dir, state)) = open.as_ref().filter(|_| args.what.plan && !args.restart) {
+        if args.json {
+            writeln!(std::io::stdout(), "{}", serde_json::to_string(state)?)?;
+        } else {
+            write!(
+                std::io::stdout(),
+                "Run {}, begun at {}, would go on. {}",
+                dir.id(),
+                dir.info().started,
+                face::progress(state)
+            )?;
+        }
+        return Ok(Exit::Done);
+    }
     if args.what.plan {
         let (plan, _) = planned(args, &nodes, &controls, &load, context)?;
         print_plan(&plan, args.json)?;

@@ -33,7 +33,7 @@ pub struct Rates {
 }
 
 impl Default for Rates {
-    /// Measured on two cores with a local disk: 604 MB of text into MariaDB 10.11, three nodes on the same machine.
+    /// Assumed, of the order of what a local disk and a few cores do: nothing is measured on the machines that there are.
     fn default() -> Self {
         const MIB: f64 = 1_048_576.0;
         Self {

@@ -56,6 +56,9 @@ pub struct ControlConfig {
     /// Command that starts it as the first node of a cluster.
     #[serde(default)]
     pub bootstrap: Option<String>,
+    /// Command that starts it as a server of its own, with the options of the server that stand in `REFLOAT_SERVER_OPTIONS`.
+    #[serde(default)]
+    pub start_standalone: Option<String>,
 }
 
 impl ClusterFile {
@@ -135,7 +138,13 @@ fn said(error: &toml::de::Error, text: &str) -> String {
 
 impl ControlConfig {
     fn check(&self) -> Result<(), String> {
-        let commands = self.start.is_some() || self.stop.is_some() || self.bootstrap.is_some();
+        let commands = [
+            &self.start,
+            &self.stop,
+            &self.bootstrap,
+            &self.start_standalone,
+        ];
+        let commands = commands.into_iter().any(Option::is_some);
         let ways = [self.sandbox.is_some(), self.systemd.is_some(), commands];
         match ways.iter().filter(|way| **way).count() {
             0 => Err("control is empty: give sandbox, systemd, or start and stop".to_owned()),

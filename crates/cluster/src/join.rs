@@ -11,6 +11,11 @@ use crate::proof::has_started;
 /// How long a node's process may be away before it counts as ended: one that was asked to start has not got one at once.
 const GONE_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a node that was stopped may go on answering.
+const DOWN_PATIENCE: Duration = Duration::from_secs(600);
+/// How often it is looked at.
+const POLL: Duration = Duration::from_millis(200);
+
 /// So many characters are shown of a line of a log.
 const LINE_MOST: usize = 400;
 
@@ -85,6 +90,25 @@ impl<'a> Joining<'a> {
         });
         line.map_or_else(String::new, |line| format!(": {}", plain(line)))
     }
+}
+
+/// Waits until a node that was told to stop answers no more and its process is gone; whether it is.
+pub(crate) fn is_down(control: &Control, member: &Member) -> bool {
+    let begun = Instant::now();
+    loop {
+        if !runs(control, member) {
+            return true;
+        }
+        if begun.elapsed() > DOWN_PATIENCE {
+            return false;
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Whether a node answers, or its process is there as far as that can be told.
+pub(crate) fn runs(control: &Control, member: &Member) -> bool {
+    control.is_running().ok().flatten() == Some(true) || look(member).is_ok()
 }
 
 /// A text of somebody else's, as one line that may be shown.

@@ -27,10 +27,11 @@ mod node;
 mod observe;
 mod proof;
 mod rejoin;
+mod restore;
 mod view;
 
 pub use config::{ClusterFile, ControlConfig, NodeConfig};
-pub use control::{Control, StartAs};
+pub use control::{Control, StartAs, StartOption};
 pub use discover::{Discovered, discover};
 pub use error::{ConfigError, ControlError, DiscoverError, HostError};
 pub use findings::{Finding, Severity};
@@ -47,5 +48,10 @@ pub use observe::{Member, Observation, WantedTables, observe};
 pub use proof::{CameBy, Proof};
 pub use rejoin::{
     DonorChoice, Leave, OnlyCopy, RejoinError, RejoinPlan, Rejoined, plan_rejoin, rejoin_node,
+};
+pub use restore::{
+    Estimates, Loaded, NodeProgress, OldData, PlannedNode, RESTORE_STATE, Rates, Restore,
+    RestoreError, RestorePlan, RestoreState, RestoreStep, RestoreWay, RestoreWish, Restored,
+    RestoredNode, asked_for, open_restore, plan_restore,
 };
 pub use view::{ClusterView, NodeView, Quorum, Tables};

@@ -17,7 +17,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long it may take to answer a question.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Where servers keep their data when nobody says otherwise.
-const DEFAULT_DATADIR: &str = "/var/lib/mysql";
+pub(crate) const DEFAULT_DATADIR: &str = "/var/lib/mysql";
 /// Where a node keeps its place in the cluster.
 const GRASTATE: &str = "grastate.dat";
 /// So many tables are looked through without being asked to: on MariaDB each of them is opened for it.

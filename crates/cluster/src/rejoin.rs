@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use refloat_run::Run;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::control::{Control, StartAs};
 use crate::error::ControlError;
@@ -63,7 +63,7 @@ pub struct DonorChoice {
 }
 
 /// What came of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rejoined {
     /// The node.
     pub node: String,

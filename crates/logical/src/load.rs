@@ -91,6 +91,19 @@ pub fn load(options: &LoadOptions, run: &Run) -> Result<LoadOutcome, LoadFailure
     })
 }
 
+/// Bytes of text that a source will give, as far as that can be told without reading it; what is compressed is taken to be four times as
+/// large as text. Nothing is unpacked, and no server is asked.
+///
+/// # Errors
+/// [`LoadError`]: the source cannot be opened, or is no dump.
+pub fn text_bytes(options: &LoadOptions) -> Result<Option<u64>, LoadError> {
+    if options.source.is_dir() || options.delimited.table.is_some() {
+        return Ok(Opened::open(options, &Cancel::new(), |_words| {})?.text_bytes());
+    }
+    let input = refloat_store::Input::open(&options.source)?;
+    Ok(Opened::Stream(Box::new(input)).text_bytes())
+}
+
 /// [`load`] of what `open` gives, whatever the options call the source.
 pub(crate) fn load_from(
     options: &LoadOptions,

@@ -8,7 +8,7 @@ mod hints;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use refloat_cluster::{ConfigError, MaintainError, RejoinError};
+use refloat_cluster::{ConfigError, MaintainError, RejoinError, RestoreError};
 use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::LoadError;
@@ -19,7 +19,9 @@ use refloat_wire::options::user_info;
 use crate::connect::PASSWORD_KEYS;
 use crate::context::Context;
 pub use hints::failure_hint;
-use hints::{of_config, of_copy, of_dump, of_load, of_maintain, of_rejoin, of_verify, wire_hints};
+use hints::{
+    of_config, of_copy, of_dump, of_load, of_maintain, of_rejoin, of_restore, of_verify, wire_hints,
+};
 
 /// How a command ended. The numbers are stable and documented in `docs/exit-codes.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,6 +130,11 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
         }
         if let Some(verify) = cause.downcast_ref::<VerifyError>() {
             return of_verify(verify);
+        }
+        if let Some(restore) = cause.downcast_ref::<RestoreError>()
+            && let Some(known) = of_restore(restore)
+        {
+            return known;
         }
         if let Some(config) = cause.downcast_ref::<ConfigError>() {
             return of_config(config);

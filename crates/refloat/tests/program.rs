@@ -13,6 +13,8 @@ mod errors;
 mod generated;
 #[path = "program/help.rs"]
 mod help;
+#[path = "program/restore.rs"]
+mod restore;
 #[path = "program/sandbox.rs"]
 mod sandbox;
 #[path = "program/servers.rs"]

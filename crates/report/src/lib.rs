@@ -12,5 +12,6 @@ pub mod live;
 pub mod maintain;
 pub mod progress;
 pub mod rejoin;
+pub mod restore;
 pub mod summary;
 pub mod terminal;

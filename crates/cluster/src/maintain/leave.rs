@@ -8,7 +8,7 @@ use refloat_run::settings::{AppliedSettings, SettingsPlan};
 use super::watch::Watched;
 use super::{MaintainError, MaintainPhase, MaintainState, Maintenance, POLL};
 use crate::hold::{may_leave, safe_until};
-use crate::join::{brief, look};
+use crate::join::{brief, is_down, look};
 use crate::journal::LogMark;
 use crate::node::NodeState;
 use crate::observe::{ask, observe};
@@ -21,8 +21,6 @@ const GAP_PATIENCE: Duration = Duration::from_secs(300);
 const STILL: Duration = Duration::from_secs(3);
 /// So much more than expected may be written before the distance to the oldest write-set is too short.
 const GAP_MARGIN: u64 = 2;
-/// How long a node that was stopped may go on answering.
-const DOWN_PATIENCE: Duration = Duration::from_secs(600);
 
 impl Maintenance<'_> {
     /// Tells the others to keep write-sets.
@@ -73,7 +71,7 @@ impl Maintenance<'_> {
         self.run.events.note(format!("stopping {node}"));
         let stopped = self.control.stop();
         // A command that comes back has not always done what it was to do, and one that fails sometimes has.
-        if !self.is_down(state.plan.at) {
+        if !is_down(self.control, member) {
             stopped?;
             return Err(MaintainError::StillUp { node });
         }
@@ -172,20 +170,5 @@ impl Maintenance<'_> {
             node: node.clone(),
             reason: all.join("; "),
         })
-    }
-
-    /// Waits until the node answers no more and its process is gone.
-    fn is_down(&self, at: usize) -> bool {
-        let begun = Instant::now();
-        loop {
-            let runs = self.control.is_running().ok().flatten();
-            if runs != Some(true) && look(self.member(at)).is_err() {
-                return true;
-            }
-            if begun.elapsed() > DOWN_PATIENCE {
-                return false;
-            }
-            std::thread::sleep(POLL);
-        }
     }
 }

@@ -6,6 +6,7 @@ mod lock;
 mod maintain;
 mod members;
 mod rejoin;
+mod restore;
 mod rolling;
 mod status;
 
@@ -30,6 +31,9 @@ EXAMPLES:
 
   Start a node that is down, unless it would need a full copy:
       refloat cluster rejoin db2 --cluster shop.toml
+
+  Restore the whole cluster from a dump:
+      refloat cluster restore shop.sql.gz --cluster shop.toml --plan
 
   Before a node is brought back by a full copy: what would go wrong, what would be slow?
       refloat cluster advise db2 --cluster shop.toml
@@ -63,6 +67,7 @@ enum ClusterCommand {
     Maintain(maintain::MaintainArgs),
     Rolling(rolling::RollingArgs),
     Rejoin(rejoin::RejoinArgs),
+    Restore(Box<restore::RestoreArgs>),
     Advise(advise::AdviseArgs),
     Healthd(healthd::HealthdArgs),
 }
@@ -73,6 +78,7 @@ pub fn run(args: &ClusterArgs, context: &Context) -> anyhow::Result<Exit> {
         ClusterCommand::Maintain(args) => maintain::run(args, context),
         ClusterCommand::Rolling(args) => rolling::run(args, context),
         ClusterCommand::Rejoin(args) => rejoin::run(args, context),
+        ClusterCommand::Restore(args) => restore::run(args, context),
         ClusterCommand::Advise(args) => advise::run(args, context),
         ClusterCommand::Healthd(args) => healthd::run(args, context),
     }

@@ -4,8 +4,8 @@ mod args;
 mod options;
 mod verified;
 
-pub use args::{DataArgs, FitArgs, HowArgs, LoadArgs, OutputArgs, Verify};
-pub use options::{apply, source_of};
+pub use args::{DataArgs, FitArgs, HowArgs, LoadArgs, OutputArgs, TroubleArgs, Verify, WhatArgs};
+pub use options::{apply, of_parts as restore_options, source_of};
 
 use std::io::Write as _;
 

@@ -1,6 +1,6 @@
 //! Exit code and hints for each kind of error.
 
-use refloat_cluster::{ConfigError, MaintainError, RejoinError};
+use refloat_cluster::{ConfigError, MaintainError, RejoinError, RestoreError};
 use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::{LoadError, StatementFailure};
@@ -61,6 +61,46 @@ pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
         ),
     };
     (exit, vec![hint.to_owned()])
+}
+
+/// Exit code and hints for a restore that stopped. `None`: what it ran into says more.
+pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
+    const AGAIN: &str = "The same command again goes on at this step.";
+    let (exit, hint) = match error {
+        RestoreError::Refused(_) => (
+            Exit::Refused,
+            "Nothing was touched. `refloat cluster status` shows what every node says.",
+        ),
+        RestoreError::Load { source, .. } => {
+            let (exit, mut hints) = of_load(source);
+            hints.push(AGAIN.to_owned());
+            return Some((exit, hints));
+        }
+        RestoreError::Verify { source, .. } => {
+            let (exit, mut hints) = of_verify(source);
+            hints.push(AGAIN.to_owned());
+            return Some((exit, hints));
+        }
+        RestoreError::Rejoin(source) => {
+            let (exit, mut hints) = of_rejoin(source);
+            hints.push(AGAIN.to_owned());
+            return Some((exit, hints));
+        }
+        RestoreError::NotProven { .. } => (
+            Exit::ProofFailed,
+            "The node stands alone with what was loaded, and the others are down with their old data. --restart --replace begins anew.",
+        ),
+        RestoreError::Differs { .. } => (
+            Exit::ProofFailed,
+            "Let nobody use that node. `refloat verify` names the rows; `refloat cluster rejoin --allow-sst` gives it a new copy once it is stopped.",
+        ),
+        RestoreError::Interrupted { .. } => (Exit::Interrupted, AGAIN),
+        RestoreError::Node { .. } | RestoreError::Control(_) | RestoreError::Host(_) => {
+            (Exit::Failed, AGAIN)
+        }
+        RestoreError::Folder(_) => return None,
+    };
+    Some((exit, vec![hint.to_owned()]))
 }
 
 /// Exit code and hints for a node that does not come back.

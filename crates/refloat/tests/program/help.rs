@@ -16,6 +16,7 @@ pub const COMMANDS: &[&[&str]] = &[
     &["cluster", "maintain"],
     &["cluster", "rolling"],
     &["cluster", "rejoin"],
+    &["cluster", "restore"],
     &["cluster", "advise"],
     &["cluster", "healthd"],
     &["settings"],

@@ -19,6 +19,7 @@ use refloat_run::events::RunResult;
 
 use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
+use super::restore::refuse_open;
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::record::record;
@@ -225,6 +226,7 @@ impl<'a> Begin<'a> {
         let control = self.nodes.control(self.node)?;
         // What is open has a better word for it than what is locked.
         detached::refuse_second(&self.nodes.name, self.context)?;
+        refuse_open(&self.nodes.name, self.context)?;
         let _lock = ClusterLock::take(&self.nodes.name, self.context)?;
         let plan = plan(self.nodes, self.node, self.hold, false)?;
         let show = if self.json { Show::Json } else { Show::Lines };

@@ -13,6 +13,7 @@ use refloat_run::events::RunResult;
 use super::lock::ClusterLock;
 use super::maintain::refuse_second;
 use super::members::ClusterOf;
+use super::restore::refuse_open;
 use crate::context::Context;
 use crate::exit::{self, Exit};
 use crate::record::record;
@@ -84,6 +85,7 @@ pub struct RejoinArgs {
 pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     let nodes = args.cluster.nodes(context)?;
     refuse_second(&nodes.name, context)?;
+    refuse_open(&nodes.name, context)?;
     let _lock = ClusterLock::take(&nodes.name, context)?;
     let control = nodes.control(&args.node)?;
     let how = Observation {

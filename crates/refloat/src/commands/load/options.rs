@@ -1,5 +1,7 @@
 //! From flags to the options of the engine.
 
+use std::path::Path;
+
 use refloat_logical::load::{self, LoadOptions};
 use refloat_logical::source::{DelimitedOptions, SourceFormat};
 use refloat_run::settings::Durability;
@@ -12,13 +14,30 @@ use super::args::{self, LoadArgs};
 /// A database in the URL is the one for dumps that name none. It need not be there yet, so the connection does not ask for it.
 pub fn from_args(args: &LoadArgs, mut target: ConnectOptions) -> LoadOptions {
     let database = args.what.database.clone().or(target.database.take());
-    let mut options = LoadOptions::new(&args.source, target);
+    let parts = (&args.what, &args.data, &args.how, &args.trouble);
+    let mut options = of_parts(&args.source, target, parts);
     options.database = database;
-    what(&mut options, &args.what);
-    data(&mut options, &args.data);
-    apply(&mut options, &args.how, &args.trouble.fit);
-    trouble(&mut options, &args.trouble);
     resume(&mut options, &args.resume);
+    options
+}
+
+/// What the flags ask for that other commands have too.
+pub fn of_parts(
+    source: &Path,
+    target: ConnectOptions,
+    (of_what, of_data, of_how, of_trouble): (
+        &args::WhatArgs,
+        &args::DataArgs,
+        &args::HowArgs,
+        &args::TroubleArgs,
+    ),
+) -> LoadOptions {
+    let mut options = LoadOptions::new(source, target);
+    options.database.clone_from(&of_what.database);
+    what(&mut options, of_what);
+    data(&mut options, of_data);
+    apply(&mut options, of_how, &of_trouble.fit);
+    trouble(&mut options, of_trouble);
     options
 }
 

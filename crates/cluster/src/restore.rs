@@ -1,0 +1,208 @@
+//! A whole cluster is restored from a dump: the rows go into one node that stands alone, and the others take full copies of it.
+//!
+//! Each step looks first whether it has been done, does what is missing, and proves it; how far it has come is written down before and
+//! after. So whatever ends the process, the same steps again go on where it ended.
+//!
+//! Rows that come without write-sets leave the seqno of the cluster as it was: a node with the old one would join by IST, and differ
+//! for ever. So the node that is loaded into gives its place in the old history up before the first row, and begins a history of its own
+//! afterwards, in which no other node has a place: nothing but a full copy leads there.
+
+mod alone;
+mod back;
+mod choose;
+mod files;
+mod plan;
+mod state;
+mod steps;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use refloat_logical::load::{LoadOptions, text_bytes};
+use refloat_run::{Run, RunDirError, RunId};
+use serde::Serialize;
+
+use crate::control::Control;
+use crate::join::brief;
+use crate::observe::{Member, observe};
+pub use plan::{Estimates, OldData, PlannedNode, Rates, RestorePlan, RestoreWish};
+use state::FORMAT;
+pub use state::{
+    Loaded, NodeProgress, RestoreError, RestoreState, RestoreStep, RestoreWay,
+    STATE as RESTORE_STATE, open_restore,
+};
+
+/// A cluster that is restored.
+#[derive(Debug)]
+pub struct Restore<'a> {
+    /// All nodes, in the order of the plan.
+    pub members: &'a [Member],
+    /// How each is started and stopped; only [`RestoreWay::Replicate`] does without.
+    pub controls: &'a [Option<&'a Control>],
+    /// What is loaded, and how; its target is set by the restore.
+    pub load: LoadOptions,
+    /// Where runs have their folders.
+    pub state_dir: &'a Path,
+    /// This run.
+    pub run: &'a Run,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Restored {
+    /// The cluster.
+    pub cluster: String,
+    /// The way.
+    pub way: RestoreWay,
+    /// The node that was loaded into.
+    pub node: String,
+    /// The history that the cluster follows now; `None`: the one of before.
+    pub uuid: Option<String>,
+    /// What was loaded.
+    pub loaded: Loaded,
+    /// Every node.
+    pub nodes: Vec<RestoredNode>,
+}
+
+/// What became of a node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RestoredNode {
+    /// Its name.
+    pub name: String,
+    /// What is known of it.
+    #[serde(flatten)]
+    pub progress: NodeProgress,
+}
+
+/// Says what a restore would do, for a run of this id.
+///
+/// # Errors
+/// [`RestoreError::Refused`] with everything that stands against it; [`RestoreError::Load`]: the source cannot be used.
+pub fn plan_restore(
+    cluster: &str,
+    members: &[Member],
+    controls: &[Option<&Control>],
+    load: &LoadOptions,
+    wish: &RestoreWish,
+    run: &RunId,
+) -> Result<RestorePlan, RestoreError> {
+    let text = text_bytes(load).map_err(|source| RestoreError::Load {
+        node: cluster.to_owned(),
+        source: Box::new(source),
+    })?;
+    let view = observe(cluster, members, &brief());
+    let nodes = view.nodes.iter().zip(members).zip(controls);
+    let seen: Vec<plan::Seen> = nodes
+        .map(|((node, member), control)| plan::see(member, node, *control))
+        .collect();
+    plan::make(&view, members, &seen, wish, load, text, run.as_str()).map_err(RestoreError::Refused)
+}
+
+/// What a restore is recognised by: the same source, loaded in the same way.
+pub fn asked_for(load: &LoadOptions) -> String {
+    let source = std::fs::canonicalize(&load.source).unwrap_or_else(|_| load.source.clone());
+    format!(
+        "{}: database {:?}, tables {:?}, existing {:?}, system schema {:?}, format {:?}",
+        source.display(),
+        load.database,
+        load.tables,
+        load.existing,
+        load.system_schema,
+        load.source_format
+    )
+}
+
+impl Restore<'_> {
+    /// Writes down that a restore begins.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub fn begin(&self, cluster: &str, plan: RestorePlan) -> Result<RestoreState, RunDirError> {
+        let state = RestoreState {
+            format: FORMAT,
+            cluster: cluster.to_owned(),
+            asked: asked_for(&self.load),
+            step: match plan.way {
+                RestoreWay::Rebuild => RestoreStep::Stop,
+                RestoreWay::Replicate => RestoreStep::Load,
+            },
+            nodes: vec![NodeProgress::default(); plan.nodes.len()],
+            plan,
+            before: BTreeMap::new(),
+            loaded: None,
+            uuid: None,
+        };
+        self.write(&state)?;
+        Ok(state)
+    }
+
+    /// Goes on with what is next, to the end or up to a step. `None`: it was stopped before that step.
+    ///
+    /// # Errors
+    /// [`RestoreError`]; the state says how far it has come, and the same again goes on there.
+    pub fn run(
+        &self,
+        state: &mut RestoreState,
+        stop_before: Option<RestoreStep>,
+    ) -> Result<Option<Restored>, RestoreError> {
+        while state.step != RestoreStep::Ended {
+            if stop_before.is_some_and(|before| state.step >= before) {
+                return Ok(None);
+            }
+            self.may_go_on(state.step)?;
+            self.run.events.note(format!("step {}", state.step.word()));
+            match state.step {
+                RestoreStep::Stop => self.stop_others(state)?,
+                RestoreStep::Standalone => self.stand_alone(state)?,
+                RestoreStep::Load => self.load(state)?,
+                RestoreStep::Bootstrap => self.bootstrap(state)?,
+                RestoreStep::Rejoin => self.rejoin_others(state)?,
+                RestoreStep::Verify => self.verify(state)?,
+                RestoreStep::Ended => {}
+            }
+            state.step = state.step.next(state.plan.way);
+            self.write(state)?;
+        }
+        let names = state.plan.nodes.iter().map(|node| node.name.clone());
+        Ok(Some(Restored {
+            cluster: state.cluster.clone(),
+            way: state.plan.way,
+            node: state.plan.chosen().to_owned(),
+            uuid: state.uuid.clone(),
+            loaded: state.loaded.clone().unwrap_or_default(),
+            nodes: names
+                .zip(&state.nodes)
+                .map(|(name, progress)| RestoredNode {
+                    name,
+                    progress: progress.clone(),
+                })
+                .collect(),
+        }))
+    }
+
+    fn may_go_on(&self, step: RestoreStep) -> Result<(), RestoreError> {
+        if self.run.cancel.is_cancelled() {
+            return Err(RestoreError::Interrupted { step });
+        }
+        Ok(())
+    }
+
+    fn write(&self, state: &RestoreState) -> Result<(), RunDirError> {
+        self.run.dir.write(RESTORE_STATE, state)
+    }
+
+    fn control(&self, at: usize) -> Result<&Control, RestoreError> {
+        self.controls[at].ok_or_else(|| {
+            RestoreError::Refused(vec![format!(
+                "nothing is said about how {} is started and stopped",
+                self.members[at].name
+            )])
+        })
+    }
+
+    /// The places of all nodes but the chosen one.
+    fn others(&self, state: &RestoreState) -> impl Iterator<Item = usize> + use<> {
+        let chosen = state.plan.at;
+        (0..self.members.len()).filter(move |at| *at != chosen)
+    }
+}

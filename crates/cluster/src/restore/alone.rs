@@ -1,0 +1,119 @@
+//! With what a node is started that stands alone.
+
+use std::path::PathBuf;
+
+use refloat_logical::load::{BinlogMode, LoadOptions};
+use refloat_run::settings::{Durability, Facts, Hints, plan_for};
+use refloat_wire::Target;
+
+use super::plan::{Seen, datadir_of};
+use crate::control::StartOption;
+use crate::observe::Member;
+use crate::view::ClusterView;
+
+/// The longest path of a unix socket (`sockaddr_un`).
+const SOCKET_MOST: usize = 107;
+/// The socket of a server that stands alone, in its data directory.
+const SOCKET: &str = "refloat-standalone.sock";
+/// The first port that a server that stands alone listens on, when its own one is not known.
+const PORT: u16 = 23_306;
+
+/// With what the chosen node is started while it stands alone: cut off from the cluster and from applications, and with what only a start
+/// can change for the load.
+pub(super) fn alone(
+    member: &Member,
+    seen: &[Seen],
+    view: &ClusterView,
+    at: usize,
+    load: &LoadOptions,
+    text: Option<u64>,
+) -> Result<(Vec<StartOption>, u16, Option<PathBuf>), String> {
+    let facts = seen[at].facts.as_ref();
+    let own = match member.connect.target() {
+        Target::Tcp(_, port) => Some(port),
+        Target::Unix(_) => None,
+    };
+    // A port of its own keeps applications and proxies out, which the account of the load is not.
+    let taken: Vec<u16> = view
+        .nodes
+        .iter()
+        .filter_map(|node| node.address.rsplit_once(':')?.1.parse().ok())
+        .collect();
+    let first = own.unwrap_or(PORT).checked_add(7).unwrap_or(PORT);
+    let port = (first..=u16::MAX)
+        .chain(PORT..=u16::MAX)
+        .find(|port| {
+            !taken.contains(port)
+                && std::net::TcpStream::connect_timeout(
+                    &std::net::SocketAddr::from(([127, 0, 0, 1], *port)),
+                    std::time::Duration::from_millis(200),
+                )
+                .is_err()
+        })
+        .unwrap_or(PORT);
+    let mut options = vec![
+        StartOption::new("wsrep-on", "OFF"),
+        StartOption::new("wsrep-provider", "none"),
+        StartOption::new("port", port.to_string()),
+        StartOption::switch("skip-slave-start"),
+        StartOption::new("event-scheduler", "OFF"),
+        StartOption::new("innodb-autoinc-lock-mode", "2"),
+    ];
+    let folder = match &seen[at].folder {
+        Some(Ok(folder)) => folder.path.clone(),
+        _ => datadir_of(member, &view.nodes[at]),
+    };
+    let socket = Some(folder.join(SOCKET)).filter(|path| {
+        let option = StartOption::new("socket", path.to_string_lossy());
+        path.as_os_str().len() <= SOCKET_MOST && option.word().is_some()
+    });
+    match &socket {
+        Some(path) => options.push(StartOption::new("socket", path.to_string_lossy())),
+        None if own.is_none() => {
+            return Err(format!(
+                "the socket of a server that stands alone would be {}, which is too long or has odd characters: give the node a url with a host",
+                folder.join(SOCKET).display()
+            ));
+        }
+        None => {}
+    }
+    if let Some(facts) = facts {
+        options.extend(for_load(facts, load, text));
+    }
+    Ok((options, port, socket))
+}
+
+/// What only a start can change and a load is faster with, by the same rules as everywhere.
+fn for_load(facts: &Facts, load: &LoadOptions, text: Option<u64>) -> Vec<StartOption> {
+    let level = load.durability.unwrap_or(Durability::Relaxed);
+    let hints = Hints {
+        dump_bytes: text,
+        skip_binlog: false,
+        ..Hints::default()
+    };
+    let mut options = Vec::new();
+    for advice in plan_for(facts, level, &hints).advice {
+        let name = advice.name.as_str();
+        let wanted = advice.restart
+            && match name {
+                // A crash of the machine may tear pages: only where the server may be lost.
+                "innodb_doublewrite" => level == Durability::Disposable,
+                "innodb_log_file_size" | "innodb_buffer_pool_size_max" => {
+                    level >= Durability::Relaxed
+                }
+                _ => false,
+            };
+        if wanted {
+            options.push(StartOption::new(&name.replace('_', "-"), advice.better));
+        }
+    }
+    let binlog_off = match load.binlog {
+        BinlogMode::Keep => false,
+        // Others get these rows by full copies; a replica that reads the log would lack them.
+        _ => facts.is_on("log_bin") && facts.replicas == Some(0),
+    };
+    if binlog_off {
+        options.push(StartOption::switch("skip-log-bin"));
+    }
+    options
+}

@@ -1,0 +1,186 @@
+//! The steps from a cluster of one to the whole: the others take full copies, and all are compared.
+
+use refloat_logical::verify::{self, Endpoint, VerifyFailure, VerifyOptions};
+
+use super::plan::OldData;
+use super::state::{RestoreError, RestoreState, RestoreStep};
+use super::{Restore, files};
+use crate::forecast::{Rejoin, RejoinKind};
+use crate::join::{look, runs};
+use crate::node::Role;
+use crate::proof::CameBy;
+use crate::rejoin::{DonorChoice, Leave, RejoinPlan, rejoin_node};
+
+impl Restore<'_> {
+    /// Brings the others back by full copies, one at a time.
+    pub(super) fn rejoin_others(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
+        const STEP: RestoreStep = RestoreStep::Rejoin;
+        let chosen = state.plan.at;
+        let Some(uuid) = state.uuid.clone() else {
+            return Err(self.wrong(STEP, chosen, "its new history was not written down"));
+        };
+        for at in self.others(state) {
+            if state.nodes[at].joined.is_some() && self.is_member(at, &uuid) {
+                continue;
+            }
+            self.may_go_on(STEP)?;
+            let donor =
+                look(&self.members[chosen]).map_err(|reason| self.wrong(STEP, chosen, reason))?;
+            if donor.cluster_uuid != uuid || donor.role != Role::Synced {
+                let reason = format!(
+                    "it is {} in {}, and has to be in step in {uuid} to give copies",
+                    donor.state, donor.cluster_uuid
+                );
+                return Err(self.wrong(STEP, chosen, reason));
+            }
+            self.rejoin(state, at, &uuid, donor.node_name)?;
+            self.write(state)?;
+        }
+        Ok(())
+    }
+
+    fn rejoin(
+        &self,
+        state: &mut RestoreState,
+        at: usize,
+        uuid: &str,
+        donor: String,
+    ) -> Result<(), RestoreError> {
+        const STEP: RestoreStep = RestoreStep::Rejoin;
+        let (member, control) = (&self.members[at], self.control(at)?);
+        let up = runs(control, member);
+        if !up {
+            let planned = &state.plan.nodes[at];
+            match &planned.old {
+                OldData::Aside { path } => {
+                    // Written down first: whoever looks for the old data finds both names.
+                    state.nodes[at].aside = Some(path.clone());
+                    self.write(state)?;
+                    files::set_aside(self.host(at), &planned.datadir, path)?;
+                    self.run.events.note(format!(
+                        "the old data of {} are in {}",
+                        member.name,
+                        path.display()
+                    ));
+                }
+                // It has no place in the new history anyway; without one in the old it cannot go back there by mistake either.
+                OldData::Wiped { .. } | OldData::Stay => files::give_place_up(
+                    self.host(at),
+                    &planned.datadir,
+                    self.run.dir.id().as_str(),
+                    false,
+                )?,
+            }
+        }
+        let chosen = self.members[state.plan.at].name.clone();
+        let plan = RejoinPlan {
+            node: member.name.clone(),
+            at,
+            forecast: Rejoin {
+                kind: RejoinKind::Sst {
+                    bytes: None,
+                    seconds: None,
+                },
+                reason: "rows came without write-sets".to_owned(),
+            },
+            seqno: None,
+            uuid: uuid.to_owned(),
+            donors: vec![DonorChoice {
+                name: chosen.clone(),
+                node_name: donor,
+                why: "it was loaded into".to_owned(),
+            }],
+            runs: up,
+            only_copy: None,
+        };
+        let leave = Leave {
+            sst: true,
+            discard: None,
+        };
+        let joined = rejoin_node(member, control, &plan, &leave, self.run)?;
+        let now = look(member).map_err(|reason| self.wrong(STEP, at, reason))?;
+        if now.cluster_uuid != uuid {
+            let reason = format!(
+                "it has joined {}, and the cluster is {uuid}: stop it",
+                now.cluster_uuid
+            );
+            return Err(self.wrong(STEP, at, reason));
+        }
+        if joined.proof.by == CameBy::Ist && !up {
+            let reason = format!(
+                "it has come by IST, so it holds what it held before: {}. Stop it",
+                joined.proof.evidence
+            );
+            return Err(self.wrong(STEP, at, reason));
+        }
+        self.run
+            .events
+            .note(format!("{} is back by a full copy", member.name));
+        state.nodes[at].joined = Some(joined);
+        Ok(())
+    }
+
+    /// Compares every node with the chosen one.
+    pub(super) fn verify(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
+        const STEP: RestoreStep = RestoreStep::Verify;
+        let chosen = state.plan.at;
+        for at in 0..self.members.len() {
+            let now = look(&self.members[at]).map_err(|reason| self.wrong(STEP, at, reason))?;
+            if !now.primary || now.role != Role::Synced || now.size != self.members.len() as u64 {
+                let reason = format!(
+                    "it is {}, and sees {} of {} members",
+                    now.state,
+                    now.size,
+                    self.members.len()
+                );
+                return Err(self.wrong(STEP, at, reason));
+            }
+        }
+        state.nodes[chosen].same = true;
+        for at in self.others(state) {
+            if state.nodes[at].same {
+                continue;
+            }
+            self.may_go_on(STEP)?;
+            let node = self.members[at].name.clone();
+            self.run.events.note(format!(
+                "comparing {node} with {}",
+                self.members[chosen].name
+            ));
+            let endpoint = |at: usize| Endpoint::Server(Box::new(self.members[at].connect.clone()));
+            let mut options = VerifyOptions::new(endpoint(chosen), endpoint(at));
+            options.threads = self.load.threads;
+            let found =
+                verify::verify(&options, self.run).map_err(|VerifyFailure { error, .. }| {
+                    RestoreError::Verify {
+                        node: node.clone(),
+                        source: Box::new(error),
+                    }
+                })?;
+            if !found.same {
+                let tables: Vec<&str> = found
+                    .table_differences
+                    .first
+                    .iter()
+                    .map(|table| table.table.as_str())
+                    .chain(
+                        found
+                            .schema_differences
+                            .first
+                            .iter()
+                            .map(|one| one.about.as_str()),
+                    )
+                    .take(5)
+                    .collect();
+                return Err(RestoreError::Differs {
+                    node,
+                    from: self.members[chosen].name.clone(),
+                    reason: tables.join(", "),
+                });
+            }
+            state.nodes[at].same = true;
+            self.write(state)?;
+        }
+        Ok(())
+    }
+}

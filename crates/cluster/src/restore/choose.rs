@@ -1,0 +1,254 @@
+//! Which node is loaded into, and what shows that the nodes are not one whole cluster.
+
+use std::collections::BTreeMap;
+
+use super::plan::{RestoreWish, Seen};
+use crate::view::{ClusterView, NodeView};
+
+/// The history of a node, and where it stands in it.
+pub(super) fn history(node: &NodeView, seen: &Seen) -> Option<(String, Option<u64>)> {
+    if let Some(state) = node.primary() {
+        return Some((state.cluster_uuid.clone(), state.seqno));
+    }
+    let file = node.grastate.as_ref();
+    match (&seen.recovered, file) {
+        // The file has forgotten it when a start failed; the tables have not.
+        (Some((uuid, seqno)), Some(file)) if file.has_history() && *uuid == file.uuid => {
+            Some((uuid.clone(), Some(*seqno)))
+        }
+        (_, Some(file)) if file.has_history() => Some((file.uuid.clone(), file.seqno)),
+        _ => None,
+    }
+}
+
+/// What shows that the nodes are not of one cluster.
+pub(super) fn one_cluster(
+    view: &ClusterView,
+    histories: &[Option<(String, Option<u64>)>],
+) -> Vec<String> {
+    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (node, history) in view.nodes.iter().zip(histories) {
+        if let Some((uuid, _)) = history {
+            groups.entry(uuid).or_default().push(&node.name);
+        }
+        if let Some(state) = &node.state {
+            names
+                .entry(&state.cluster_name)
+                .or_default()
+                .push(&node.name);
+        }
+    }
+    let mut against = Vec::new();
+    for (what, groups) in [("history", groups), ("cluster name", names)] {
+        if groups.len() > 1 {
+            let told: Vec<String> = groups
+                .iter()
+                .map(|(value, names)| format!("{} of {value}", names.join(", ")))
+                .collect();
+            against.push(format!(
+                "the nodes are not of one cluster: by {what} {}",
+                told.join("; ")
+            ));
+        }
+    }
+    against
+}
+
+/// What shows that not everybody is known, or not in a state in which anything may be stopped.
+pub(super) fn whole(view: &ClusterView, seen: &[Seen]) -> Vec<String> {
+    let mut against = Vec::new();
+    let primary = view.quorum.primary;
+    for (node, seen) in view.nodes.iter().zip(seen) {
+        let name = &node.name;
+        match &node.state {
+            Some(state) if !state.primary => against.push(format!(
+                "{name} answers and belongs to no primary component (it says {:?}): find out why first",
+                state.state
+            )),
+            Some(state) if !view.serving().any(|(at, _)| view.nodes[at].name == *name) => {
+                against.push(format!("{name} is not in step: it is {}", state.state));
+            }
+            Some(state) if state.size > primary as u64 => against.push(format!(
+                "{name} sees {} members, and {primary} of them are listed: list every node, and stop arbitrators (garbd)",
+                state.size
+            )),
+            None if seen.runs => against.push(format!(
+                "{name} does not answer and its process is there: {}",
+                node.unreachable.as_deref().unwrap_or_default()
+            )),
+            None if node.grastate.is_none() && seen.folder.is_some() => against.push(format!(
+                "{name} does not answer, and what it holds cannot be seen: {}",
+                node.files_unreadable.as_deref().unwrap_or_default()
+            )),
+            _ => {}
+        }
+    }
+    against
+}
+
+/// The node that is loaded into: one that holds what is newest.
+pub(super) fn choose(
+    view: &ClusterView,
+    seen: &[Seen],
+    histories: &[Option<(String, Option<u64>)>],
+    wish: &RestoreWish,
+) -> Result<usize, Vec<String>> {
+    let at = |name: &String| view.nodes.iter().position(|node| node.name == *name);
+    let asked = match &wish.node {
+        Some(name) => {
+            Some(at(name).ok_or_else(|| vec![format!("no node of the list is called {name}")])?)
+        }
+        None => None,
+    };
+    let head = view.quorum.seqno;
+    let places: Vec<(usize, Option<u64>)> = histories
+        .iter()
+        .enumerate()
+        .filter_map(|(at, history)| Some((at, history.as_ref()?.1)))
+        .collect();
+    let told = || {
+        let told = places.iter().map(|(at, seqno)| {
+            let seqno = seqno.map_or_else(|| "-1 (unknown)".to_owned(), |seqno| seqno.to_string());
+            format!("{} is at {seqno}", view.nodes[*at].name)
+        });
+        told.collect::<Vec<_>>().join(", ")
+    };
+    if let Some(head) = head {
+        let ahead = places
+            .iter()
+            .find(|(at, seqno)| view.nodes[*at].state.is_none() && *seqno > Some(head));
+        if let Some((at, seqno)) = ahead {
+            return Err(vec![format!(
+                "{} is down at {}, and those that run are at {head}: it holds what nobody else does",
+                view.nodes[*at].name,
+                seqno.unwrap_or(0)
+            )]);
+        }
+        let serving: Vec<usize> = view.serving().map(|(at, _)| at).collect();
+        return match asked {
+            Some(at) if serving.contains(&at) => Ok(at),
+            Some(at) => Err(vec![format!(
+                "{} is down while others run, so it does not hold what is newest: choose one of those that run",
+                view.nodes[at].name
+            )]),
+            None => {
+                let free = |at: &usize| match &seen[*at].folder {
+                    Some(Ok(folder)) => folder.free,
+                    _ => 0,
+                };
+                let most = serving.iter().map(free).max();
+                let best = serving.iter().find(|at| Some(free(at)) == most);
+                best.copied()
+                    .ok_or_else(|| vec!["no node is in step".to_owned()])
+            }
+        };
+    }
+    // Nobody runs: what is newest has to be known, and to be meant.
+    if places.iter().any(|(_, seqno)| seqno.is_none()) {
+        return Err(vec![format!(
+            "all nodes are down, and not everybody's position is known: {}. Recover it first (mariadbd --wsrep-recover)",
+            told()
+        )]);
+    }
+    let newest = places.iter().filter_map(|(_, seqno)| *seqno).max();
+    let is_newest = |at: usize| places.contains(&(at, newest));
+    match asked {
+        Some(at) if newest.is_none() || is_newest(at) => Ok(at),
+        Some(at) => Err(vec![format!(
+            "{} does not hold what is newest: {}",
+            view.nodes[at].name,
+            told()
+        )]),
+        None if places.iter().any(|(_, seqno)| *seqno != newest) => Err(vec![format!(
+            "all nodes are down at different places: {}. Say which one it begins with (--node); only the newest can be",
+            told()
+        )]),
+        None => Ok(places.first().map_or(0, |(at, _)| *at)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{state, view};
+    use crate::grastate::GraState;
+    use crate::restore::Rates;
+
+    fn down(seqnos: &[Option<u64>]) -> ClusterView {
+        let mut all = view(seqnos.iter().map(|_| None).collect());
+        all.quorum.seqno = None;
+        for (node, seqno) in all.nodes.iter_mut().zip(seqnos) {
+            node.grastate = Some(GraState {
+                uuid: "30ba41b5-e6ea-11f1-acb3-d71df7acd2d5".to_owned(),
+                seqno: *seqno,
+                safe_to_bootstrap: None,
+            });
+        }
+        all
+    }
+
+    fn chosen(all: &ClusterView, node: Option<&str>) -> Result<usize, String> {
+        let seen: Vec<Seen> = all.nodes.iter().map(|_| Seen::default()).collect();
+        let histories: Vec<_> = all
+            .nodes
+            .iter()
+            .zip(&seen)
+            .map(|(node, seen)| history(node, seen))
+            .collect();
+        let wish = RestoreWish {
+            node: node.map(str::to_owned),
+            way: None,
+            rates: Rates::default(),
+            discard_old: false,
+        };
+        choose(all, &seen, &histories, &wish).map_err(|against| against.join("; "))
+    }
+
+    #[test]
+    fn only_a_node_that_holds_what_is_newest_is_loaded_into() {
+        let apart = down(&[Some(100), Some(105), Some(103)]);
+        let error = chosen(&apart, None).unwrap_err();
+        for words in ["n1 is at 100", "n2 is at 105", "n3 is at 103", "--node"] {
+            assert!(error.contains(words), "{error}");
+        }
+        assert_eq!(chosen(&apart, Some("n2")), Ok(1));
+        let error = chosen(&apart, Some("n1")).unwrap_err();
+        assert!(error.contains("n1 does not hold what is newest"), "{error}");
+        assert_eq!(chosen(&down(&[Some(5), Some(5)]), None), Ok(0));
+        let error = chosen(&down(&[Some(5), None]), Some("n1")).unwrap_err();
+        assert!(error.contains("n2 is at -1 (unknown)"), "{error}");
+        // While others run, one that is down is behind, or ahead of all.
+        let mut some = view(vec![Some(state(&[], "")), None]);
+        some.quorum.seqno = Some(1000);
+        some.nodes[1].grastate.clone_from(&apart.nodes[0].grastate);
+        assert_eq!(chosen(&some, None), Ok(0));
+        assert!(chosen(&some, Some("n2")).is_err());
+        some.quorum.seqno = Some(99);
+        let error = chosen(&some, None).unwrap_err();
+        assert!(error.contains("n2 is down at 100"), "{error}");
+    }
+
+    #[test]
+    fn nodes_of_several_clusters_are_shown_by_what_they_are_of() {
+        let mut all = down(&[Some(1), Some(1)]);
+        let seen = [Seen::default(), Seen::default()];
+        let told = |all: &ClusterView| {
+            let histories: Vec<_> = all
+                .nodes
+                .iter()
+                .zip(&seen)
+                .map(|(node, seen)| history(node, seen))
+                .collect();
+            one_cluster(all, &histories)
+        };
+        assert!(told(&all).is_empty());
+        let other = "40ba41b5-e6ea-11f1-acb3-d71df7acd2d5";
+        all.nodes[1].grastate.as_mut().unwrap().uuid = other.to_owned();
+        let against = told(&all);
+        assert!(
+            against.len() == 1 && against[0].contains(&format!("n2 of {other}")),
+            "{against:?}"
+        );
+    }
+}

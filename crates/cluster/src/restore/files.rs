@@ -1,0 +1,175 @@
+//! What is done with the files of a node: its place in the cluster is given up, and its old data are set aside.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::HostError;
+use crate::host::Host;
+use crate::join::plain;
+
+/// What stands in the `grastate.dat` of a node that has given its place up. Whoever finds it wants to know why.
+const NO_PLACE: &str = "# GALERA saved state\n\
+    # refloat cluster restore: rows came into these tables without write-sets, so this node has no place in the old\n\
+    # history any more: with its old seqno it would join by IST, and differ from the others for ever.\n\
+    version: 2.1\n\
+    uuid:    00000000-0000-0000-0000-000000000000\n\
+    seqno:   -1\n";
+
+/// A data directory, as its machine shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folder {
+    /// Its path, without symbolic links.
+    pub path: PathBuf,
+    /// Bytes that are free there.
+    pub free: u64,
+    /// Bytes that it takes.
+    pub used: u64,
+    /// Why it cannot be renamed; `None`: it can.
+    pub fixed: Option<String>,
+}
+
+/// Looks at a data directory.
+pub(super) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> {
+    let word = word(datadir);
+    let script = format!(
+        "real=$(readlink -f -- {word}) && [ -d \"$real\" ] || {{ echo 'there is no such folder' >&2; exit 1; }}\n\
+         printf '%s\\n' \"$real\"\n\
+         df -PB1 -- \"$real\" | awk 'NR == 2 {{ print $4 }}'\n\
+         du -sB1 -- \"$real\" 2>/dev/null | awk '{{ print $1 }}'\n\
+         if [ \"$(stat -c %d -- \"$real\")\" != \"$(stat -c %d -- \"${{real%/*}}/\")\" ]; then echo 'it is a mount point'\n\
+         elif ! [ -w \"${{real%/*}}/\" ]; then echo 'the folder that it is in cannot be written to'\n\
+         elif ! [ -e \"$real/ibdata1\" ]; then echo 'its tablespaces are elsewhere (innodb_data_home_dir)'\n\
+         fi"
+    );
+    let said = run(host, &script, datadir)?;
+    let mut lines = said.lines();
+    let mut next = || lines.next().unwrap_or_default().trim().to_owned();
+    let path = PathBuf::from(next());
+    let mut number = || next().parse().unwrap_or(0);
+    let (free, used) = (number(), number());
+    let fixed = Some(next()).filter(|why| !why.is_empty());
+    Ok(Folder {
+        path,
+        free,
+        used,
+        fixed,
+    })
+}
+
+/// Gives a node's place in its cluster up: with such a file nobody lets it join by IST, whatever its tables say of their position, and it
+/// begins a history of its own when it begins a cluster. The file as it was is kept beside it.
+pub(super) fn give_place_up(
+    host: &Host,
+    datadir: &Path,
+    run_id: &str,
+    safe_to_bootstrap: bool,
+) -> Result<(), HostError> {
+    let text = format!(
+        "{NO_PLACE}safe_to_bootstrap: {}\n",
+        u8::from(safe_to_bootstrap)
+    );
+    let (text, keep) = (
+        Host::word(&text),
+        Host::word(&format!("grastate.dat.refloat-{run_id}")),
+    );
+    let script = format!(
+        "set -e; cd -- {}\n\
+         [ -e {keep} ] || {{ cp -p -- grastate.dat .grastate.keep; sync; mv -- .grastate.keep {keep}; }}\n\
+         cp -p -- grastate.dat .grastate.new; printf %s {text} >.grastate.new; sync\n\
+         mv -f -- .grastate.new grastate.dat; sync",
+        word(datadir)
+    );
+    run(host, &script, datadir).map(drop)
+}
+
+/// The name under which a data directory is set aside.
+pub(super) fn aside_of(datadir: &Path, run_id: &str) -> PathBuf {
+    let mut name = datadir.as_os_str().to_owned();
+    name.push(format!(".refloat-{run_id}"));
+    name.into()
+}
+
+/// Sets a data directory aside and makes an empty one in its place, for the same account, with the same certificates. What was set aside
+/// before by the same run stays: what stands in its place since is no copy of anything yet.
+pub(super) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), HostError> {
+    let script = format!(
+        "set -e; real={real}; aside={aside}; new=\"$real.refloat-new\"\n\
+         [ -e \"$aside\" ] || mv -T -- \"$real\" \"$aside\"\n\
+         [ ! -e \"$real\" ] || exit 0\n\
+         rm -rf -- \"$new\"; mkdir -- \"$new\"\n\
+         chown --reference=\"$aside\" -- \"$new\"; chmod --reference=\"$aside\" -- \"$new\"\n\
+         chcon --reference=\"$aside\" -- \"$new\" 2>/dev/null || :\n\
+         for file in \"$aside\"/*.pem; do [ ! -f \"$file\" ] || cp -p -- \"$file\" \"$new/\"; done\n\
+         sync; mv -T -- \"$new\" \"$real\"",
+        real = word(folder),
+        aside = word(aside)
+    );
+    run(host, &script, folder).map(drop)
+}
+
+fn word(path: &Path) -> String {
+    Host::word(&path.to_string_lossy())
+}
+
+fn run(host: &Host, script: &str, path: &Path) -> Result<String, HostError> {
+    let output = host.run(script)?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(HostError::Read {
+        path: path.to_owned(),
+        host: host.name().to_owned(),
+        reason: plain(&String::from_utf8_lossy(&output.stderr)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::grastate::GraState;
+
+    #[test]
+    fn a_place_is_given_up_and_what_was_there_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("grastate.dat");
+        let old = "uuid: 30ba41b5-e6ea-11f1-acb3-d71df7acd2d5\nseqno: 7\nsafe_to_bootstrap: 1\n";
+        fs::write(&file, old).unwrap();
+        for safe in [false, true] {
+            give_place_up(&Host::Local, folder.path(), "r1", safe).unwrap();
+            let now = GraState::parse(&fs::read_to_string(&file).unwrap()).unwrap();
+            assert!(!now.has_history());
+            assert_eq!((now.seqno, now.safe_to_bootstrap), (None, Some(safe)));
+        }
+        let kept = fs::read_to_string(folder.path().join("grastate.dat.refloat-r1")).unwrap();
+        assert_eq!(kept, old, "the second time does not write over it");
+        let error = give_place_up(&Host::Local, Path::new("/no/such"), "r1", true).unwrap_err();
+        assert!(error.to_string().contains("/no/such"), "{error}");
+    }
+
+    #[test]
+    fn data_are_set_aside_once() {
+        let above = tempfile::tempdir().unwrap();
+        let data = above.path().join("it's data");
+        fs::create_dir(&data).unwrap();
+        fs::write(data.join("ibdata1"), "old").unwrap();
+        fs::write(data.join("ca.pem"), "key").unwrap();
+        let seen = look_at(&Host::Local, &data).unwrap();
+        assert!(
+            seen.free > 0 && seen.used > 0 && seen.fixed.is_none(),
+            "{seen:?}"
+        );
+        let aside = aside_of(&data, "r1");
+        set_aside(&Host::Local, &data, &aside).unwrap();
+        assert!(data.join("ca.pem").exists() && !data.join("ibdata1").exists());
+        assert_eq!(fs::read_to_string(aside.join("ibdata1")).unwrap(), "old");
+        // Half of a copy has come when it is asked for again.
+        fs::write(data.join("ibdata1"), "half").unwrap();
+        set_aside(&Host::Local, &data, &aside).unwrap();
+        assert_eq!(fs::read_to_string(aside.join("ibdata1")).unwrap(), "old");
+        // It was cut off in between.
+        fs::remove_dir_all(&data).unwrap();
+        set_aside(&Host::Local, &data, &aside).unwrap();
+        assert!(data.join("ca.pem").exists());
+    }
+}

@@ -1,0 +1,383 @@
+//! What a restore would do, and what stands against it. Nothing is changed by looking.
+
+use std::path::PathBuf;
+
+use refloat_logical::load::LoadOptions;
+use refloat_run::settings::Facts;
+use refloat_wire::Connection;
+use serde::{Deserialize, Serialize};
+
+use super::alone::alone;
+use super::choose::{choose, history, one_cluster, whole};
+use super::files::{self, Folder};
+use super::state::RestoreWay;
+use crate::control::{Control, StartOption};
+use crate::error::chain;
+use crate::join::runs;
+use crate::observe::{DEFAULT_DATADIR, Member, impatient};
+use crate::view::{ClusterView, NodeView};
+
+/// InnoDB's files take about this much more room than dump text, indexes included.
+const FILES_PER_TEXT: f64 = 1.5;
+/// Rates by which the time of both ways is estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Bytes of text per second into one server.
+    pub load: f64,
+    /// The same with all nodes applying them too.
+    pub replicate: f64,
+    /// Bytes per second of a full copy.
+    pub copy: f64,
+    /// Seconds for a node to stop, start and join.
+    pub restart: f64,
+}
+
+impl Default for Rates {
+    /// Assumed, of the order of what a local disk and a few cores do: nothing is measured on the machines that there are.
+    fn default() -> Self {
+        const MIB: f64 = 1_048_576.0;
+        Self {
+            load: 80.0 * MIB,
+            replicate: 40.0 * MIB,
+            copy: 100.0 * MIB,
+            restart: 4.0,
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct RestoreWish {
+    /// The node that is loaded into; `None`: whichever is best.
+    pub node: Option<String>,
+    /// The way; `None`: the faster one.
+    pub way: Option<RestoreWay>,
+    /// Rates for the estimate.
+    pub rates: Rates,
+    /// Whether nodes may lose their old data where those cannot be set aside.
+    pub discard_old: bool,
+}
+
+/// How long both ways would take, in seconds; the comparison at the end is the same for both.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimates {
+    /// One node alone, then full copies of it.
+    pub rebuild: Option<f64>,
+    /// Through replication.
+    pub replicate: Option<f64>,
+}
+
+/// What becomes of a node's old data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum OldData {
+    /// They stay: the dump is loaded beside them.
+    Stay,
+    /// They are set aside, under this name on the node's machine.
+    Aside {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The full copy wipes them.
+    Wiped {
+        /// Why they cannot be set aside.
+        reason: String,
+    },
+}
+
+/// A node of the plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedNode {
+    /// Its name.
+    pub name: String,
+    /// Whether it runs.
+    pub runs: bool,
+    /// The history that it holds, if it belongs to any, and its last write-set of it.
+    pub history: Option<(String, Option<u64>)>,
+    /// Its data directory.
+    pub datadir: PathBuf,
+    /// What becomes of its old data.
+    pub old: OldData,
+}
+
+/// What a restore would do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RestorePlan {
+    /// The dump.
+    pub source: String,
+    /// Bytes of text in it, as far as that can be told.
+    pub text_bytes: Option<u64>,
+    /// The way.
+    pub way: RestoreWay,
+    /// Why that one.
+    pub why: String,
+    /// How long both would take.
+    pub estimates: Estimates,
+    /// The place of the node that is loaded into.
+    pub at: usize,
+    /// All nodes, in the order of the list.
+    pub nodes: Vec<PlannedNode>,
+    /// With what the chosen node is started while it stands alone.
+    pub options: Vec<StartOption>,
+    /// The port that it has then.
+    pub port: u16,
+    /// The socket that it has then.
+    pub socket: Option<PathBuf>,
+    /// What a person should know before it begins.
+    pub warnings: Vec<String>,
+}
+
+impl RestorePlan {
+    /// The chosen node's name.
+    pub fn chosen(&self) -> &str {
+        &self.nodes[self.at].name
+    }
+}
+
+/// What was seen of a node besides what it says.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub folder: Option<Result<Folder, String>>,
+    pub runs: bool,
+    pub lacks: Option<String>,
+    pub restarts: Option<String>,
+    pub recovered: Option<(String, u64)>,
+    pub facts: Option<Facts>,
+}
+
+/// Looks at one node's machine. A position that was not written down is recovered, which starts its server for a moment.
+pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -> Seen {
+    let Some(control) = control else {
+        return Seen {
+            runs: node.state.is_some(),
+            lacks: Some("nothing is said about how it is started and stopped (control)".to_owned()),
+            ..Seen::default()
+        };
+    };
+    let runs = node.state.is_some() || runs(control, member);
+    let datadir = datadir_of(member, node);
+    let lost = node
+        .grastate
+        .as_ref()
+        .is_some_and(|file| file.has_history() && file.seqno.is_none());
+    Seen {
+        folder: member
+            .host
+            .as_ref()
+            .map(|host| files::look_at(host, &datadir).map_err(|error| chain(&error))),
+        runs,
+        lacks: control.lacks().map(str::to_owned),
+        restarts: control.restarts_by_itself(),
+        recovered: if lost && !runs {
+            control.recover().ok().flatten()
+        } else {
+            None
+        },
+        facts: Connection::connect(&impatient(&member.connect))
+            .ok()
+            .and_then(|mut conn| Facts::read(&mut conn).ok()),
+    }
+}
+
+pub(super) fn datadir_of(member: &Member, node: &NodeView) -> PathBuf {
+    let said = node.state.as_ref().map(|state| state.datadir.clone());
+    member
+        .datadir
+        .clone()
+        .or_else(|| said.filter(|dir| !dir.is_empty()).map(PathBuf::from))
+        .unwrap_or_else(|| DEFAULT_DATADIR.into())
+}
+
+/// How long both ways take.
+fn estimate(text: Option<u64>, data: u64, nodes: usize, rates: &Rates) -> Estimates {
+    let others = nodes.saturating_sub(1) as f64;
+    Estimates {
+        rebuild: text.map(|text| {
+            let copy = (data as f64 + text as f64 * FILES_PER_TEXT) / rates.copy;
+            text as f64 / rates.load + 2.0 * rates.restart + others * (rates.restart + copy)
+        }),
+        replicate: text.map(|text| text as f64 / rates.replicate),
+    }
+}
+
+/// The plan, from what was seen.
+///
+/// # Errors
+/// Everything that stands against it.
+pub(super) fn make(
+    view: &ClusterView,
+    members: &[Member],
+    seen: &[Seen],
+    wish: &RestoreWish,
+    load: &LoadOptions,
+    text: Option<u64>,
+    run_id: &str,
+) -> Result<RestorePlan, Vec<String>> {
+    let histories: Vec<_> = view
+        .nodes
+        .iter()
+        .zip(seen)
+        .map(|(node, seen)| history(node, seen))
+        .collect();
+    let mut against = one_cluster(view, &histories);
+    against.extend(whole(view, seen));
+    let at = match choose(view, seen, &histories, wish) {
+        Ok(at) if against.is_empty() => at,
+        Ok(_) => return Err(against),
+        Err(mut more) => {
+            against.append(&mut more);
+            return Err(against);
+        }
+    };
+    let data = view.nodes[at]
+        .state
+        .as_ref()
+        .and_then(|state| state.sst.bytes)
+        .unwrap_or(0);
+    let estimates = estimate(text, data, members.len(), &wish.rates);
+    let in_step = view.quorum.synced == view.quorum.listed;
+    let (way, why) = match (wish.way, estimates.rebuild.zip(estimates.replicate)) {
+        (Some(way), _) => (way, "it was asked for".to_owned()),
+        _ if !in_step => (
+            RestoreWay::Rebuild,
+            "not all nodes are in step, so rows cannot be replicated to all".to_owned(),
+        ),
+        (None, Some((rebuild, replicate))) if replicate <= rebuild => (
+            RestoreWay::Replicate,
+            "it takes less time, and the cluster goes on".to_owned(),
+        ),
+        _ => (RestoreWay::Rebuild, "it takes less time".to_owned()),
+    };
+    let mut warnings = Vec::new();
+    let mut old = vec![OldData::Stay; members.len()];
+    if way == RestoreWay::Replicate {
+        if !in_step {
+            against.push("not all nodes are in step, so rows cannot be replicated to all: bring them back first, or take --way rebuild".to_owned());
+        }
+    } else {
+        let needed = data + text.map_or(0, |text| (text as f64 * FILES_PER_TEXT) as u64);
+        for (node, seen) in view.nodes.iter().zip(seen) {
+            if let Some(lacks) = &seen.lacks {
+                against.push(format!("{}: {lacks}", node.name));
+            }
+            if let Some(restarts) = &seen.restarts {
+                warnings.push(format!("{}: {restarts}: a server that crashes is started again by systemd; while this lasts it joins nobody", node.name));
+            }
+        }
+        for (place, seen) in seen.iter().enumerate() {
+            let name = &view.nodes[place].name;
+            let folder = match &seen.folder {
+                Some(Ok(folder)) => folder,
+                Some(Err(reason)) => {
+                    against.push(format!(
+                        "{name}: its data directory cannot be looked at: {reason}"
+                    ));
+                    continue;
+                }
+                None => {
+                    against.push(format!(
+                        "{name}: no machine is named to look at its files (ssh)"
+                    ));
+                    continue;
+                }
+            };
+            old[place] = if place == at {
+                let more = needed.saturating_sub(data);
+                if folder.free < more {
+                    against.push(format!(
+                        "{name} has {} bytes free, and the dump takes about {more}",
+                        folder.free
+                    ));
+                }
+                OldData::Stay
+            } else {
+                old_data(folder, needed, run_id)
+            };
+            if let OldData::Wiped { reason } = &old[place] {
+                warnings.push(format!("{name} loses its old data: {reason}"));
+                if folder.free + folder.used < needed {
+                    against.push(format!(
+                        "{name} has room for {} bytes, and a full copy takes about {needed}",
+                        folder.free + folder.used
+                    ));
+                }
+            }
+        }
+        let keeps = old.iter().any(|old| matches!(old, OldData::Aside { .. }));
+        if !keeps && members.len() > 1 && !wish.discard_old {
+            against.push("no node can set its old data aside, so nobody would have them any more: make room, or give them up with --discard-old".to_owned());
+        }
+    }
+    let alone = alone(&members[at], seen, view, at, load, text);
+    let (options, port, socket) = match alone {
+        Ok(alone) => alone,
+        Err(reason) => {
+            against.push(format!("{}: {reason}", members[at].name));
+            (Vec::new(), 0, None)
+        }
+    };
+    if !against.is_empty() {
+        return Err(against);
+    }
+    let nodes = view.nodes.iter().enumerate().map(|(place, node)| {
+        let folder = seen[place].folder.as_ref();
+        PlannedNode {
+            name: node.name.clone(),
+            runs: seen[place].runs,
+            history: histories[place].clone(),
+            datadir: folder
+                .and_then(|folder| Some(folder.as_ref().ok()?.path.clone()))
+                .unwrap_or_else(|| datadir_of(&members[place], node)),
+            old: old[place].clone(),
+        }
+    });
+    Ok(RestorePlan {
+        source: load.source.display().to_string(),
+        text_bytes: text,
+        way,
+        why,
+        estimates,
+        at,
+        nodes: nodes.collect(),
+        options,
+        port,
+        socket,
+        warnings,
+    })
+}
+
+fn old_data(folder: &Folder, needed: u64, run_id: &str) -> OldData {
+    let reason = match &folder.fixed {
+        Some(fixed) => fixed.clone(),
+        None if folder.free < needed => format!(
+            "{} bytes are free, and a full copy takes about {needed}",
+            folder.free
+        ),
+        None => {
+            return OldData::Aside {
+                path: files::aside_of(&folder.path, run_id),
+            };
+        }
+    };
+    OldData::Wiped { reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_are_estimated_from_sizes_and_rates() {
+        let rates = Rates {
+            load: 100.0,
+            replicate: 10.0,
+            copy: 100.0,
+            restart: 5.0,
+        };
+        let both = estimate(Some(1000), 500, 3, &rates);
+        assert_eq!(both.replicate, Some(100.0));
+        // 10 s of load, two starts, and twice a start and 2000 bytes.
+        assert_eq!(both.rebuild, Some(10.0 + 10.0 + 2.0 * (5.0 + 20.0)));
+        assert_eq!(estimate(None, 500, 3, &rates).rebuild, None);
+    }
+}

@@ -1,0 +1,481 @@
+//! `refloat cluster restore`: a whole cluster from a dump.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use refloat_cluster::advise::{AdviseOptions, Effect, advise};
+use refloat_cluster::{
+    Control, Rates, Restore, RestoreError, RestorePlan, RestoreState, RestoreStep, RestoreWay,
+    RestoreWish, Restored, asked_for, open_restore, plan_restore,
+};
+use refloat_logical::load::LoadOptions;
+use refloat_report::restore as face;
+use refloat_run::events::{JsonLines, RunResult};
+use refloat_run::{Run, RunDir};
+use refloat_wire::ConnectOptions;
+
+use super::lock::ClusterLock;
+use super::maintain::refuse_second;
+use super::members::{ClusterOf, Nodes};
+use crate::commands::load::{DataArgs, HowArgs, TroubleArgs, WhatArgs, restore_options};
+use crate::context::Context;
+use crate::exit::{self, Exit, ProgramError};
+use crate::record::record;
+use crate::sizes::parse_bytes;
+use crate::watch::{Show, Watch};
+
+/// Name of these runs.
+const COMMAND: &str = "cluster restore";
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  What would be done, how long would it take, and what stands against it?
+      refloat cluster restore shop.sql.gz --cluster shop.toml --plan
+
+  Do it:
+      refloat cluster restore shop.sql.gz --cluster shop.toml
+
+  Put the tables of the dump in the place of those that are there:
+      refloat cluster restore /backup/shop --cluster shop.toml --replace
+
+  After Ctrl-C, a crash, a node that did not start: the same command goes on where it ended
+      refloat cluster restore shop.sql.gz --cluster shop.toml
+
+  Look at the node that was loaded before the cluster begins with it:
+      refloat cluster restore shop.sql.gz --cluster shop.toml --stop-before bootstrap
+
+Two ways lead there, and the faster one is taken unless --way says otherwise. `replicate` loads into one
+node of the cluster as it runs. `rebuild` stops the others, starts one node as a server of its own with
+the provider off and a port of its own, loads into that, begins the cluster anew with it, and has the
+others take full copies (SST): meanwhile the cluster serves nobody.
+
+Rows that come without write-sets do not move the cluster's seqno. So that no node can join with an old
+one and differ for ever, the cluster begins a new history, and what the others had is set aside
+(DATADIR.refloat-RUN), not deleted, where there is room. At the end every node is compared with the one
+that was loaded.
+
+Steps: stop, standalone, load, bootstrap, rejoin, verify. Each is looked at before, proven afterwards and
+written down, so the same command goes on at the step that failed.
+
+The list of nodes has to say how each node is started and stopped (control); see `refloat cluster --help`.
+
+EXIT CODES:
+  0  every node is in step and holds the same
+  1  a step failed: what was done and what was not is said
+  3  refused before anything was touched
+  4  what was loaded is not proven, or nodes differ
+  5  stopped on request, and can go on";
+
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of its own on the command line"
+)]
+/// Restore a whole cluster from a dump: load into one node, rebuild the others, compare all
+#[derive(Debug, Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub struct RestoreArgs {
+    /// The dump: a file or a folder, of any kind that `refloat load` takes
+    #[arg(value_name = "SOURCE")]
+    source: PathBuf,
+
+    #[command(flatten)]
+    cluster: ClusterOf,
+
+    /// The node that is loaded into [default: of those that hold what is newest, the one with the most space]
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+
+    /// By which way the rows come to all nodes [default: the faster one]
+    #[arg(long, value_name = "WAY", value_enum)]
+    way: Option<Way>,
+
+    /// Stop before this step; the same command without it goes on
+    #[arg(long, value_name = "STEP", value_enum)]
+    stop_before: Option<Step>,
+
+    /// Go on with a restore that has not ended, and refuse if there is none
+    #[arg(long, conflicts_with = "restart")]
+    resume: bool,
+
+    /// Forget a restore that has not ended, and plan anew from what the nodes are now
+    #[arg(long)]
+    restart: bool,
+
+    /// Let nodes lose their old data where none can set them aside
+    #[arg(long)]
+    discard_old: bool,
+
+    /// Go on although `refloat cluster advise` finds what makes full copies fail
+    #[arg(long)]
+    ignore_advice: bool,
+
+    /// Bytes of text per second that a load is taken to move, for the estimate
+    #[arg(long, value_name = "SIZE", default_value = "80M", value_parser = parse_bytes)]
+    load_rate: u64,
+
+    /// The same through replication
+    #[arg(long, value_name = "SIZE", default_value = "40M", value_parser = parse_bytes)]
+    replicate_rate: u64,
+
+    /// Bytes per second that a full copy is taken to move
+    #[arg(long, value_name = "SIZE", default_value = "100M", value_parser = parse_bytes)]
+    sst_rate: u64,
+
+    #[command(flatten)]
+    what: WhatArgs,
+
+    #[command(flatten)]
+    data: DataArgs,
+
+    #[command(flatten)]
+    how: HowArgs,
+
+    #[command(flatten)]
+    trouble: TroubleArgs,
+
+    /// Print events and the result as JSON lines on stdout
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+/// `--way`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Way {
+    /// Load into one node that stands alone, and full copies to the others
+    Rebuild,
+    /// Load into one node of the cluster as it runs
+    Replicate,
+}
+
+/// `--stop-before`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Step {
+    /// Before anything is stopped
+    Stop,
+    /// Before the chosen node is stopped
+    Standalone,
+    /// Before anything is loaded
+    Load,
+    /// Before the cluster is begun anew
+    Bootstrap,
+    /// Before the others take full copies
+    Rejoin,
+    /// Before the nodes are compared
+    Verify,
+}
+
+impl From<Step> for RestoreStep {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::Stop => Self::Stop,
+            Step::Standalone => Self::Standalone,
+            Step::Load => Self::Load,
+            Step::Bootstrap => Self::Bootstrap,
+            Step::Rejoin => Self::Rejoin,
+            Step::Verify => Self::Verify,
+        }
+    }
+}
+
+pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
+    if args.source.as_os_str() == "-" {
+        return Err(ProgramError::usage(
+            "a restore reads its source again when it goes on, and standard input comes only once",
+        )
+        .hint("Write it to a file first.")
+        .into());
+    }
+    let nodes = args.cluster.nodes(context)?;
+    let controls = controls(&nodes)?;
+    refuse_second(&nodes.name, context)?;
+    let _lock = ClusterLock::take(&nodes.name, context)?;
+    let load = restore_options(
+        &args.source,
+        ConnectOptions::default(),
+        (&args.what, &args.data, &args.how, &args.trouble),
+    );
+    let open = open(&nodes.name, context)?;
+    if let Some((dir, state)) = open.as_ref().filter(|_| args.what.plan && !args.restart) {
+        if args.json {
+            writeln!(std::io::stdout(), "{}", serde_json::to_string(state)?)?;
+        } else {
+            write!(
+                std::io::stdout(),
+                "Run {}, begun at {}, would go on. {}",
+                dir.id(),
+                dir.info().started,
+                face::progress(state)
+            )?;
+        }
+        return Ok(Exit::Done);
+    }
+    if args.what.plan {
+        let (plan, _) = planned(args, &nodes, &controls, &load, context)?;
+        print_plan(&plan, args.json)?;
+        return Ok(Exit::Done);
+    }
+    let show = if args.json { Show::Json } else { Show::Lines };
+    let (watch, run, mut state) = match open {
+        Some((dir, state)) if !args.restart => {
+            check_same(&state, &load, &nodes)?;
+            let (watch, run) = watched(dir, show, context)?;
+            run.events.note(format!(
+                "going on with the restore that began at {} (run {}), at the step {}",
+                run.dir.info().started,
+                run.dir.id(),
+                state.step.word()
+            ));
+            (watch, run, state)
+        }
+        _ if args.resume => {
+            return Err(ProgramError::new(
+                Exit::Refused,
+                format!("no restore of {} is open on this machine", nodes.name),
+            )
+            .hint("Its run's folder has to be in the state directory (REFLOAT_STATE_DIR).")
+            .into());
+        }
+        earlier => {
+            let (plan, dir) = planned(args, &nodes, &controls, &load, context)?;
+            if !args.json {
+                write!(std::io::stderr(), "{}", face::plan(&plan))?;
+            }
+            let (watch, run) = watched(dir, show, context)?;
+            let restore = restore(&nodes, &controls, &load, &run, context);
+            let state = restore.begin(&nodes.name, plan)?;
+            if let Some((dir, mut old)) = earlier {
+                old.step = RestoreStep::Ended;
+                dir.write(refloat_cluster::RESTORE_STATE, &old)?;
+            }
+            (watch, run, state)
+        }
+    };
+    let restore = restore(&nodes, &controls, &load, &run, context);
+    let result = restore.run(&mut state, args.stop_before.map(RestoreStep::from));
+    finish(result, &state, &run, watch, args.json, context)
+}
+
+/// A run in a folder that is there already, with its faces.
+fn watched(dir: RunDir, show: Show, context: &Context) -> anyhow::Result<(Watch, Run)> {
+    let watch = Watch::start(show, context)?;
+    watch.events.add(Arc::new(JsonLines::in_dir(&dir)?));
+    let run = Run {
+        dir,
+        cancel: watch.cancel.clone(),
+        events: watch.events.clone(),
+        progress: watch.progress.clone(),
+    };
+    Ok((watch, run))
+}
+
+fn restore<'a>(
+    nodes: &'a Nodes,
+    controls: &'a [Option<&'a Control>],
+    load: &LoadOptions,
+    run: &'a Run,
+    context: &'a Context,
+) -> Restore<'a> {
+    Restore {
+        members: &nodes.members,
+        controls,
+        load: load.clone(),
+        state_dir: context.state_dir(),
+        run,
+    }
+}
+
+fn controls(nodes: &Nodes) -> anyhow::Result<Vec<Option<&Control>>> {
+    let controls = nodes.controls.iter().map(|control| match control {
+        Ok(control) => Ok(control.as_ref()),
+        Err(error) => Err(ProgramError::new(Exit::Refused, error.to_string()).into()),
+    });
+    controls.collect()
+}
+
+/// The newest restore of this cluster that has not ended.
+fn open(cluster: &str, context: &Context) -> anyhow::Result<Option<(RunDir, RestoreState)>> {
+    for dir in RunDir::list(context.state_dir())
+        .context("cannot read the runs")?
+        .into_iter()
+        .rev()
+    {
+        if dir.info().command == COMMAND
+            && let Some(state) = open_restore(&dir)?
+            && state.cluster == cluster
+        {
+            return Ok(Some((dir, state)));
+        }
+    }
+    Ok(None)
+}
+
+/// Refuses to do something else to a cluster while it is being restored.
+pub fn refuse_open(cluster: &str, context: &Context) -> anyhow::Result<()> {
+    let Some((dir, state)) = open(cluster, context)? else {
+        return Ok(());
+    };
+    Err(ProgramError::new(
+        Exit::Refused,
+        format!(
+            "the restore of {cluster}, begun at {}, has not ended: {} is its next step (run {})",
+            dir.info().started,
+            state.step.word(),
+            dir.id()
+        ),
+    )
+    .hint(format!(
+        "Go on with it: refloat cluster restore {} --cluster …",
+        state.plan.source
+    ))
+    .into())
+}
+
+fn check_same(state: &RestoreState, load: &LoadOptions, nodes: &Nodes) -> anyhow::Result<()> {
+    let refused = |message: String, hint: &str| {
+        Err(ProgramError::new(Exit::Refused, message).hint(hint).into())
+    };
+    if state.asked != asked_for(load) {
+        return refused(
+            format!(
+                "a restore of {} has not ended, and it loads something else: {}",
+                state.cluster, state.asked
+            ),
+            "Give that command again to go on with it; --restart forgets it and begins anew.",
+        );
+    }
+    let planned = state.plan.nodes.iter().map(|node| &node.name);
+    if !planned.eq(nodes.members.iter().map(|member| &member.name)) {
+        return refused(
+            "the list names other nodes, or in another order, than when this was begun".to_owned(),
+            "Give the list as it was.",
+        );
+    }
+    Ok(())
+}
+
+/// The plan, and the folder of the run that it is for: what is set aside has its name.
+fn planned(
+    args: &RestoreArgs,
+    nodes: &Nodes,
+    controls: &[Option<&Control>],
+    load: &LoadOptions,
+    context: &Context,
+) -> anyhow::Result<(RestorePlan, RunDir)> {
+    let wish = RestoreWish {
+        node: args.node.clone(),
+        way: args.way.map(|way| match way {
+            Way::Rebuild => RestoreWay::Rebuild,
+            Way::Replicate => RestoreWay::Replicate,
+        }),
+        rates: Rates {
+            load: args.load_rate.max(1) as f64,
+            replicate: args.replicate_rate.max(1) as f64,
+            copy: args.sst_rate.max(1) as f64,
+            ..Rates::default()
+        },
+        discard_old: args.discard_old,
+    };
+    let dir = RunDir::create(context.state_dir(), COMMAND)
+        .context("cannot begin the record of the run")?;
+    let plan = plan_restore(&nodes.name, &nodes.members, controls, load, &wish, dir.id());
+    let keep = plan.is_ok() && !args.what.plan;
+    if !keep {
+        // Nothing stands in it but who has made it.
+        let _ = std::fs::remove_dir_all(dir.path());
+    }
+    let plan = plan?;
+    if plan.way == RestoreWay::Rebuild && !args.ignore_advice {
+        let checked = copies_work(args, &plan, context);
+        if checked.is_err() {
+            let _ = std::fs::remove_dir_all(dir.path());
+        }
+        checked?;
+    }
+    Ok((plan, dir))
+}
+
+/// Refuses what would make the full copies fail, while it can be seen: when all nodes are down it cannot.
+fn copies_work(args: &RestoreArgs, plan: &RestorePlan, context: &Context) -> anyhow::Result<()> {
+    if !plan.nodes.iter().any(|node| node.runs) || plan.nodes.len() < 2 {
+        return Ok(());
+    }
+    let (nodes, candidates) = args.cluster.candidates(context)?;
+    let advice = advise(&nodes.name, &candidates, &AdviseOptions::default())?;
+    let fails: Vec<String> = advice
+        .mistakes
+        .iter()
+        .filter(|mistake| mistake.effect == Effect::Fails)
+        .map(|mistake| format!("{}: {}", mistake.nodes.join(", "), mistake.text))
+        .collect();
+    if fails.is_empty() {
+        return Ok(());
+    }
+    Err(ProgramError::new(
+        Exit::Refused,
+        format!("full copies to the others would fail: {}", fails.join("; ")),
+    )
+    .hint("Nothing was touched. `refloat cluster advise` says what to do; --ignore-advice goes on all the same.")
+    .into())
+}
+
+fn print_plan(plan: &RestorePlan, json: bool) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string(plan)?)?;
+    } else {
+        write!(out, "{}", face::plan(plan))?;
+    }
+    Ok(())
+}
+
+/// Says and records how it ended.
+fn finish(
+    result: Result<Option<Restored>, RestoreError>,
+    state: &RestoreState,
+    run: &Run,
+    watch: Watch,
+    json: bool,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let (outcome, error) = match result {
+        Ok(outcome) => (outcome, None),
+        Err(error) => (None, Some(anyhow::Error::new(error))),
+    };
+    let result = match &error {
+        // Something was done already, whatever the step that stopped calls it.
+        Some(error) => match exit::result_of(error) {
+            RunResult::Refused if state.step > RestoreStep::Stop => RunResult::Failed,
+            result => result,
+        },
+        None if outcome.is_none() => RunResult::Interrupted,
+        None => RunResult::Done,
+    };
+    watch.quiet();
+    let seconds = run.events.elapsed().as_secs_f64();
+    let summary = match &outcome {
+        Some(outcome) => serde_json::to_value(outcome),
+        None => serde_json::to_value(state),
+    };
+    record(
+        run,
+        seconds,
+        summary.context("the result is no JSON")?,
+        result,
+        error.as_ref(),
+    );
+    watch.stop();
+    if !json {
+        let text = match &outcome {
+            Some(outcome) => face::ended(outcome),
+            None => face::progress(state),
+        };
+        write!(std::io::stdout(), "{text}")?;
+    }
+    if let Some(error) = &error {
+        exit::report(error, context);
+    }
+    Ok(exit::of_result(result))
+}

@@ -1,0 +1,481 @@
+//! `refloat cluster restore` on real nodes: nothing is begun that must not be, and whatever ends the program, the same command goes on.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use refloat_sandbox::{
+    EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, Sandbox, ServerKind,
+};
+use refloat_testkit::cluster::Cluster;
+use refloat_testkit::{oracle, servers};
+
+use crate::support::{Run, command};
+
+/// Rows of the dump: enough that a load can be caught at work.
+const ROWS: u64 = 200_000;
+/// Nothing here takes longer.
+const LONG: Duration = Duration::from_secs(120);
+
+/// A cluster, the state directory that knows its nodes, and a dump.
+struct Place {
+    cluster: EphemeralCluster,
+    state: tempfile::TempDir,
+    dump: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let state = tempfile::Builder::new()
+            .prefix("refloat-")
+            // Servers that root starts run as another user.
+            .permissions(fs::Permissions::from_mode(0o755))
+            .tempdir()
+            .expect("a temporary folder can be made");
+        let sandbox = Sandbox::new(state.path().join("sandbox"));
+        let cluster = sandbox
+            .start_cluster_ephemeral(&GaleraOptions::new(ServerKind::MariaDb1011, 3))
+            .expect("a cluster starts");
+        let dump = state.path().join("shop.sql");
+        fs::write(&dump, text()).expect("the dump can be written");
+        Self {
+            cluster,
+            state,
+            dump,
+        }
+    }
+
+    fn node(&self, at: usize) -> &GaleraNode {
+        &self.cluster.nodes()[at]
+    }
+
+    #[track_caller]
+    fn ask(&self, at: usize, sql: &str) -> String {
+        let node = self.node(at);
+        node.query(sql)
+            .unwrap_or_else(|error| panic!("{}: {sql}: {error}", node.name()))
+    }
+
+    #[track_caller]
+    fn all_are_in_step(&self) {
+        let begun = Instant::now();
+        let state = |at: usize| {
+            let sql = "SHOW STATUS WHERE Variable_name IN ('wsrep_cluster_size', 'wsrep_local_state_comment')";
+            self.node(at).query(sql).unwrap_or_default()
+        };
+        while (0..3).any(|at| {
+            state(at) != "wsrep_cluster_size\t3\nwsrep_local_state_comment\tSynced"
+                && state(at) != "wsrep_local_state_comment\tSynced\nwsrep_cluster_size\t3"
+        }) {
+            assert!(begun.elapsed() < LONG, "{:?}", [0, 1, 2].map(state));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn name(&self, at: usize) -> &str {
+        self.node(at).name()
+    }
+
+    fn restore_by(&self, file: &Path, args: &[&str]) -> Command {
+        let mut command = command(self.state.path());
+        command
+            .args(["cluster", "restore"])
+            .arg(&self.dump)
+            .arg("--cluster")
+            .arg(file)
+            .args(["--no-defaults", "--way", "rebuild"])
+            .args(args);
+        command
+    }
+
+    #[track_caller]
+    fn restore(&self, args: &[&str]) -> Run {
+        let output = self.restore_by(&self.cluster.toml(), args).output();
+        Run::new(output.expect("the program can be started"))
+    }
+
+    /// Starts it, and kills it when it has said this.
+    #[track_caller]
+    fn killed_at(&self, words: &str) {
+        let mut child = self
+            .restore_by(&self.cluster.toml(), &[])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program can be started");
+        let said = child.stderr.take().expect("it is a pipe");
+        let mut all = String::new();
+        let mut found = false;
+        for line in BufReader::new(said).lines() {
+            let line = line.expect("text");
+            let _ = writeln!(all, "{line}");
+            if line.contains(words) {
+                child.kill().expect("it can be killed");
+                found = true;
+                break;
+            }
+        }
+        let status = child.wait().expect("it ends");
+        assert!(
+            found && status.code().is_none(),
+            "it has ended by itself, {status}, looking for {words:?}:\n{all}"
+        );
+    }
+
+    /// Everything by which somebody could tell that something was touched.
+    fn traces(&self) -> Vec<String> {
+        let nodes = self.cluster.nodes().iter();
+        let mut traces: Vec<String> = nodes
+            .map(|node| {
+                let mut files: Vec<String> = entries(node.folder());
+                files.retain(|name| name != "recover.log");
+                let grastate = fs::read_to_string(node.grastate()).unwrap_or_default();
+                format!("{:?} {files:?} {grastate}", node.pid().expect("a node"))
+            })
+            .collect();
+        traces.extend(entries(&self.state.path().join("runs")));
+        traces
+    }
+
+    #[track_caller]
+    fn touches_nothing<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = self.traces();
+        let result = work();
+        assert_eq!(self.traces(), before);
+        result
+    }
+
+    /// All nodes are in step, and hold the same.
+    #[track_caller]
+    fn is_whole(&self) {
+        self.all_are_in_step();
+        let all: Vec<_> = (0..3)
+            .map(|at| {
+                let mut conn = servers::connect(self.node(at));
+                conn.exec("SET SESSION wsrep_sync_wait = 15").expect("SET");
+                oracle::Snapshot::take(&mut conn, oracle::Scope::default()).expect("a snapshot")
+            })
+            .collect();
+        for at in 1..3 {
+            assert_eq!(oracle::differences(&all[0], &all[at]), []);
+        }
+        let left = self.ask(0, "SHOW DATABASES LIKE 'refloat%'");
+        assert!(left.is_empty(), "{left}");
+    }
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+fn text() -> String {
+    let mut text = "-- MariaDB dump 10.19  Distrib 10.11.6-MariaDB\nCREATE DATABASE shop;\nUSE shop;\n\
+         CREATE TABLE t (id BIGINT PRIMARY KEY AUTO_INCREMENT, k INT, v VARCHAR(100), KEY k (k)) ENGINE=InnoDB;\n"
+        .to_owned();
+    for first in (1..=ROWS).step_by(1000) {
+        let rows: Vec<String> = (first..first + 1000)
+            .map(|id| format!("({id},{},'{:0>80}')", id % 77, id * 31))
+            .collect();
+        let _ = writeln!(text, "INSERT INTO t VALUES {};", rows.join(","));
+    }
+    text.push_str("-- Dump completed on 2026-01-01  0:00:00\n");
+    text
+}
+
+fn uuid(node: &GaleraNode) -> String {
+    let text = fs::read_to_string(node.grastate()).expect("the file is there");
+    let line = text.lines().find_map(|line| line.strip_prefix("uuid:"));
+    line.expect("a history").trim().to_owned()
+}
+
+#[test]
+fn a_cluster_is_restored_whatever_ends_the_program() {
+    let place = Place::new();
+    let cluster = &place.cluster;
+    place.ask(
+        0,
+        "CREATE DATABASE kept; CREATE TABLE kept.k (id INT PRIMARY KEY); INSERT INTO kept.k VALUES (1), (2)",
+    );
+    place.all_are_in_step();
+    what_must_not_be_is_refused(&place);
+    let old = uuid(place.node(0));
+    let settings = |at: usize| {
+        place.ask(at, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('port', 'socket', 'wsrep_on', 'wsrep_provider', 'event_scheduler', \
+            'innodb_autoinc_lock_mode', 'innodb_flush_log_at_trx_commit', 'innodb_io_capacity', 'innodb_log_file_size')")
+    };
+    let before: Vec<String> = (0..3).map(settings).collect();
+
+    let (first, second, third) = (place.name(0), place.name(1), place.name(2));
+    let stopped = place.restore(&["--node", first, "--stop-before", "stop"]);
+    assert!(
+        stopped
+            .exits(5)
+            .stdout
+            .contains("Not ended: stop is the next step")
+    );
+    let other = command(place.state.path())
+        .args(["cluster", "rejoin", second, "--no-defaults", "--cluster"])
+        .arg(cluster.toml())
+        .output();
+    Run::new(other.expect("the program can be started"))
+        .exits(3)
+        .says("has not ended: stop is its next step");
+    for words in [
+        "step stop".to_owned(),
+        format!("stopping {second}"),
+        format!("stopping {first}"),
+        format!("starting {first} as a server"),
+        "step load".to_owned(),
+        "load of ".to_owned(),
+        "step bootstrap".to_owned(),
+        format!("{first} begins the cluster"),
+        "step rejoin".to_owned(),
+        format!("the old data of {second}"),
+        format!("starting {second}"),
+    ] {
+        place.killed_at(&words);
+    }
+
+    // A joiner that does not start: what runs goes on, and the same command goes on when it is mended.
+    let config = fs::read_to_string(place.node(2).config()).expect("an option file");
+    let broken = format!("{config}\n[mysqld]\nwsrep_provider=/no-such-provider.so\n");
+    fs::write(place.node(2).config(), broken).expect("it can be written");
+    let failed = place.restore(&[]).exits(1);
+    assert!(
+        failed
+            .stderr
+            .contains(&format!("{third} is not back: it has ended"))
+            && failed.stderr.contains("The same command again goes on"),
+        "{}",
+        failed.stderr
+    );
+    assert!(
+        failed.stdout.contains("Not ended: rejoin is the next step"),
+        "{}",
+        failed.stdout
+    );
+    fs::write(place.node(2).config(), config).expect("it can be written");
+    place.killed_at(&format!("comparing {second}"));
+    place.killed_at(&format!("comparing {third}"));
+    let done = place.restore(&["--resume"]).exits(0);
+    assert!(
+        done.stdout
+            .contains("rows in 1 table, the same on all 3 nodes"),
+        "{}",
+        done.stdout
+    );
+    place.restore(&["--resume"]).exits(3).says("no restore of");
+
+    place.is_whole();
+    assert_eq!(
+        place.ask(2, "SELECT COUNT(*), SUM(id) FROM shop.t"),
+        format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2)
+    );
+    assert_eq!(place.ask(1, "SELECT COUNT(*) FROM kept.k"), "2");
+    for (at, before) in before.iter().enumerate() {
+        assert_eq!(settings(at), *before);
+        let node = place.node(at);
+        assert_ne!(uuid(node), old, "{}", node.name());
+        let aside = entries(node.folder())
+            .into_iter()
+            .filter(|name| name.starts_with("data.refloat-"))
+            .count();
+        assert_eq!(aside, usize::from(at > 0), "{}", node.name());
+    }
+    // It replicates, and a node that is started again joins.
+    place.ask(2, "INSERT INTO shop.t (k, v) VALUES (1, 'after')");
+    place.node(1).stop().expect("it stops");
+    place.node(1).start().expect("it joins");
+    place.all_are_in_step();
+    for at in 0..3 {
+        // The next number of AUTO_INCREMENT is each node's own: rows tell.
+        let rows = place.ask(at, "SET wsrep_sync_wait = 15; SELECT COUNT(*) FROM shop.t");
+        assert_eq!(rows, (ROWS + 1).to_string(), "{}", place.name(at));
+    }
+}
+
+/// The list of a cluster whose nodes are started and stopped by commands.
+fn by_commands(place: &Place) -> PathBuf {
+    let mut text = "name = \"by commands\"\n".to_owned();
+    for node in place.cluster.nodes() {
+        let node_command = format!(
+            "REFLOAT_STATE_DIR={} {} sandbox node",
+            place.state.path().display(),
+            env!("CARGO_BIN_EXE_refloat")
+        );
+        let name = node.name();
+        // As it was started, but not to begin a cluster.
+        let pid = node.pid().expect("a node").expect("it runs");
+        let words = fs::read(format!("/proc/{pid}/cmdline")).expect("a process");
+        let words = String::from_utf8(words).expect("text");
+        let words: Vec<&str> = words
+            .split_terminator('\0')
+            .filter(|word| !word.starts_with("--wsrep-new-cluster"))
+            .collect();
+        let pid_file = words
+            .iter()
+            .find_map(|word| word.strip_prefix("--pid-file="))
+            .expect("a file");
+        let _ = write!(
+            text,
+            "\n[[node]]\nname = \"{name}\"\nurl = \"{}\"\ndatadir = \"{}\"\n[node.control]\nstart = '{node_command} start {name} --no-wait'\n\
+             stop = \"\"\"[ ! -e {pid_file} ] || {{ pid=$(cat {pid_file}); kill $pid; while readlink /proc/$pid/exe >/dev/null; do sleep 0.1; done; }}\"\"\"\n\
+             bootstrap = '{node_command} start {name} --no-wait --bootstrap'\n\
+             start_standalone = \"\"\"cd /; setsid {} $REFLOAT_SERVER_OPTIONS >/dev/null 2>&1 </dev/null &\"\"\"\n",
+            node.url(),
+            node.datadir().display(),
+            words.join(" ")
+        );
+    }
+    let file = place.state.path().join("commands.toml");
+    fs::write(&file, text).expect("a list can be written");
+    file
+}
+
+#[test]
+fn nobody_joins_with_an_old_position() {
+    let place = Place::new();
+    let rows = |at: usize| {
+        place.ask(
+            at,
+            "SET wsrep_sync_wait = 15; SELECT COUNT(*), SUM(id) FROM shop.t",
+        )
+    };
+    let all = format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2);
+    // By replication first, as the cluster runs.
+    let file = by_commands(&place);
+    let output = command(place.state.path())
+        .args(["cluster", "restore"])
+        .arg(&place.dump)
+        .arg("--cluster")
+        .arg(&file)
+        .args(["--no-defaults", "--way", "replicate"])
+        .output();
+    let run = Run::new(output.expect("the program can be started")).exits(0);
+    assert!(!run.stdout.contains("history"), "{}", run.stdout);
+    for at in 0..3 {
+        assert_eq!(rows(at), all);
+    }
+    place.ask(0, "DROP DATABASE shop");
+
+    // Then by one that stands alone; somebody takes it for a node of the cluster.
+    let run = |args: &[&str]| {
+        let output = place.restore_by(&file, args).output();
+        Run::new(output.expect("the program can be started"))
+    };
+    let first = place.name(0);
+    run(&["--node", first, "--stop-before", "bootstrap"]).exits(5);
+    let old = uuid(place.node(1));
+    let alone = place.node(0);
+    assert!(
+        alone.query("SELECT 1").is_err(),
+        "applications reach the node that stands alone"
+    );
+    let pid = fs::read_to_string(alone.folder().join("run/server.pid")).expect("it runs");
+    let stopped = Command::new("sh")
+        .args([
+            "-c",
+            "kill $0; while readlink /proc/$0/exe >/dev/null; do sleep 0.1; done",
+        ])
+        .arg(pid.trim())
+        .status();
+    assert!(stopped.expect("a shell").success());
+    let refused = alone.start_with(&NodeStart::bootstrap());
+    assert!(refused.is_err(), "it has begun a cluster by itself");
+    run(&["--stop-before", "rejoin"]).exits(5);
+    assert_eq!(rows(0), all);
+    // A node that is started with what it had before takes a copy all the same: it has no place in the new history.
+    let second = place.node(1);
+    assert_eq!(uuid(second), old);
+    assert!(
+        second
+            .state()
+            .is_some_and(|state| state.position.is_known())
+    );
+    second.start().expect("it joins");
+    assert_eq!(rows(1), all);
+    assert_ne!(uuid(second), old);
+    run(&[]).exits(0);
+    place.is_whole();
+    assert_eq!(rows(2), all);
+}
+
+/// Plans, and what stands against one: nothing is touched by either.
+fn what_must_not_be_is_refused(place: &Place) {
+    let cluster = &place.cluster;
+    let (first, third) = (place.name(0), place.name(2));
+    let plan = place
+        .touches_nothing(|| place.restore(&["--plan"]))
+        .exits(0);
+    assert!(
+        plan.stdout.contains("way       rebuild: it was asked for")
+            && plan
+                .stdout
+                .contains("is stopped, then takes a full copy, its old data go to ")
+            && plan.stdout.contains("wsrep-provider=none"),
+        "{}",
+        plan.stdout
+    );
+    place
+        .touches_nothing(|| place.restore(&["--node", "nobody"]))
+        .exits(3)
+        .says("no node of the list is called nobody");
+
+    // A node of another cluster at a listed address.
+    let stranger = Cluster::start(ServerKind::MariaDb1011, 1);
+    let listed = fs::read_to_string(cluster.toml()).expect("a list");
+    let (ours, theirs) = (place.node(2).url(), stranger.url(0));
+    let file = place.state.path().join("mixed.toml");
+    let mixed = listed.replace(&ours, &theirs);
+    assert_ne!(mixed, listed);
+    fs::write(&file, mixed).expect("a list can be written");
+    let output = place.touches_nothing(|| place.restore_by(&file, &[]).output());
+    Run::new(output.expect("the program can be started"))
+        .exits(3)
+        .says("the nodes are not of one cluster: by history");
+    drop(stranger);
+
+    // All are down, and not at the same place.
+    for at in [2, 1, 0] {
+        place.node(at).stop().expect("it stops");
+    }
+    let refused = place.touches_nothing(|| place.restore(&[])).exits(3);
+    for at in 0..3 {
+        let seqno = place.node(at).state().expect("a state").position.seqno;
+        let words = format!("{} is at {seqno}", place.name(at));
+        assert!(
+            refused.stderr.contains(&words),
+            "{words}: {}",
+            refused.stderr
+        );
+    }
+    place
+        .touches_nothing(|| place.restore(&["--node", third]))
+        .exits(3)
+        .says(&format!("{third} does not hold what is newest"));
+    place
+        .touches_nothing(|| place.restore(&["--node", first, "--plan"]))
+        .exits(0);
+    // One of them has data of another history.
+    let grastate = place.node(2).grastate();
+    let text = fs::read_to_string(&grastate).expect("a state");
+    let other = text.replace(&uuid(place.node(2)), "0b2f7c0a-e706-11f1-bc0a-a7ea195e725e");
+    fs::write(&grastate, other).expect("it can be written");
+    place
+        .touches_nothing(|| place.restore(&["--node", first]))
+        .exits(3)
+        .says("the nodes are not of one cluster: by history");
+    fs::write(&grastate, text).expect("it can be written");
+    cluster.start().expect("it starts");
+    place.all_are_in_step();
+}

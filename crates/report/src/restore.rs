@@ -1,0 +1,235 @@
+//! A cluster that is restored, as text.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use refloat_cluster::{OldData, RestorePlan, RestoreState, RestoreStep, RestoreWay, Restored};
+
+use crate::human;
+
+fn time(seconds: Option<f64>) -> String {
+    seconds.map_or_else(
+        || "nobody can tell how long".to_owned(),
+        |seconds| human::seconds(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))),
+    )
+}
+
+const fn way(way: RestoreWay) -> &'static str {
+    match way {
+        RestoreWay::Rebuild => "rebuild",
+        RestoreWay::Replicate => "replicate",
+    }
+}
+
+/// What is going to be done.
+pub fn plan(plan: &RestorePlan) -> String {
+    let size = plan.text_bytes.map_or_else(
+        || "of unknown size".to_owned(),
+        |bytes| format!("about {} of text", human::bytes(bytes)),
+    );
+    let mut page = format!(
+        "Plan for {}, {size}:\n  way       {}: {}\n",
+        plan.source,
+        way(plan.way),
+        plan.why
+    );
+    let _ = writeln!(
+        page,
+        "  estimate  rebuild   {}: load into one node that stands alone, full copies to the others; THE CLUSTER SERVES NOBODY until its first node is back\n            replicate {}: load into one node, the others apply the same; the cluster goes on, slower",
+        time(plan.estimates.rebuild),
+        time(plan.estimates.replicate)
+    );
+    let _ = writeln!(page, "  into      {}", plan.chosen());
+    for (at, node) in plan.nodes.iter().enumerate() {
+        if at == plan.at || plan.way == RestoreWay::Replicate {
+            continue;
+        }
+        let stops = if node.runs { "is stopped" } else { "is down" };
+        let old = match &node.old {
+            OldData::Stay => String::new(),
+            OldData::Aside { path } => format!(", its old data go to {}", path.display()),
+            OldData::Wiped { .. } => ", and LOSES its old data".to_owned(),
+        };
+        let _ = writeln!(
+            page,
+            "  {:<9} {stops}, then takes a full copy{old}",
+            node.name
+        );
+    }
+    if plan.way == RestoreWay::Rebuild {
+        let options: Vec<String> = plan
+            .options
+            .iter()
+            .map(|option| match &option.value {
+                Some(value) => format!("{}={value}", option.name),
+                None => option.name.clone(),
+            })
+            .collect();
+        let _ = writeln!(page, "  alone     with {}", options.join(" "));
+        let steps: Vec<&str> = RestoreStep::ALL.iter().map(|step| step.word()).collect();
+        let _ = writeln!(page, "  steps     {}", steps.join(", "));
+    }
+    for warning in &plan.warnings {
+        let _ = writeln!(page, "  note      {warning}");
+    }
+    page
+}
+
+/// How far it has come, and what every node is.
+pub fn progress(state: &RestoreState) -> String {
+    let mut page = format!("Not ended: {} is the next step\n", state.step.word());
+    for (at, (node, progress)) in state.plan.nodes.iter().zip(&state.nodes).enumerate() {
+        let mut said = Vec::new();
+        if at == state.plan.at {
+            said.push(match (&state.loaded, &state.uuid) {
+                (_, Some(uuid)) => format!("loaded, and has begun the history {uuid}"),
+                (Some(_), None) => "loaded".to_owned(),
+                _ if state.step > RestoreStep::Standalone => "stands alone".to_owned(),
+                _ => "chosen to be loaded into".to_owned(),
+            });
+        }
+        if let Some((uuid, seqno)) = &progress.left {
+            said.push(format!("was at {uuid}:{seqno}"));
+        }
+        if let Some(aside) = &progress.aside {
+            said.push(format!("old data in {}", aside.display()));
+        }
+        match (&progress.joined, progress.same) {
+            (_, true) => said.push("back, and compared".to_owned()),
+            (Some(_), false) => said.push("back by a full copy".to_owned()),
+            _ if at == state.plan.at => {}
+            _ if progress.left.is_some() => said.push("down, with its old data".to_owned()),
+            _ => said.push("not touched".to_owned()),
+        }
+        let _ = writeln!(page, "  {:<9} {}", node.name, said.join("; "));
+    }
+    page
+}
+
+/// What came of it.
+pub fn ended(outcome: &Restored) -> String {
+    let loaded = &outcome.loaded;
+    let mut page = format!(
+        "{} is restored: {} in {}, the same on all {} nodes\n  loaded    into {}, {} in {}\n",
+        outcome.cluster,
+        human::counted(loaded.rows, "row"),
+        human::counted(loaded.tables, "table"),
+        outcome.nodes.len(),
+        outcome.node,
+        human::bytes(loaded.bytes),
+        time(Some(loaded.seconds))
+    );
+    if let Some(uuid) = &outcome.uuid {
+        let _ = writeln!(
+            page,
+            "  history   {uuid} (a new one: nothing of before joins it by IST)"
+        );
+    }
+    for node in &outcome.nodes {
+        if let Some(joined) = &node.progress.joined {
+            let _ = writeln!(
+                page,
+                "  {:<9} back by a full copy in {}",
+                node.name,
+                time(Some(joined.join_seconds))
+            );
+        }
+        if let Some(aside) = &node.progress.aside {
+            let _ = writeln!(
+                page,
+                "            its old data are in {}: remove them when nobody needs them",
+                aside.display()
+            );
+        }
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    use refloat_cluster::{Estimates, NodeProgress, PlannedNode, StartOption};
+
+    use super::*;
+
+    #[test]
+    fn a_plan_and_how_far_it_has_come() {
+        let node = |name: &str, old| PlannedNode {
+            name: name.to_owned(),
+            runs: true,
+            history: Some(("u".to_owned(), Some(7))),
+            datadir: PathBuf::from("/d"),
+            old,
+        };
+        let planned = RestorePlan {
+            source: "shop.sql".to_owned(),
+            text_bytes: Some(1 << 30),
+            way: RestoreWay::Rebuild,
+            why: "it takes less time".to_owned(),
+            estimates: Estimates {
+                rebuild: Some(61.0),
+                replicate: None,
+            },
+            at: 0,
+            nodes: vec![
+                node("n1", OldData::Stay),
+                node(
+                    "n2",
+                    OldData::Aside {
+                        path: PathBuf::from("/d.refloat-r"),
+                    },
+                ),
+                node(
+                    "n3",
+                    OldData::Wiped {
+                        reason: "it is a mount point".to_owned(),
+                    },
+                ),
+            ],
+            options: vec![
+                StartOption::new("wsrep-on", "OFF"),
+                StartOption::switch("skip-log-bin"),
+            ],
+            port: 1,
+            socket: None,
+            warnings: vec!["n3 loses its old data: it is a mount point".to_owned()],
+        };
+        let text = plan(&planned);
+        for line in [
+            "Plan for shop.sql, about 1.00 GiB of text:",
+            "  way       rebuild: it takes less time",
+            "replicate nobody can tell how long",
+            "  into      n1",
+            "  n2        is stopped, then takes a full copy, its old data go to /d.refloat-r",
+            "  n3        is stopped, then takes a full copy, and LOSES its old data",
+            "  alone     with wsrep-on=OFF skip-log-bin",
+            "  note      n3 loses",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        let state = RestoreState {
+            format: 1,
+            cluster: "c".to_owned(),
+            asked: String::new(),
+            plan: planned,
+            step: RestoreStep::Load,
+            nodes: vec![
+                NodeProgress::default(),
+                NodeProgress {
+                    left: Some(("u".to_owned(), 7)),
+                    ..NodeProgress::default()
+                },
+                NodeProgress::default(),
+            ],
+            before: BTreeMap::new(),
+            loaded: None,
+            uuid: None,
+        };
+        assert_eq!(
+            progress(&state),
+            "Not ended: load is the next step\n  n1        stands alone\n  n2        was at u:7; down, with its old data\n  n3        not touched\n"
+        );
+    }
+}

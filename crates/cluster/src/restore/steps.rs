@@ -363,23 +363,12 @@ impl Restore<'_> {
         let at = state.plan.at;
         let (member, control) = (&self.members[at], self.control(at)?);
         self.others_are_down(state, STEP)?;
-        let begun = look(member).is_ok_and(|now| now.primary);
+        let is_member = look(member).is_ok_and(|now| now.primary);
         let alone = self.stands_alone(state).is_some();
-        // A process that neither stands alone nor is a member yet may be on its way to be one.
-        let starting = !begun && !alone && control.is_running()? == Some(true);
+        // A process that neither stands alone nor is a member yet may be on its way to be one, or still on its way out.
+        let starting = !is_member && !alone && control.is_running()? == Some(true);
         let log = LogMark::of_node_that_is_down(control, member.host.as_ref());
-        if !begun && !starting {
-            if alone {
-                self.stop(at, STEP)?;
-                // It answers at another address than the one that was just looked at.
-                let begun = Instant::now();
-                while self.stands_alone(state).is_some() {
-                    if begun.elapsed() > ANSWER_PATIENCE {
-                        return Err(self.wrong(STEP, at, "it was told to stop and still answers"));
-                    }
-                    std::thread::sleep(POLL);
-                }
-            }
+        let start_first = || -> Result<(), RestoreError> {
             control.end_standalone()?;
             files::give_place_up(
                 self.host(at),
@@ -391,12 +380,34 @@ impl Restore<'_> {
             self.run
                 .events
                 .note(format!("{} begins the cluster", member.name));
-            control.start(StartAs::First, &[])?;
+            Ok(control.start(StartAs::First, &[])?)
+        };
+        let mut started = false;
+        if !is_member && !starting {
+            if alone {
+                self.stop(at, STEP)?;
+                // It answers at another address than the one that was just looked at.
+                let begun = Instant::now();
+                while self.stands_alone(state).is_some() {
+                    if begun.elapsed() > ANSWER_PATIENCE {
+                        return Err(self.wrong(STEP, at, "it was told to stop and still answers"));
+                    }
+                    std::thread::sleep(POLL);
+                }
+            }
+            start_first()?;
+            started = true;
         }
         let mut joining = Joining::new(member, control, log.as_ref());
         let now = loop {
             match joining.look() {
                 Seen::There(now) => break now,
+                // It was told to stop before this process came, and has done so.
+                Seen::Ended if !started => {
+                    start_first()?;
+                    started = true;
+                    joining = Joining::new(member, control, log.as_ref());
+                }
                 Seen::Ended => {
                     let reason = format!(
                         "it has ended while it began the cluster{}",

@@ -2,7 +2,7 @@
 //!
 //! `REFLOAT_DDL_DUMPS` is how many dumps there are of each kind of server, `REFLOAT_DDL_SEED` what the changes come from.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use refloat_sandbox::{Instance, ServerKind};
@@ -40,7 +40,7 @@ fn fill(server: &Instance, db: &str) {
 }
 
 /// Changes one definition after the other until it is told to stop, with pauses shorter than `pause` between them.
-fn change(server: &Instance, db: &str, seed: u64, pause: Duration, stop: &AtomicBool) {
+fn change(server: &Instance, db: &str, seed: u64, pause: &AtomicU64, stop: &AtomicBool) {
     let mut dice = Dice(seed | 1);
     let mut conn = servers::connect(server);
     conn.exec(format!("USE {db}")).unwrap();
@@ -92,7 +92,8 @@ fn change(server: &Instance, db: &str, seed: u64, pause: Duration, stop: &Atomic
                 panic!("{}: {error}", &statement[..statement.len().min(80)])
             });
         }
-        std::thread::sleep(pause.mul_f64(dice.below(100) as f64 / 100.0));
+        let most = Duration::from_micros(pause.load(Ordering::Relaxed));
+        std::thread::sleep(most.mul_f64(dice.below(100) as f64 / 100.0));
     }
 }
 
@@ -144,7 +145,8 @@ fn dumps_among_changes(kind: ServerKind, dumps: u64) {
     let desk = Desk::new();
     fill(&source, &desk.db);
     let seed = number("REFLOAT_DDL_SEED", 20_261_122);
-    // As many changes during a dump on a slow machine as on a fast one: some dumps are whole, some are not.
+    // As many changes during a dump on a slow machine as on a fast one, and as on one that becomes slow meanwhile: some dumps are whole,
+    // some are not.
     let dump = |round: u64| {
         let folder = desk.path(&format!("dump{round}"));
         let mut dump = desk.refloat(["dump", "--from", &source.url(), "--databases", &desk.db]);
@@ -153,21 +155,24 @@ fn dumps_among_changes(kind: ServerKind, dumps: u64) {
     };
     let began = Instant::now();
     dump(0).0.exits(0);
-    let pause = began.elapsed() / 8;
+    let pause = AtomicU64::new(began.elapsed().as_micros() as u64 / 8);
     let stop = AtomicBool::new(false);
     let mut whole = 0;
     std::thread::scope(|scope| {
-        scope.spawn(|| change(&source, &desk.db, seed, pause, &stop));
+        scope.spawn(|| change(&source, &desk.db, seed, &pause, &stop));
         let _stop = Stop(&stop);
         for round in 1..=dumps {
             let (run, folder) = dump(round);
+            let now = pause.load(Ordering::Relaxed);
             if run.code == Some(0) {
                 whole += 1;
+                pause.store(now * 4 / 5, Ordering::Relaxed);
                 desk.load(&folder, &target, &["--replace", "--durability", "keep"])
                     .exits(0);
                 of_one_moment(&desk, &target);
                 ask(&target, &format!("DROP DATABASE {}", desk.db));
             } else {
+                pause.store(now * 5 / 4, Ordering::Relaxed);
                 run.exits(1)
                     .says("was changed, dropped or created by somebody while the dump ran");
             }

@@ -15,7 +15,7 @@ use crate::chance::{Dice, number};
 use crate::support::{Desk, Running, ask, assert_same_settings, dump, settings, table, wait_until};
 
 /// Power cuts of each kind of server while rows come, unless somebody asks for more.
-const OUTAGES: u64 = 2;
+const OUTAGES: u64 = 1;
 /// Rows of a load: enough that it takes seconds.
 const ROWS: u64 = 150_000;
 /// Nothing here takes longer.

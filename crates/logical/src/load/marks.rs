@@ -23,6 +23,7 @@ use super::options::LoadOptions;
 use super::table::Table;
 use super::writer::Written;
 use refloat_run::Owner;
+use refloat_run::ghost::{GHOST, drop_ghost};
 use refloat_run::settings::Grants;
 
 pub use found::{Counted, Cover, Found, TableFound, parsed};
@@ -35,8 +36,6 @@ pub const SCHEMA: &str = "refloat_load";
 const RUNS: &str = "`refloat_load`.`runs`";
 const ROWS: &str = "`refloat_load`.`marks`";
 const STEPS: &str = "`refloat_load`.`steps`";
-/// `ER_NO_SUCH_TABLE_IN_ENGINE`: a power cut has brought back the definition of a table that was dropped, without its rows.
-const GHOST: u16 = 1932;
 /// `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`, what an account is told that may not look there, and [`GHOST`].
 const ABSENT: &[u16] = &[1049, 1146, 1044, 1142, GHOST];
 
@@ -143,11 +142,7 @@ impl Marks {
     fn make(&self, conn: &mut Connection) -> Result<(), Error> {
         conn.exec(format!("CREATE DATABASE IF NOT EXISTS `{SCHEMA}`"))?;
         for table in [RUNS, ROWS, STEPS] {
-            if let Err(error) = conn.query(format!("SELECT 1 FROM {table} LIMIT 0"))
-                && error.server_code() == Some(GHOST)
-            {
-                conn.exec(format!("DROP TABLE IF EXISTS {table}"))?;
-            }
+            drop_ghost(conn, table)?;
         }
         conn.exec(format!(
             "CREATE TABLE IF NOT EXISTS {RUNS} (run VARBINARY(64) NOT NULL PRIMARY KEY, about LONGBLOB NOT NULL) ENGINE=InnoDB"

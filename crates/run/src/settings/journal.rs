@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::REDO_LOG;
 use super::{Durability, SettingsError};
+use crate::ghost::{drop_ghost, is_ghost};
 use crate::probe;
 use crate::{Owner, RunDir, RunDirError, RunId};
 
@@ -220,7 +221,7 @@ pub(super) fn write_row(conn: &mut Connection, journal: &Journal) -> Result<(), 
         })?,
     );
     unlogged(conn, |conn| {
-        drop_ghost(conn)?;
+        drop_ghost(conn, &format!("`{JOURNAL_SCHEMA}`.`{JOURNAL_TABLE}`"))?;
         // An empty one was left by a run that ended between removing the table and the schema.
         let ours = !schema_exists(conn)? || objects(conn)? == Some(0);
         let comment = if ours {
@@ -251,25 +252,6 @@ pub(super) fn touch(conn: &mut Connection, run: &RunId) -> Result<(), SettingsEr
     })
 }
 
-/// Whether a table has a definition of the server's and is unknown to its engine (`ER_NO_SUCH_TABLE_IN_ENGINE`): a power cut brought back the
-/// file of the definition after the table was dropped. MariaDB knows such tables, and only by name.
-fn is_ghost(error: &refloat_wire::Error) -> bool {
-    error.server_code() == Some(1932)
-}
-
-/// Removes the journal's table where it is one that has come back without its rows.
-fn drop_ghost(conn: &mut Connection) -> Result<(), SettingsError> {
-    let table = format!("`{JOURNAL_SCHEMA}`.`{JOURNAL_TABLE}`");
-    match conn.query(format!("SELECT 1 FROM {table} LIMIT 0")) {
-        Err(error) if is_ghost(&error) => Ok(conn
-            .exec(format!("DROP TABLE IF EXISTS {table}"))
-            .map(drop)?),
-        // Whether it is there at all, and may be read, is found out by those who want something of it.
-        Ok(_) | Err(refloat_wire::Error::Server { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
 fn schema_exists(conn: &mut Connection) -> Result<bool, SettingsError> {
     let schemas = format!(
         "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME='{JOURNAL_SCHEMA}'"
@@ -291,8 +273,8 @@ fn objects(conn: &mut Connection) -> Result<Option<u64>, SettingsError> {
 /// middle of this has removed already is no error.
 pub(super) fn remove_row(conn: &mut Connection, run: &RunId) -> Result<(), SettingsError> {
     unlogged(conn, |conn| {
-        drop_ghost(conn)?;
         let table = format!("`{JOURNAL_SCHEMA}`.`{JOURNAL_TABLE}`");
+        drop_ghost(conn, &table)?;
         let comment = conn.query(format!(
             "SELECT TABLE_COMMENT FROM information_schema.TABLES \
              WHERE TABLE_SCHEMA='{JOURNAL_SCHEMA}' AND TABLE_NAME='{JOURNAL_TABLE}'"

@@ -50,6 +50,11 @@ impl Watch {
     pub fn begin(command: &str, show: Show, context: &Context) -> anyhow::Result<(Self, Run)> {
         let dir = RunDir::create(context.state_dir(), command)
             .context("cannot begin the record of the run")?;
+        Self::of(dir, show, context)
+    }
+
+    /// Begins or goes on with a run whose folder is there already, and starts the faces.
+    pub fn of(dir: RunDir, show: Show, context: &Context) -> anyhow::Result<(Self, Run)> {
         let watch = Self::start(show, context)?;
         watch.events.add(Arc::new(JsonLines::in_dir(&dir)?));
         let run = Run {

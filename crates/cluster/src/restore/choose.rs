@@ -5,8 +5,13 @@ use std::collections::BTreeMap;
 use super::plan::{RestoreWish, Seen};
 use crate::view::{ClusterView, NodeView};
 
-/// The history of a node, and where it stands in it.
-pub(super) fn history(node: &NodeView, seen: &Seen) -> Option<(String, Option<u64>)> {
+/// The history of each node, and where it stands in it.
+pub(super) fn histories(view: &ClusterView, seen: &[Seen]) -> Vec<Option<(String, Option<u64>)>> {
+    let nodes = view.nodes.iter().zip(seen);
+    nodes.map(|(node, seen)| history(node, seen)).collect()
+}
+
+fn history(node: &NodeView, seen: &Seen) -> Option<(String, Option<u64>)> {
     if let Some(state) = node.primary() {
         return Some((state.cluster_uuid.clone(), state.seqno));
     }
@@ -190,12 +195,7 @@ mod tests {
 
     fn chosen(all: &ClusterView, node: Option<&str>) -> Result<usize, String> {
         let seen: Vec<Seen> = all.nodes.iter().map(|_| Seen::default()).collect();
-        let histories: Vec<_> = all
-            .nodes
-            .iter()
-            .zip(&seen)
-            .map(|(node, seen)| history(node, seen))
-            .collect();
+        let histories = histories(all, &seen);
         let wish = RestoreWish {
             node: node.map(str::to_owned),
             way: None,
@@ -233,15 +233,7 @@ mod tests {
     fn nodes_of_several_clusters_are_shown_by_what_they_are_of() {
         let mut all = down(&[Some(1), Some(1)]);
         let seen = [Seen::default(), Seen::default()];
-        let told = |all: &ClusterView| {
-            let histories: Vec<_> = all
-                .nodes
-                .iter()
-                .zip(&seen)
-                .map(|(node, seen)| history(node, seen))
-                .collect();
-            one_cluster(all, &histories)
-        };
+        let told = |all: &ClusterView| one_cluster(all, &histories(all, &seen));
         assert!(told(&all).is_empty());
         let other = "40ba41b5-e6ea-11f1-acb3-d71df7acd2d5";
         all.nodes[1].grastate.as_mut().unwrap().uuid = other.to_owned();

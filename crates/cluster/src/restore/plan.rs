@@ -8,7 +8,7 @@ use refloat_wire::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::alone::alone;
-use super::choose::{choose, history, one_cluster, whole};
+use super::choose::{choose, histories, one_cluster, whole};
 use super::files::{self, Folder};
 use super::state::RestoreWay;
 use crate::control::{Control, StartOption};
@@ -213,12 +213,7 @@ pub(super) fn make(
     text: Option<u64>,
     run_id: &str,
 ) -> Result<RestorePlan, Vec<String>> {
-    let histories: Vec<_> = view
-        .nodes
-        .iter()
-        .zip(seen)
-        .map(|(node, seen)| history(node, seen))
-        .collect();
+    let histories = histories(view, seen);
     let mut against = one_cluster(view, &histories);
     against.extend(whole(view, seen));
     let at = match choose(view, seen, &histories, wish) {

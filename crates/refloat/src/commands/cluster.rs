@@ -10,7 +10,10 @@ mod restore;
 mod rolling;
 mod status;
 
+use std::io::Write as _;
+
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
 use crate::context::Context;
 use crate::exit::Exit;
@@ -90,4 +93,19 @@ fn seconds(text: &str) -> Result<f64, String> {
         Ok(value) if (0.1..=3600.0).contains(&value) => Ok(value),
         _ => Err("give seconds between 0.1 and 3600".to_owned()),
     }
+}
+
+/// Prints what is going to be done: as a page, or as one line of JSON.
+fn print_plan<P: Serialize>(
+    plan: &P,
+    page: impl Fn(&P) -> String,
+    json: bool,
+) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string(plan)?)?;
+    } else {
+        write!(out, "{}", page(plan))?;
+    }
+    Ok(())
 }

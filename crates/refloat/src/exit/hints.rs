@@ -66,26 +66,18 @@ pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
 /// Exit code and hints for a restore that stopped. `None`: what it ran into says more.
 pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
     const AGAIN: &str = "The same command again goes on at this step.";
+    let and_again = |(exit, mut hints): (Exit, Vec<String>)| {
+        hints.push(AGAIN.to_owned());
+        Some((exit, hints))
+    };
     let (exit, hint) = match error {
         RestoreError::Refused(_) => (
             Exit::Refused,
             "Nothing was touched. `refloat cluster status` shows what every node says.",
         ),
-        RestoreError::Load { source, .. } => {
-            let (exit, mut hints) = of_load(source);
-            hints.push(AGAIN.to_owned());
-            return Some((exit, hints));
-        }
-        RestoreError::Verify { source, .. } => {
-            let (exit, mut hints) = of_verify(source);
-            hints.push(AGAIN.to_owned());
-            return Some((exit, hints));
-        }
-        RestoreError::Rejoin(source) => {
-            let (exit, mut hints) = of_rejoin(source);
-            hints.push(AGAIN.to_owned());
-            return Some((exit, hints));
-        }
+        RestoreError::Load { source, .. } => return and_again(of_load(source)),
+        RestoreError::Verify { source, .. } => return and_again(of_verify(source)),
+        RestoreError::Rejoin(source) => return and_again(of_rejoin(source)),
         RestoreError::NotProven { .. } => (
             Exit::ProofFailed,
             "The node stands alone with what was loaded, and the others are down with their old data. --restart --replace begins anew.",

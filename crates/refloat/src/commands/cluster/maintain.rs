@@ -19,6 +19,7 @@ use refloat_run::events::RunResult;
 
 use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
+use super::print_plan;
 use super::restore::refuse_open;
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
@@ -149,7 +150,7 @@ pub fn run(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
     let nodes = args.cluster.nodes(context)?;
     if args.plan {
         let plan = plan(&nodes, &args.node, &args.hold, true)?;
-        print_plan(&plan, args.json)?;
+        print_plan(&plan, face::plan, args.json)?;
         return Ok(if plan.lasts() || args.hold.allow_sst {
             Exit::Done
         } else {
@@ -173,7 +174,7 @@ pub fn run(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
 /// Prints what would be done with a node; whether it would be begun.
 pub fn show_plan(nodes: &Nodes, node: &str, hold: &HoldArgs) -> anyhow::Result<Exit> {
     let plan = plan(nodes, node, hold, true)?;
-    print_plan(&plan, false)?;
+    print_plan(&plan, face::plan, false)?;
     Ok(if plan.lasts() || hold.allow_sst {
         Exit::Done
     } else {
@@ -286,16 +287,6 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
             .into());
     }
     Ok(plan)
-}
-
-fn print_plan(plan: &HoldPlan, json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    if json {
-        writeln!(out, "{}", serde_json::to_string(plan)?)?;
-    } else {
-        write!(out, "{}", face::plan(plan))?;
-    }
-    Ok(())
 }
 
 /// Says and records how it ended.

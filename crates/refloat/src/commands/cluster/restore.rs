@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -13,13 +12,14 @@ use refloat_cluster::{
 };
 use refloat_logical::load::LoadOptions;
 use refloat_report::restore as face;
-use refloat_run::events::{JsonLines, RunResult};
+use refloat_run::events::RunResult;
 use refloat_run::{Run, RunDir};
 use refloat_wire::ConnectOptions;
 
 use super::lock::ClusterLock;
 use super::maintain::refuse_second;
 use super::members::{ClusterOf, Nodes};
+use super::print_plan;
 use crate::commands::load::{DataArgs, HowArgs, TroubleArgs, WhatArgs, restore_options};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
@@ -214,14 +214,14 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     if args.what.plan {
         let (plan, _) = planned(args, &nodes, &controls, &load, context)?;
-        print_plan(&plan, args.json)?;
+        print_plan(&plan, face::plan, args.json)?;
         return Ok(Exit::Done);
     }
     let show = if args.json { Show::Json } else { Show::Lines };
     let (watch, run, mut state) = match open {
         Some((dir, state)) if !args.restart => {
             check_same(&state, &load, &nodes)?;
-            let (watch, run) = watched(dir, show, context)?;
+            let (watch, run) = Watch::of(dir, show, context)?;
             run.events.note(format!(
                 "going on with the restore that began at {} (run {}), at the step {}",
                 run.dir.info().started,
@@ -243,7 +243,7 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
             if !args.json {
                 write!(std::io::stderr(), "{}", face::plan(&plan))?;
             }
-            let (watch, run) = watched(dir, show, context)?;
+            let (watch, run) = Watch::of(dir, show, context)?;
             let restore = restore(&nodes, &controls, &load, &run, context);
             let state = restore.begin(&nodes.name, plan)?;
             if let Some((dir, mut old)) = earlier {
@@ -256,19 +256,6 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
     let restore = restore(&nodes, &controls, &load, &run, context);
     let result = restore.run(&mut state, args.stop_before.map(RestoreStep::from));
     finish(result, &state, &run, watch, args.json, context)
-}
-
-/// A run in a folder that is there already, with its faces.
-fn watched(dir: RunDir, show: Show, context: &Context) -> anyhow::Result<(Watch, Run)> {
-    let watch = Watch::start(show, context)?;
-    watch.events.add(Arc::new(JsonLines::in_dir(&dir)?));
-    let run = Run {
-        dir,
-        cancel: watch.cancel.clone(),
-        events: watch.events.clone(),
-        progress: watch.progress.clone(),
-    };
-    Ok((watch, run))
 }
 
 fn restore<'a>(
@@ -419,16 +406,6 @@ fn copies_work(args: &RestoreArgs, plan: &RestorePlan, context: &Context) -> any
     )
     .hint("Nothing was touched. `refloat cluster advise` says what to do; --ignore-advice goes on all the same.")
     .into())
-}
-
-fn print_plan(plan: &RestorePlan, json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    if json {
-        writeln!(out, "{}", serde_json::to_string(plan)?)?;
-    } else {
-        write!(out, "{}", face::plan(plan))?;
-    }
-    Ok(())
 }
 
 /// Says and records how it ended.

@@ -106,6 +106,14 @@ pub fn spawn(
 ) -> Result<(Child, ProcessId)> {
     let log_start = files::length(&folder.error_log());
     let failed = |reason: String| start_error(record, folder, log_start, reason);
+    // `MySQL` writes its number next to the socket, and refuses to start when any process has that number by now. A
+    // server that was killed leaves the file; the folder's lock tells us that none runs here.
+    match std::fs::remove_file(folder.socket_lock()) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Error::io("remove", folder.socket_lock())(error));
+        }
+        _ => {}
+    }
     let log = OpenOptions::new()
         .create(true)
         .append(true)
@@ -156,13 +164,13 @@ pub fn end(process: ProcessId, folder: &Folder) -> bool {
 pub fn wait_for_end(process: ProcessId, folder: &Folder, patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     let mark = folder.mark();
-    while process.holds_on(&mark) {
+    // A child that ended and was not waited for has its number still, and `MySQL` takes it for a server that runs.
+    while process.holds_on(&mark) || !process.reap() {
         if Instant::now() > deadline {
             return false;
         }
         thread::sleep(POLL);
     }
-    process.reap();
     true
 }
 

@@ -99,13 +99,19 @@ impl ProcessId {
     }
 
     /// Takes the exit status of a child that has ended. Does nothing for a process that is no child of ours.
-    pub fn reap(self) {
+    ///
+    /// `false`: it is a child of ours, and its number stays taken, because it has not ended as a whole.
+    pub fn reap(self) -> bool {
         if read_stat(self.pid).is_none_or(|(_, start_time)| start_time != self.start_time) {
-            return;
+            return true;
         }
-        if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
-            let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
-        }
+        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
+            return true;
+        };
+        !matches!(
+            rustix::process::waitpid(Some(pid), WaitOptions::NOHANG),
+            Ok(None)
+        )
     }
 }
 

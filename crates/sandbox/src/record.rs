@@ -123,6 +123,11 @@ impl Folder {
         self.run().join(SOCKET)
     }
 
+    /// Where `MySQL` notes which process has the socket.
+    pub fn socket_lock(&self) -> PathBuf {
+        self.run().join(format!("{SOCKET}.lock"))
+    }
+
     pub fn pid_file(&self) -> PathBuf {
         self.run().join(PID_FILE)
     }

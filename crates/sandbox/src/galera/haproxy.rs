@@ -85,13 +85,12 @@ pub fn end(folder: &ClusterFolder) -> bool {
     let deadline = Instant::now() + END_PATIENCE;
     for process in find_with(&mark) {
         process.signal(&mark, Signal::KILL);
-        while process.holds_on(&mark) {
+        while process.holds_on(&mark) || !process.reap() {
             if Instant::now() > deadline {
                 return false;
             }
             thread::sleep(POLL);
         }
-        process.reap();
     }
     true
 }

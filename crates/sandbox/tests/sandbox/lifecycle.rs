@@ -78,8 +78,19 @@ fn life_of(kind: ServerKind) {
         "2\t33"
     );
 
+    let killed = server.pid().unwrap();
     server.kill().unwrap();
     assert_eq!(sandbox.list().unwrap()[0].status, Status::Stopped);
+    assert!(!std::path::Path::new(&format!("/proc/{killed}")).exists());
+    if !kind.is_mariadb() {
+        // By the time that a killed server starts again, another process may have its number: here this one.
+        let lock = format!("{}.lock", server.socket().display());
+        assert_eq!(
+            std::fs::read_to_string(&lock).unwrap(),
+            format!("{killed}\n")
+        );
+        std::fs::write(&lock, format!("{}\n", std::process::id())).unwrap();
+    }
     server.restart().unwrap();
     assert_eq!(server.query("SELECT COUNT(*) FROM d.t").unwrap(), "2");
 

@@ -253,8 +253,7 @@ impl Instance {
                 name: self.name().to_owned(),
             });
         }
-        process.signal(&self.folder.mark(), signal);
-        if !launch::wait_for_end(process, &self.folder, patience) {
+        if !launch::signal_and_wait(process, &self.folder, signal, patience) {
             return Err(Error::StillRunning {
                 name: self.name().to_owned(),
                 pid: process.pid,

@@ -156,16 +156,22 @@ pub fn start_error(record: &Record, folder: &Folder, log_start: u64, reason: Str
 
 /// Kills a process of this folder, and waits until it is gone.
 pub fn end(process: ProcessId, folder: &Folder) -> bool {
-    process.signal(&folder.mark(), Signal::KILL);
-    wait_for_end(process, folder, KILL_PATIENCE)
+    signal_and_wait(process, folder, Signal::KILL, KILL_PATIENCE)
 }
 
-/// Waits until a process of this folder is gone. `false`: it is still there.
-pub fn wait_for_end(process: ProcessId, folder: &Folder, patience: Duration) -> bool {
+/// Sends a signal to a process of this folder, and waits until it is gone. Any other process is left alone. `false`: it is
+/// still there.
+pub fn signal_and_wait(
+    process: ProcessId,
+    folder: &Folder,
+    signal: Signal,
+    patience: Duration,
+) -> bool {
+    let is_ours = process.signal(&folder.mark(), signal);
     let deadline = Instant::now() + patience;
     let mark = folder.mark();
     // A child that ended and was not waited for has its number still, and `MySQL` takes it for a server that runs.
-    while process.holds_on(&mark) || !process.reap() {
+    while process.holds_on(&mark) || ((is_ours || process.has_ended()) && !process.reap()) {
         if Instant::now() > deadline {
             return false;
         }

@@ -98,6 +98,11 @@ impl ProcessId {
         is_ours() && rustix::process::pidfd_send_signal(descriptor, signal).is_ok()
     }
 
+    /// Has it ended, with nobody having waited for it yet?
+    pub fn has_ended(self) -> bool {
+        matches!(read_stat(self.pid), Some(('Z' | 'X' | 'x', start)) if start == self.start_time)
+    }
+
     /// Takes the exit status of a child that has ended. Does nothing for a process that is no child of ours.
     ///
     /// `false`: it is a child of ours, and its number stays taken, because it has not ended as a whole.

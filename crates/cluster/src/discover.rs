@@ -10,6 +10,9 @@ use crate::observe::{Member, impatient, values};
 /// So many members are asked at the most, whatever a node says.
 const MEMBERS_MOST: usize = 64;
 
+/// The port of a server that names none.
+pub(crate) const DEFAULT_PORT: u16 = 3306;
+
 /// The members of a cluster, as one of them names them.
 #[derive(Debug, Clone)]
 pub struct Discovered {
@@ -102,8 +105,7 @@ fn member(connect: ConnectOptions) -> Member {
 }
 
 /// `10.0.0.1:3306`, `[::1]:3306`, `db1`; `AUTO` and nothing are no addresses.
-fn host_and_port(address: &str) -> Option<(String, u16)> {
-    const PORT: u16 = 3306;
+pub(crate) fn host_and_port(address: &str) -> Option<(String, u16)> {
     if address.is_empty()
         || address.eq_ignore_ascii_case("AUTO")
         || address.eq_ignore_ascii_case("unspecified")
@@ -114,7 +116,7 @@ fn host_and_port(address: &str) -> Option<(String, u16)> {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
             (host, port.parse().ok()?)
         }
-        _ => (address, PORT),
+        _ => (address, DEFAULT_PORT),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
     // A port of 0 is what an arbitrator names.

@@ -11,6 +11,7 @@ pub mod advise;
 mod config;
 mod control;
 mod discover;
+mod entrance;
 mod error;
 mod findings;
 #[cfg(test)]
@@ -33,6 +34,7 @@ mod view;
 pub use config::{ClusterFile, ControlConfig, NodeConfig};
 pub use control::{Control, StartAs, StartOption};
 pub use discover::{Discovered, discover};
+pub use entrance::{Entrance, Landed};
 pub use error::{ConfigError, ControlError, DiscoverError, HostError};
 pub use findings::{Finding, Severity};
 pub use forecast::{Donor, Rejoin, RejoinKind};

@@ -15,6 +15,7 @@ pub(crate) mod definition;
 mod encode;
 mod error;
 mod form;
+mod galera;
 mod link;
 mod marks;
 pub(crate) mod opened;
@@ -49,6 +50,8 @@ use refloat_wire::Connection;
 
 pub use error::{LoadError, LoadFailure, Refusal};
 pub(crate) use form::DelimitedRows;
+pub use galera::pace::PacedNode;
+pub use galera::{GaleraMode, GaleraOptions, GaleraOutcome, MAX_PAUSED_DEFAULT};
 pub use options::{
     BinlogMode, ExistingPolicy, ForeignKeyMode, IndexMode, LoadOptions, MEMORY_DEFAULT, OnError,
     ResumeMode, StatementClass, SystemSchemaMode, WritePath,
@@ -71,6 +74,7 @@ use chunk_size::ChunkSize;
 use conductor::Conductor;
 use context::{Context, Setup, kill_on_cancel};
 use error::guarded;
+use galera::Replicated;
 use opened::Opened;
 use phases::Phases;
 use preflight::Preflight;
@@ -164,6 +168,7 @@ fn run_load(
     applied.clear(&mut control, &run.events)?;
     let facts = Facts::read(&mut control)?;
     let preflight = preflight::look_at_server(options, &mut control, &facts, outline, &earlier)?;
+    let options = &galera::settle(options, preflight.node.as_ref());
     outcome.advice.clone_from(&preflight.advice);
     clock.enter(Phase::Settings);
     let settings = tuning::plan(options, &facts, &preflight, source.text_bytes());
@@ -241,7 +246,9 @@ fn with_settings(
             .advice
             .retain(|line| !preflight.advice.contains(line));
     }
-    let budget = Budget::of(options, &source, control.server().vendor);
+    let cluster = Replicated::begin(options, preflight.node.as_ref(), &run.events);
+    let limit = cluster.as_ref().map(|cluster| cluster.write_set);
+    let budget = Budget::of(options, &source, control.server().vendor, limit);
     let probe = ServerProbe::find(&control.identity().hostname, control.identity().port);
     let binlog_off = settings
         .session
@@ -272,17 +279,29 @@ fn with_settings(
         identity: control.identity().clone(),
         server_is_local: probe.is_some(),
         write_path,
-        chunk_size: Arc::new(ChunkSize::new(options.chunk_bytes, budget.chunk_max)),
+        chunk_size: Arc::new(ChunkSize::new(
+            options
+                .chunk_bytes
+                .map(|bytes| limit.map_or(bytes, |limit| bytes.min(limit.bytes))),
+            budget.chunk_max,
+        )),
         done_bytes: Arc::default(),
         binlog_off,
         index_memory: Machine::here()
             .filter(|_| probe.is_some())
             .map_or(INDEX_MEMORY, |machine| machine.memory_available / 8),
         marks,
-        server_started: probe::server_started(&mut control)
-            .map_err(|error| LoadError::server("asking how long the server has been up", error))?,
+        server_started: if options.galera.through_proxy {
+            None
+        } else {
+            probe::server_started(&mut control).map_err(|error| {
+                LoadError::server("asking how long the server has been up", error)
+            })?
+        },
+        cluster,
     };
     let ctx = Arc::new(Context::new(setup));
+    ctx.read_what_others_wrote(&mut control)?;
     ctx.hold(&mut control, 0)?;
     let file = source.plain_file()?;
     let position = source.position(&ctx.done_bytes);
@@ -334,6 +353,7 @@ fn with_settings(
     });
     drop(kill);
     conductor.report(outcome);
+    outcome.galera = ctx.cluster.as_ref().map(Replicated::outcome);
     outcome.resumed = resumption.map(|(run, begun)| Resumption {
         run,
         begun,

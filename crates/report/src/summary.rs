@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use refloat_logical::load::{Bounded, LoadOutcome, LoadPlan, PhaseTime, TableOutcome};
+use refloat_logical::load::{
+    Bounded, GaleraOutcome, LoadOutcome, LoadPlan, PhaseTime, TableOutcome,
+};
 use refloat_logical::verify::VerifyOutcome;
 
 use crate::human;
@@ -37,6 +39,9 @@ pub fn load(outcome: &LoadOutcome, verified: Option<&VerifyOutcome>) -> String {
 /// Everything below the first line.
 fn loaded(page: &mut Page, outcome: &LoadOutcome) {
     work(page, outcome);
+    if let Some(galera) = &outcome.galera {
+        cluster(page, galera);
+    }
     settings(page, outcome);
     checks(page, outcome);
     if !outcome.proven {
@@ -309,6 +314,60 @@ fn settings(page: &mut Page, outcome: &LoadOutcome) {
         page.line("", change);
     }
     page.plain_list("settings still to be put back", &outcome.settings_left);
+}
+
+/// What the load did to the nodes of a Galera cluster.
+fn cluster(page: &mut Page, galera: &GaleraOutcome) {
+    let held = if galera.paced {
+        format!(
+            "writers held back for {} together",
+            human::seconds(Duration::from_secs_f64(galera.held_seconds))
+        )
+    } else {
+        "nothing held back".to_owned()
+    };
+    page.line(
+        "cluster",
+        &format!(
+            "{}, {}, {held}",
+            galera.cluster,
+            human::counted(galera.size, "node")
+        ),
+    );
+    for node in &galera.nodes {
+        let silent = if node.silent {
+            "; it did not answer at the end"
+        } else {
+            ""
+        };
+        page.line(
+            "",
+            &format!(
+                "{}: stopped by flow control for {:.1} % of the time ({}), {} waiting at the most{silent}",
+                node.node,
+                node.paused_share * 100.0,
+                human::seconds(Duration::from_secs_f64(node.paused_seconds)),
+                human::counted(node.waiting_most, "write-set"),
+            ),
+        );
+    }
+    if let Some((seconds, statement)) = &galera.longest_stall {
+        page.line(
+            "",
+            &format!(
+                "all writes stood still for {} of definitions ({}), the longest {}: {statement}",
+                human::seconds(Duration::from_secs_f64(galera.stalled_seconds)),
+                human::counted(galera.stalls, "statement"),
+                human::seconds(Duration::from_secs_f64(*seconds)),
+            ),
+        );
+    }
+    page.list(
+        "without a primary key",
+        &galera.without_primary_key,
+        Clone::clone,
+    );
+    page.list("on this node alone", &galera.not_replicated, Clone::clone);
 }
 
 fn checks(page: &mut Page, outcome: &LoadOutcome) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use refloat_logical::load::{self, LoadFailure};
+use refloat_logical::load::{self, GaleraMode, GaleraOptions, LoadFailure};
 use refloat_run::settings::Durability;
 use refloat_run::{Run, RunDir};
 use refloat_wire::{ConnectOptions, Connection, Target};
@@ -319,8 +319,15 @@ impl Restore<'_> {
         }
         let mut options = self.load.clone();
         options.target = self.members[at].connect.clone();
+        options.galera.mode = Some(GaleraMode::Replicate);
+        options.galera.others = (0..self.members.len())
+            .filter(|&other| other != at)
+            .map(|other| self.members[other].connect.clone())
+            .collect();
         if rebuild {
             options.target = self.alone(state);
+            options.galera = GaleraOptions::default();
+            options.galera.mode = Some(GaleraMode::Local);
             options.durability = options.durability.or(Some(Durability::Relaxed));
         }
         // A journal of settings is of one server and one run.

@@ -3,6 +3,7 @@
 use refloat_run::machine::Machine;
 use refloat_wire::Vendor;
 
+use super::galera::WriteSet;
 use super::opened::Opened;
 use super::options::LoadOptions;
 use super::queue::Limits;
@@ -32,12 +33,18 @@ pub struct Budget {
 
 impl Budget {
     /// Shares the ceiling out.
-    pub fn of(options: &LoadOptions, source: &Opened, vendor: Vendor) -> Self {
+    pub fn of(
+        options: &LoadOptions,
+        source: &Opened,
+        vendor: Vendor,
+        write_set: Option<WriteSet>,
+    ) -> Self {
         let rows_memory = options
             .max_memory
             .saturating_sub(MEMORY_FIXED + options.threads * 2 * PACKET_TARGET)
             .max(MEMORY_ROWS_MIN);
         let chunk_max = (rows_memory / (options.threads + 1)).min(CHUNK_BYTES_MAX);
+        let chunk_max = write_set.map_or(chunk_max, |limit| chunk_max.min(limit.bytes));
         let open_max = options
             .threads
             .min(options.max_memory / MEMORY_PER_TABLE)
@@ -62,6 +69,7 @@ impl Budget {
             narrow_lane_workers: options.table_threads.unwrap_or(options.threads).max(1),
             workers: options.threads,
             chunk_rows: options.chunk_rows,
+            rows_most: write_set.and_then(|limit| limit.rows),
         };
         Self {
             chunk_max,

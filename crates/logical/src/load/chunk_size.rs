@@ -25,6 +25,8 @@ pub struct ChunkSize {
 struct State {
     current: usize,
     max: usize,
+    min: usize,
+    ceiling: usize,
     fixed: bool,
     bytes: u64,
     seconds: f64,
@@ -34,15 +36,17 @@ struct State {
 }
 
 impl ChunkSize {
-    /// A search between [`CHUNK_BYTES_MIN`] and `max`, or `fixed` bytes throughout.
+    /// A search between [`CHUNK_BYTES_MIN`] and `max`, or `fixed` bytes throughout; a lower `max` stands alone.
     pub fn new(fixed: Option<usize>, max: usize) -> Self {
-        let max = max.max(CHUNK_BYTES_MIN);
+        let max = max.max(1);
         let current = fixed.unwrap_or(CHUNK_BYTES_START.min(max));
         Self {
             state: Mutex::new(State {
                 current,
                 max,
-                fixed: fixed.is_some(),
+                min: CHUNK_BYTES_MIN.min(max),
+                ceiling: usize::MAX,
+                fixed: fixed.is_some() || max <= CHUNK_BYTES_MIN,
                 bytes: 0,
                 seconds: 0.0,
                 samples: 0,
@@ -54,7 +58,13 @@ impl ChunkSize {
 
     /// Bytes of dump text that the next chunk should have.
     pub fn current(&self) -> usize {
-        self.lock().current
+        let state = self.lock();
+        state.current.min(state.ceiling)
+    }
+
+    /// Keeps chunks below a size for now, whatever the search finds.
+    pub fn stay_below(&self, bytes: usize) {
+        self.lock().ceiling = bytes;
     }
 
     /// Reports a committed chunk; returns the new size when the search moved.
@@ -79,7 +89,7 @@ impl ChunkSize {
                 state.best = Some((before, rate));
                 state.current = (before * 2).min(state.max);
                 if state.current == before {
-                    state.current = (before / 2).max(CHUNK_BYTES_MIN);
+                    state.current = (before / 2).max(state.min);
                 }
             }
             Some((size, best)) if rate > best * BETTER => {
@@ -89,12 +99,10 @@ impl ChunkSize {
                 } else {
                     before / 2
                 };
-                state.current = next.clamp(CHUNK_BYTES_MIN, state.max);
+                state.current = next.clamp(state.min, state.max);
                 state.settled = state.current == before;
             }
-            Some((size, best))
-                if rate < best * WORSE && before > size && size / 2 >= CHUNK_BYTES_MIN =>
-            {
+            Some((size, best)) if rate < best * WORSE && before > size && size / 2 >= state.min => {
                 // Growing made it worse: try the other side once.
                 state.current = size / 2;
             }

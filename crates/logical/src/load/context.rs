@@ -16,6 +16,7 @@ use refloat_wire::{Connection, Identity, OkInfo};
 use super::chunk::Chunk;
 use super::chunk_size::ChunkSize;
 use super::error::LoadError;
+use super::galera::Replicated;
 use super::marks::{self, Marks};
 use super::options::{LoadOptions, WritePath};
 use super::outcome::{Bounded, LoadWarning, ProofDifference, StatementFailure};
@@ -39,6 +40,9 @@ pub const DUPLICATE_ENTRY: u16 = 1062;
 /// What every connection of a load sets first, so that nothing is inherited from the server's defaults.
 const SESSION_INIT: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mode = '', SESSION wait_timeout = 86400, \
      SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, SESSION sql_select_limit = 18446744073709551615";
+
+/// Before a read, a definition or a write of any kind (the bits of `wsrep_sync_wait`).
+const WAIT_FOR_NODE: &str = "SET SESSION wsrep_sync_wait = 15";
 
 /// Seconds that two answers about the server's start may lie apart.
 const RESTART_TOLERANCE: i64 = 3;
@@ -75,6 +79,8 @@ pub struct Setup {
     pub marks: Option<Marks>,
     /// When the server was started, in its own seconds since 1970.
     pub server_started: Option<i64>,
+    /// The cluster that rows are replicated in, if they are.
+    pub cluster: Option<Replicated>,
 }
 
 /// What the threads of one load share.
@@ -164,9 +170,34 @@ impl Context {
         let mut conn = connected
             .ok_or_else(|| self.interrupted())?
             .map_err(failed)?;
-        conn.expect_identity(&self.identity).map_err(failed)?;
+        match &self.cluster {
+            Some(cluster) if self.options.galera.through_proxy => {
+                cluster.expect_member(&mut conn)?;
+            }
+            _ => conn.expect_identity(&self.identity).map_err(failed)?,
+        }
         init_session(&mut conn, self.binlog_off).map_err(failed)?;
+        self.read_what_others_wrote(&mut conn)?;
         Ok(conn)
+    }
+
+    /// Behind a load balancer a connection may be on another node than the one before it: it waits until its node has applied what was
+    /// committed elsewhere.
+    pub fn read_what_others_wrote(&self, conn: &mut Connection) -> Result<(), LoadError> {
+        if self.cluster.is_none() || !self.options.galera.through_proxy {
+            return Ok(());
+        }
+        conn.exec(WAIT_FOR_NODE)
+            .map(drop)
+            .map_err(|error| LoadError::server("asking the node to wait for the others", error))
+    }
+
+    /// Waits until the other nodes of a cluster follow.
+    pub fn keep_pace(&self) {
+        if let Some(cluster) = &self.cluster {
+            cluster.pace.wait(&self.cancel);
+            self.chunk_size.stay_below(cluster.pace.bytes());
+        }
     }
 
     /// Kills what the connection is doing when the run is cancelled.

@@ -1,5 +1,6 @@
 //! What a caller can ask of a load.
 
+use super::galera::GaleraOptions;
 use crate::source::{DelimitedOptions, SCRATCH_DEFAULT, SourceFormat};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -57,8 +58,10 @@ impl std::fmt::Display for WritePath {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum IndexMode {
-    /// After the rows, for every table large enough to gain from it.
+    /// After the rows; but with them in a Galera cluster whose applications run.
     #[default]
+    Auto,
+    /// After the rows, for every table large enough to gain from it.
     Deferred,
     /// With the rows, as the dump's `CREATE TABLE` has them.
     Inline,
@@ -248,6 +251,8 @@ pub struct LoadOptions {
     pub delimited: DelimitedOptions,
     /// What is done about a load of the same source that was begun and not ended.
     pub resume: ResumeMode,
+    /// What is asked of a load into a node of a Galera cluster.
+    pub galera: GaleraOptions,
     /// Whether a statement that was running when a load ended is taken for done; `None` refuses to decide.
     pub uncertain: Option<bool>,
 }
@@ -266,7 +271,7 @@ impl LoadOptions {
             tables: Vec::new(),
             durability: None,
             write_path: WritePath::Auto,
-            indexes: IndexMode::Deferred,
+            indexes: IndexMode::Auto,
             defer_min_bytes: DEFER_MIN_BYTES,
             foreign_keys: ForeignKeyMode::AsDump,
             chunk_rows: None,
@@ -285,6 +290,7 @@ impl LoadOptions {
             scratch: SCRATCH_DEFAULT.into(),
             delimited: DelimitedOptions::default(),
             resume: ResumeMode::Auto,
+            galera: GaleraOptions::default(),
             uncertain: None,
         }
     }

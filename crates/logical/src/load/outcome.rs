@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::galera::GaleraOutcome;
 use super::options::WritePath;
 
 /// Entries kept in each list of an outcome; the totals beside the lists are always complete.
@@ -213,6 +214,8 @@ pub struct LoadOutcome {
     pub failures: Bounded<StatementFailure>,
     /// What was checked at the end.
     pub proof: Proof,
+    /// Of a load into a Galera cluster, what it did to the nodes.
+    pub galera: Option<GaleraOutcome>,
     /// Settings that were changed, as `name: old -> new (reason)`.
     pub settings_changed: Vec<String>,
     /// Settings that were asked for and not changed, with the reason.

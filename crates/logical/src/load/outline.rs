@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use refloat_run::Cancel;
+use refloat_sqltext::ddl::parse_create_table;
 use refloat_sqltext::{LexMode, ObjectName, StatementKind};
 use refloat_store::InputError;
 
@@ -47,6 +48,8 @@ pub struct Outline {
     pub header: bool,
     /// Whether the closing comment is there.
     pub completed: bool,
+    /// Tables of other engines than InnoDB: database, where the dump says it, table, engine, and the line of the definition.
+    pub engines: Vec<(Option<String>, String, String, u64)>,
     /// Definitions that name the database which the dump was made of, when it goes into another; the line of each, and its beginning.
     pub old_database: Vec<(u64, String)>,
 }
@@ -96,6 +99,11 @@ impl Names {
         } else {
             self.more |= !self.list.contains(&name);
         }
+    }
+
+    /// Whether it is among those that are kept.
+    pub fn contains(&self, name: &str) -> bool {
+        self.list.contains(name)
     }
 
     /// Whether there is none.
@@ -319,7 +327,10 @@ impl<'a> Gather<'a> {
                 like,
                 select,
                 ..
-            } if (all || !(*like || *select)) && self.wants_name(table) => self.create(table),
+            } if (all || !(*like || *select)) && self.wants_name(table) => {
+                self.create(table);
+                self.engine(table, text, mode, line);
+            }
             StatementKind::CreateSequence { sequence } if all => self.create(sequence),
             StatementKind::DropTable { tables }
             | StatementKind::DropSequence { sequences: tables }
@@ -392,6 +403,23 @@ impl<'a> Gather<'a> {
         content.defines = true;
         content.created.add(name);
         self.outline.tables += 1;
+    }
+
+    /// Keeps a table's engine. Where the end of a long definition is not at hand, it is seen when rows come.
+    fn engine(&mut self, table: &ObjectName, text: &[u8], mode: LexMode, line: u64) {
+        let Ok(parsed) = parse_create_table(text, mode) else {
+            return;
+        };
+        let Some(engine) = parsed.option("ENGINE").map(shown) else {
+            return;
+        };
+        if !engine.eq_ignore_ascii_case("InnoDB") && self.outline.engines.len() < DEFINERS_MAX {
+            let database = table.database.as_deref().map(shown);
+            let database = database.or_else(|| self.database.clone());
+            self.outline
+                .engines
+                .push((database, shown(&table.name), engine, line));
+        }
     }
 
     fn define(&mut self, names: &[ObjectName]) {

@@ -51,6 +51,7 @@ impl Patience {
 pub fn alter(conn: &mut Connection, ctx: &Context, statement: &str) -> Result<OkInfo, Error> {
     let mut patience = Patience::default();
     loop {
+        let _stall = ctx.cluster.as_ref().map(|cluster| cluster.stall(statement));
         match conn.exec(statement) {
             Err(error) if patience.may_retry(&error) && !ctx.cancel.is_cancelled() => {
                 ctx.events

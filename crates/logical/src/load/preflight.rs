@@ -12,6 +12,7 @@ use refloat_wire::Connection;
 
 use super::context::init_session;
 use super::error::{LoadError, Refusal};
+use super::galera::{self, Node};
 use super::options::{LoadOptions, OnError, StatementClass, SystemSchemaMode, WritePath};
 use super::outline::Outline;
 use super::pattern::is_system_database;
@@ -32,6 +33,8 @@ pub struct Preflight {
     pub empty_server: bool,
     /// Whether the server runs on this machine.
     pub server_is_local: bool,
+    /// Of a server that is a node of a Galera cluster, what it says about that.
+    pub node: Option<Node>,
 }
 
 /// The path again, after settings were changed: `local_infile` may be on now.
@@ -123,7 +126,12 @@ pub fn judge_server(
     earlier: &Earlier,
 ) -> Result<(Preflight, Vec<Refusal>), LoadError> {
     let server = |error| LoadError::server("looking at the server", error);
-    let mut refusals = Vec::new();
+    let node = Node::of(conn, facts).map_err(server)?;
+    let options = &galera::settle(options, node.as_ref());
+    let mut refusals = match &node {
+        Some(node) => node.refusals(options),
+        None => galera::refuse_elsewhere(options).into_iter().collect(),
+    };
     if facts.is_on("read_only")
         && !facts.may(&[
             "SUPER",
@@ -140,6 +148,7 @@ pub fn judge_server(
     }
     if let Some(outline) = &outline {
         refusals.extend(places(options, outline));
+        refusals.extend(local_engines(options, node.as_ref(), outline));
     }
     refusals.extend(privileges::missing(options, conn, facts, outline.as_ref()).map_err(server)?);
     if let Some(outline) = &outline {
@@ -151,7 +160,9 @@ pub fn judge_server(
         refusals.extend(not_empty.map_err(server)?);
     }
     refusals.extend(wishes::binlog(options, facts));
-    let (write_path, advice) = choose_path(options, conn, facts, &mut refusals);
+    let whole = node.as_ref().is_none_or(Node::keeps_load_data_whole);
+    let (write_path, mut advice) = choose_path(options, conn, facts, whole, &mut refusals);
+    advice.extend(galera::advice(options, node.as_ref()));
     let ours = earlier
         .begun
         .as_ref()
@@ -166,6 +177,7 @@ pub fn judge_server(
         advice,
         empty_server,
         server_is_local,
+        node,
     };
     Ok((preflight, refusals))
 }
@@ -225,11 +237,35 @@ fn places(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
     refusals
 }
 
+/// Rows of engines that the cluster does not replicate.
+fn local_engines(options: &LoadOptions, node: Option<&Node>, outline: &Outline) -> Vec<Refusal> {
+    let Some(node) = node.filter(|node| node.connected && !options.galera.local_engines) else {
+        return Vec::new();
+    };
+    let filled = |database: &Option<String>, table: &str| {
+        let content = outline.contents.get(database);
+        content.is_some_and(|content| content.filled.contains(table))
+    };
+    outline
+        .engines
+        .iter()
+        .filter(|(database, table, engine, _)| {
+            !node.replicates_engine(engine) && filled(database, table)
+        })
+        .map(|(database, table, engine, line)| {
+            let database = database.as_ref().or(options.database.as_ref());
+            let label = database.map_or_else(|| table.clone(), |name| format!("{name}.{table}"));
+            galera::local_engine(&format!("table {label} (line {line})"), engine)
+        })
+        .collect()
+}
+
 /// The fastest path that is allowed.
 fn choose_path(
     options: &LoadOptions,
     conn: &Connection,
     facts: &Facts,
+    load_data_is_whole: bool,
     refusals: &mut Vec<Refusal>,
 ) -> (WritePath, Vec<String>) {
     let local_infile = facts.is_on("local_infile");
@@ -237,6 +273,14 @@ fn choose_path(
     let mut advice = Vec::new();
     let path = match options.write_path {
         WritePath::Auto if bulk => WritePath::Bulk,
+        WritePath::Auto if !load_data_is_whole => {
+            advice.push(
+                "rows go as INSERT text because wsrep_load_data_splitting is ON, which commits each 10,000 rows of a LOAD DATA by itself: \
+                 SET GLOBAL wsrep_load_data_splitting = OFF allows the faster way"
+                    .to_owned(),
+            );
+            WritePath::Insert
+        }
         WritePath::Auto if local_infile => WritePath::LoadData,
         WritePath::Auto => {
             advice.push(

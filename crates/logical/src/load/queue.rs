@@ -66,6 +66,8 @@ pub struct Limits {
     pub workers: usize,
     /// Exactly this many rows per chunk.
     pub chunk_rows: Option<u64>,
+    /// No more rows than this per chunk.
+    pub rows_most: Option<u64>,
 }
 
 /// The queue of one load.
@@ -359,11 +361,12 @@ impl Queue {
         let mut chunk = Chunk::new(head);
         chunk.push(first);
         while let Some((head, piece)) = lane.pieces.front() {
+            let limits = [self.limits.chunk_rows, self.limits.rows_most];
             let full = chunk.bytes + piece.len() > target
-                || self
-                    .limits
-                    .chunk_rows
-                    .is_some_and(|limit| chunk.rows + piece.rows > limit);
+                || limits
+                    .into_iter()
+                    .flatten()
+                    .any(|limit| chunk.rows + piece.rows > limit);
             if full || !chunk.head.joins(head) {
                 break;
             }

@@ -1,11 +1,12 @@
 //! Is there a load of this source that was begun and not ended?
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use refloat_run::settings::Grants;
 use refloat_run::{Events, Owner};
 use refloat_sqltext::quote_ident;
-use refloat_wire::Connection;
+use refloat_wire::{ConnectOptions, Connection};
 
 use super::error::{LoadError, Refusal};
 use super::marks::{self, About, Fingerprint, Found, Gone, Marks, take_over};
@@ -16,6 +17,9 @@ use crate::source::SourceFormat;
 
 /// Connections of a load besides its writers that hold a lock: the catalogue's, and one for triggers and events.
 const MORE_SLOTS: usize = 2;
+
+/// How long another node may take to accept a connection.
+const NODE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A load that was begun by another process.
 pub struct Begun {
@@ -28,6 +32,55 @@ pub struct Begun {
 }
 
 impl Begun {
+    /// Makes sure that nothing of the process that began the load is at work on a server.
+    fn end_on(&self, conn: &mut Connection, server: &str) -> Result<(), LoadError> {
+        let gone = take_over(conn, &self.run, &self.about)
+            .map_err(|error| LoadError::server("taking over an earlier load", error))?;
+        let (reason, hint) = match gone {
+            Gone::Yes => return Ok(()),
+            Gone::No {
+                connection,
+                host,
+                pid,
+            } => (
+                format!(
+                    "run {} is loading this source into {server}: process {pid} on {host}, connection {connection} of the server",
+                    self.run
+                ),
+                format!(
+                    "Wait for it, or end it. If that process is gone, end its connection with KILL {connection}, and run the same command again."
+                ),
+            ),
+            Gone::Stays(connection) => (
+                format!(
+                    "connection {connection} of run {} is still at work on {server}, and was told to end",
+                    self.run
+                ),
+                "Wait until the server has ended it (SHOW PROCESSLIST), and run the same command again.".to_owned(),
+            ),
+        };
+        Err(LoadError::Refused(vec![Refusal { reason, hint }]))
+    }
+
+    /// The same on the other nodes of a cluster: the marks are on all of them, and the process may have written to another one.
+    fn end_elsewhere(&self, options: &LoadOptions, events: &Events) -> Result<(), LoadError> {
+        for node in &options.galera.others {
+            let name = node.target().to_string();
+            let options = ConnectOptions {
+                database: None,
+                connect_timeout: node.connect_timeout.min(NODE_TIMEOUT),
+                ..node.clone()
+            };
+            match Connection::connect(&options) {
+                Ok(mut conn) => self.end_on(&mut conn, &format!("node {name}"))?,
+                Err(error) => events.warn(format!(
+                    "node {name} cannot be asked whether the process that began this load still writes there: {error}"
+                )),
+            }
+        }
+        Ok(())
+    }
+
     /// Databases that hold nothing but what the load brought, or held before it began.
     pub fn databases(&self) -> HashSet<String> {
         self.found.databases.keys().cloned().collect()
@@ -94,33 +147,8 @@ impl Earlier {
             };
         };
         let failed = |error| LoadError::server("taking over an earlier load", error);
-        match take_over(conn, &begun.run, &begun.about).map_err(failed)? {
-            Gone::Yes => {}
-            Gone::No {
-                connection,
-                host,
-                pid,
-            } => {
-                return Err(LoadError::Refused(vec![Refusal {
-                    reason: format!(
-                        "run {} is loading this source into this server: process {pid} on {host}, connection {connection} of the server",
-                        begun.run
-                    ),
-                    hint: format!(
-                        "Wait for it, or end it. If that process is gone, end its connection with KILL {connection}, and run the same command again."
-                    ),
-                }]));
-            }
-            Gone::Stays(connection) => {
-                return Err(LoadError::Refused(vec![Refusal {
-                    reason: format!(
-                        "connection {connection} of run {} is still at work on the server, and was told to end",
-                        begun.run
-                    ),
-                    hint: "Wait until the server has ended it (SHOW PROCESSLIST), and run the same command again.".to_owned(),
-                }]));
-            }
-        }
+        begun.end_elsewhere(options, events)?;
+        begun.end_on(conn, "this server")?;
         // What the process did between the first look and its end.
         let found = Found::read(conn, &begun.run).map_err(failed)?;
         let marks = Marks::new(&begun.run, begun.about.clone(), &source.root());

@@ -1,10 +1,12 @@
 //! `refloat load`: any logical dump into a real server.
 
 mod args;
+mod galera;
 mod options;
 mod verified;
 
 pub use args::{DataArgs, FitArgs, HowArgs, LoadArgs, OutputArgs, TroubleArgs, Verify, WhatArgs};
+pub use galera::GaleraArgs;
 pub use options::{apply, of_parts as restore_options, source_of};
 
 use std::io::Write as _;
@@ -36,11 +38,12 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
         refuse_password_in_url(&source)?;
     }
     let target = args.target.resolve(context)?;
-    let options = options::from_args(args, target);
+    let mut options = options::from_args(args, target);
     let by_digest = args.verify == Verify::Digest;
     if by_digest {
         verified::refuse(args)?;
     }
+    args.galera.enter(&mut options, context)?;
     if args.what.plan {
         return plan(&options, args.output.json);
     }

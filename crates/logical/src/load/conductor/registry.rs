@@ -406,6 +406,12 @@ impl Conductor<'_> {
             self.entries[index].versioned = is_versioned(&create);
             self.entries[index].engine = engine_of(&create);
         }
+        let ctx = Arc::clone(&self.ctx);
+        if let Some(cluster) = &ctx.cluster {
+            let keyless = !has_primary_key(&self.show_create(&table)?.0);
+            let engine = &self.entries[index].engine;
+            cluster.admit(&ctx, &table.label(), engine, keyless)?;
+        }
         let transactional = matches!(
             self.entries[index].engine.to_ascii_lowercase().as_str(),
             "innodb" | "rocksdb" | "tokudb" | "ndbcluster"
@@ -483,6 +489,13 @@ impl Conductor<'_> {
 /// Whether a `SHOW CREATE TABLE` text is of a system-versioned table.
 pub fn is_versioned(create: &str) -> bool {
     create.contains("WITH SYSTEM VERSIONING") || create.contains("GENERATED ALWAYS AS ROW START")
+}
+
+/// Whether a `SHOW CREATE TABLE` text has a primary key.
+fn has_primary_key(create: &str) -> bool {
+    create
+        .lines()
+        .any(|line| line.trim_start().starts_with("PRIMARY KEY"))
 }
 
 /// The engine in a `SHOW CREATE TABLE` text.

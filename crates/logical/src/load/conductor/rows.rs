@@ -172,7 +172,11 @@ impl Conductor<'_> {
         text: &[u8],
     ) -> Result<(), LoadError> {
         for (piece, range) in missing {
-            match self.ctx.options.chunk_rows {
+            let limit = match &self.ctx.cluster {
+                Some(cluster) => cluster.rows_of(&piece, self.ctx.options.chunk_rows),
+                None => self.ctx.options.chunk_rows,
+            };
+            match limit {
                 Some(limit) => self.add_exactly(index, head, &piece, &text[range], limit)?,
                 None => self.add(index, head, piece)?,
             }

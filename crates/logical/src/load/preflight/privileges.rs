@@ -52,7 +52,7 @@ pub fn missing(
 }
 
 fn definition(options: &LoadOptions) -> impl Iterator<Item = &'static str> {
-    let index = (options.indexes == IndexMode::Deferred).then_some("INDEX");
+    let index = (options.indexes != IndexMode::Inline).then_some("INDEX");
     TABLES.into_iter().chain(index)
 }
 

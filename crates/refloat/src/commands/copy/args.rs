@@ -7,7 +7,7 @@ use refloat_logical::copy::CopyOptions;
 use refloat_logical::load::ExistingPolicy;
 
 use crate::commands::dump::{ReadArgs, WhatArgs};
-use crate::commands::load::{self, FitArgs, HowArgs, OutputArgs, Verify};
+use crate::commands::load::{self, FitArgs, GaleraArgs, HowArgs, OutputArgs, Verify};
 use crate::connect::ConnectArgs;
 use crate::context::Context;
 use crate::exit::ProgramError;
@@ -102,6 +102,9 @@ pub struct CopyArgs {
     pub how: HowArgs,
 
     #[command(flatten)]
+    pub galera: GaleraArgs,
+
+    #[command(flatten)]
     pub fit: FitArgs,
 
     /// What proves the copy
@@ -139,6 +142,7 @@ impl CopyArgs {
         self.what.apply(&mut options.read);
         self.read.apply(&mut options.read);
         load::apply(&mut options.write, &self.how, &self.fit);
+        self.galera.enter(&mut options.write, context)?;
         options.read.threads = options.write.threads;
         options.verify = self.verify == Verify::Digest;
         let hinders = [

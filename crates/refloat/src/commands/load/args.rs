@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::galera::GaleraArgs;
 use crate::connect::TargetArgs;
 use crate::sizes::{parse_bytes, parse_count};
 use crate::watch::Show;
@@ -83,6 +84,9 @@ pub struct LoadArgs {
 
     #[command(flatten)]
     pub how: HowArgs,
+
+    #[command(flatten)]
+    pub galera: GaleraArgs,
 
     #[command(flatten)]
     pub trouble: TroubleArgs,
@@ -248,7 +252,7 @@ pub struct HowArgs {
     pub write_path: WritePath,
 
     /// When secondary indexes are built
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Indexes::Deferred)]
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Indexes::Auto)]
     pub indexes: Indexes,
 
     /// How far foreign keys are checked
@@ -424,6 +428,8 @@ pub enum WritePath {
 /// `--indexes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Indexes {
+    /// Deferred; inline in a Galera cluster with --max-paused below 100
+    Auto,
     /// After the rows, in parallel
     Deferred,
     /// With the table, as the dump says

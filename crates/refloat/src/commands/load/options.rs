@@ -132,6 +132,7 @@ fn how(options: &mut LoadOptions, args: &args::HowArgs) {
         args::WritePath::Insert => load::WritePath::Insert,
     };
     options.indexes = match args.indexes {
+        args::Indexes::Auto => load::IndexMode::Auto,
         args::Indexes::Deferred => load::IndexMode::Deferred,
         args::Indexes::Inline => load::IndexMode::Inline,
     };

@@ -1,0 +1,222 @@
+//! The way into a cluster: whether an address is a node's own or a load balancer's, and how its nodes are reached.
+
+use std::collections::BTreeMap;
+
+use refloat_wire::{ConnectOptions, Connection, Error, Target};
+
+use crate::DiscoverError;
+use crate::discover::{DEFAULT_PORT, host_and_port};
+use crate::observe::{impatient, values};
+
+/// So many connections are held at the same time to see where they land: balancers that look for the node with the fewest connections
+/// spread them, and those that take turns as well.
+const LOOKS: usize = 6;
+
+/// A node that a connection landed on.
+#[derive(Debug, Clone)]
+pub struct Landed {
+    /// `wsrep_node_name`.
+    pub name: String,
+    /// Its own address, where the cluster tells it.
+    pub address: Option<ConnectOptions>,
+}
+
+/// How a cluster is reached by an address.
+#[derive(Debug, Clone)]
+pub struct Entrance {
+    /// `wsrep_cluster_name`.
+    pub cluster: String,
+    /// The node that the first connection landed on.
+    pub node: Landed,
+    /// How that node is reached without anything between. `None`: by none of the addresses that the cluster tells.
+    pub direct: Option<ConnectOptions>,
+    /// The other nodes, as the cluster tells their addresses.
+    pub others: Vec<ConnectOptions>,
+    /// Names of all nodes that connections landed on.
+    pub seen: Vec<String>,
+    /// Whether the address is not the node's own.
+    pub is_behind: bool,
+}
+
+impl Entrance {
+    /// Whether connections land on different nodes.
+    pub fn is_balanced(&self) -> bool {
+        self.seen.len() > 1
+    }
+
+    /// Looks where connections to this address land. `None`: on a server that is no node of a running cluster.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub fn look(address: &ConnectOptions) -> Result<Option<Self>, DiscoverError> {
+        let failed = |source| DiscoverError::Server {
+            node: address.describe(),
+            source,
+        };
+        let mut first = Connection::connect(&impatient(address)).map_err(failed)?;
+        let Some(said) = Said::of(&mut first).map_err(failed)? else {
+            return Ok(None);
+        };
+        let mut nodes = BTreeMap::from([(said.id.clone(), said.clone())]);
+        let mut held = vec![first];
+        // A socket leads to one server.
+        let looks = match address.target() {
+            Target::Tcp(..) => LOOKS,
+            Target::Unix(_) => 1,
+        };
+        while held.len() < looks {
+            // A balancer or server may let fewer in; what was seen until then counts.
+            let Ok(mut next) = Connection::connect(&impatient(address)) else {
+                break;
+            };
+            if let Ok(Some(other)) = Said::of(&mut next) {
+                nodes.entry(other.id.clone()).or_insert(other);
+            }
+            held.push(next);
+        }
+        drop(held);
+        let own = said.own(address);
+        let is_behind = nodes.len() > 1 || !leads_to_itself(address, &said);
+        let direct = if is_behind {
+            own.clone().filter(|own| leads_to(own, &said.id))
+        } else {
+            Some(address.clone())
+        };
+        let others = said.others(address);
+        Ok(Some(Self {
+            cluster: said.cluster.clone(),
+            seen: nodes.values().map(|one| one.name.clone()).collect(),
+            node: Landed {
+                name: said.name.clone(),
+                address: own,
+            },
+            direct,
+            others,
+            is_behind,
+        }))
+    }
+}
+
+/// What a node says about itself.
+#[derive(Debug, Clone)]
+struct Said {
+    /// `wsrep_gcomm_uuid`: no two members have the same.
+    id: String,
+    name: String,
+    cluster: String,
+    index: Option<usize>,
+    addresses: Vec<String>,
+    port: u16,
+}
+
+impl Said {
+    fn of(server: &mut Connection) -> Result<Option<Self>, Error> {
+        let variables = values(
+            server,
+            "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_provider', 'wsrep_cluster_name', 'wsrep_node_name', 'port')",
+        )?;
+        let text = |values: &crate::node::Values, name: &str| {
+            values.get(name).cloned().unwrap_or_default()
+        };
+        let provider = text(&variables, "wsrep_provider");
+        if provider.is_empty() || provider.eq_ignore_ascii_case("none") {
+            return Ok(None);
+        }
+        let status = values(
+            server,
+            "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_gcomm_uuid', 'wsrep_local_index', 'wsrep_incoming_addresses', 'wsrep_connected')",
+        )?;
+        if !text(&status, "wsrep_connected").eq_ignore_ascii_case("on") {
+            return Ok(None);
+        }
+        let name = text(&variables, "wsrep_node_name");
+        let id = text(&status, "wsrep_gcomm_uuid");
+        Ok(Some(Self {
+            id: if id.is_empty() { name.clone() } else { id },
+            name,
+            cluster: text(&variables, "wsrep_cluster_name"),
+            index: text(&status, "wsrep_local_index").parse().ok(),
+            addresses: text(&status, "wsrep_incoming_addresses")
+                .split(',')
+                .map(|address| address.trim().to_owned())
+                .collect(),
+            port: text(&variables, "port").parse().unwrap_or(DEFAULT_PORT),
+        }))
+    }
+
+    fn own(&self, like: &ConnectOptions) -> Option<ConnectOptions> {
+        let address = self.addresses.get(self.index?)?;
+        host_and_port(address).map(|place| at(like, place))
+    }
+
+    fn others(&self, like: &ConnectOptions) -> Vec<ConnectOptions> {
+        let others = self.addresses.iter().enumerate();
+        others
+            .filter(|(at, _)| Some(*at) != self.index)
+            .filter_map(|(_, address)| host_and_port(address))
+            .map(|place| at(like, place))
+            .collect()
+    }
+}
+
+/// The same account and options at another place.
+fn at(like: &ConnectOptions, (host, port): (String, u16)) -> ConnectOptions {
+    ConnectOptions {
+        host: Some(host),
+        port: Some(port),
+        socket: None,
+        ..like.clone()
+    }
+}
+
+/// Whether an address can be the node's own. A balancer, a tunnel and a mapped port listen on a port of theirs; a balancer that has the same
+/// port on a machine of its own shows when connections land on different nodes.
+fn leads_to_itself(address: &ConnectOptions, said: &Said) -> bool {
+    match address.target() {
+        Target::Tcp(_, port) => port == said.port,
+        Target::Unix(_) => true,
+    }
+}
+
+fn leads_to(address: &ConnectOptions, id: &str) -> bool {
+    Connection::connect(&impatient(address))
+        .and_then(|mut server| Said::of(&mut server))
+        .is_ok_and(|said| said.is_some_and(|said| said.id == id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said() -> Said {
+        Said {
+            id: "a".to_owned(),
+            name: "one".to_owned(),
+            cluster: "c".to_owned(),
+            index: Some(1),
+            addresses: vec![
+                "10.0.0.3:3307".to_owned(),
+                "10.0.0.1:3307".to_owned(),
+                String::new(),
+            ],
+            port: 3307,
+        }
+    }
+
+    #[test]
+    fn addresses_of_the_cluster() {
+        let like = ConnectOptions {
+            host: Some("vip".to_owned()),
+            port: Some(3306),
+            user: "app".to_owned(),
+            ..ConnectOptions::default()
+        };
+        let own = said().own(&like).unwrap();
+        assert_eq!(own.describe(), "app@10.0.0.1:3307");
+        let others = said().others(&like);
+        assert_eq!(others.len(), 1);
+        assert_eq!(others[0].describe(), "app@10.0.0.3:3307");
+        assert!(!leads_to_itself(&like, &said()));
+        assert!(leads_to_itself(&own, &said()));
+    }
+}

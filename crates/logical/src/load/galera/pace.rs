@@ -1,0 +1,370 @@
+//! Holding a load back before the other nodes of a cluster cannot follow.
+//!
+//! Every node is asked some times a second how many write-sets wait there to be applied, and for how long flow control has stopped
+//! writers so far. A worker that is about to write waits while too many are waiting anywhere, or while writers were stopped for
+//! more of the last seconds than they may be.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use refloat_run::{Cancel, Events};
+use refloat_wire::{ConnectOptions, Connection, Error};
+use serde::Serialize;
+
+/// How often a node is asked.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often a node that does not answer is tried again.
+const AGAIN: Duration = Duration::from_secs(2);
+/// How long a node may take to answer before it is left to itself.
+const ANSWER: Duration = Duration::from_secs(2);
+/// Over how long the share of the time is counted that flow control stopped writers.
+const WINDOW: Duration = Duration::from_secs(5);
+/// Part of the share that is allowed from which on the load waits: what is on its way still comes on top.
+const EARLY: f64 = 0.4;
+/// Part of it below which transactions may grow again.
+const EASY: f64 = 0.1;
+/// Time between two changes of the size of transactions, so that each shows what it does.
+const SETTLE: Duration = Duration::from_secs(2);
+/// Bytes of dump text below which transactions are not made smaller.
+const BYTES_LEAST: usize = 64 << 10;
+/// A worker looks so often whether it may go on.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Write-sets that may wait at a node. What waits there is what a commit on that node waits behind.
+const WAITING_MOST: u64 = 2;
+/// A load that has waited so long writes one more transaction all the same: others may be the cause.
+const HELD_MOST: Duration = Duration::from_secs(30);
+
+const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_flow_control_paused_ns', 'wsrep_local_recv_queue')";
+
+/// What a load did to one node.
+#[derive(Debug, Clone, Serialize)]
+pub struct PacedNode {
+    /// Its address.
+    pub node: String,
+    /// Seconds that flow control stopped writers there while rows were written.
+    pub paused_seconds: f64,
+    /// The same as a share of the time, from 0 to 1.
+    pub paused_share: f64,
+    /// Most write-sets that were seen waiting to be applied.
+    pub waiting_most: u64,
+    /// Whether it could not be asked at the end.
+    pub silent: bool,
+}
+
+/// Holds workers back while a node cannot follow.
+pub struct Pace {
+    nodes: Vec<Arc<Watched>>,
+    watchers: Vec<JoinHandle<()>>,
+    ended: Arc<AtomicBool>,
+    max_paused: f64,
+    held_micros: AtomicU64,
+    events: Events,
+    told: AtomicBool,
+    size: Mutex<Size>,
+}
+
+/// How large transactions may be.
+struct Size {
+    bytes: usize,
+    most: usize,
+    changed: Instant,
+}
+
+/// Why a worker waits.
+enum Reason {
+    /// Write-sets wait at a node.
+    Waiting(String),
+    /// Flow control has stopped a node for too long.
+    Stopped(String),
+}
+
+struct Watched {
+    name: String,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// When, and nanoseconds that writers were stopped until then; no older than [`WINDOW`].
+    samples: VecDeque<(Instant, u64)>,
+    first: Option<(Instant, u64)>,
+    waiting: u64,
+    waiting_most: u64,
+    silent: bool,
+}
+
+impl Seen {
+    fn note(&mut self, now: Instant, paused: u64, waiting: u64) {
+        self.silent = false;
+        self.first.get_or_insert((now, paused));
+        self.samples.push_back((now, paused));
+        while self
+            .samples
+            .get(1)
+            .is_some_and(|(at, _)| now.duration_since(*at) >= WINDOW)
+        {
+            self.samples.pop_front();
+        }
+        self.waiting = waiting;
+        self.waiting_most = self.waiting_most.max(waiting);
+    }
+
+    /// Nothing is known of a node that does not answer: it is not waited for.
+    fn lose(&mut self) {
+        self.silent = true;
+        self.waiting = 0;
+        self.samples.clear();
+    }
+
+    /// Share of the last seconds that writers were stopped. The window counts whole from the beginning: a short pause is no large share.
+    fn share(&self) -> f64 {
+        match (self.samples.front(), self.samples.back()) {
+            (Some((_, before)), Some((_, now))) => {
+                now.saturating_sub(*before) as f64 / WINDOW.as_nanos() as f64
+            }
+            _ => 0.0,
+        }
+    }
+}
+
+impl Watched {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pace {
+    /// Begins to watch these nodes. With a `max_paused` of 1 nobody is held back, and the nodes are watched for the report alone.
+    /// Transactions have `bytes` of dump text at the most, and less while nodes are stopped.
+    pub fn start(nodes: &[ConnectOptions], max_paused: f64, bytes: usize, events: &Events) -> Self {
+        let ended = Arc::new(AtomicBool::new(false));
+        let (mut watched, mut watchers) = (Vec::new(), Vec::new());
+        for node in nodes {
+            let one = Arc::new(Watched {
+                name: node.target().to_string(),
+                seen: Mutex::default(),
+            });
+            let (ours, end) = (Arc::clone(&one), Arc::clone(&ended));
+            let (events, node) = (events.clone(), node.clone());
+            watchers.push(std::thread::spawn(move || {
+                watch(&node, &ours, &end, &events);
+            }));
+            watched.push(one);
+        }
+        Self {
+            nodes: watched,
+            watchers,
+            ended,
+            max_paused,
+            held_micros: AtomicU64::new(0),
+            events: events.clone(),
+            told: AtomicBool::new(false),
+            size: Mutex::new(Size {
+                bytes,
+                most: bytes,
+                changed: Instant::now(),
+            }),
+        }
+    }
+
+    /// Bytes of dump text that a transaction may have now.
+    pub fn bytes(&self) -> usize {
+        self.size
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .bytes
+    }
+
+    /// Makes transactions smaller where flow control stops nodes, and larger again where nobody minds: a large one holds up everything that is
+    /// committed behind it on every node for as long as it is applied there.
+    fn resize(&self, stopped: bool) {
+        let mut size = self.size.lock().unwrap_or_else(PoisonError::into_inner);
+        if size.changed.elapsed() < SETTLE {
+            return;
+        }
+        let easy = || {
+            let mut nodes = self.nodes.iter();
+            nodes.all(|node| node.seen().share() <= self.max_paused * EASY)
+        };
+        let bytes = if stopped {
+            (size.bytes / 2).max(BYTES_LEAST.min(size.most))
+        } else if size.bytes < size.most && easy() {
+            (size.bytes * 2).min(size.most)
+        } else {
+            size.bytes
+        };
+        if bytes != size.bytes {
+            size.bytes = bytes;
+            size.changed = Instant::now();
+        }
+    }
+
+    /// Waits until the nodes follow. Returns at once when they do.
+    pub fn wait(&self, cancel: &Cancel) {
+        if self.max_paused >= 1.0 {
+            return;
+        }
+        let began = Instant::now();
+        let mut held = false;
+        while !cancel.is_cancelled() {
+            let reason = match self.reason() {
+                None => {
+                    self.resize(false);
+                    break;
+                }
+                Some(Reason::Waiting(reason)) => reason,
+                Some(Reason::Stopped(reason)) => {
+                    self.resize(true);
+                    reason
+                }
+            };
+            held = true;
+            if began.elapsed() >= HELD_MOST {
+                if !self.told.swap(true, Ordering::Relaxed) {
+                    self.events.warn(format!(
+                        "the load has been held back for {0} s, and nothing changes: {reason}. It goes on with one transaction every {0} s",
+                        HELD_MOST.as_secs(),
+                    ));
+                }
+                break;
+            }
+            cancel.sleep(PAUSE);
+        }
+        if held {
+            let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+            self.held_micros.fetch_add(micros, Ordering::Relaxed);
+        }
+    }
+
+    fn reason(&self) -> Option<Reason> {
+        self.nodes.iter().find_map(|node| {
+            let seen = node.seen();
+            let share = seen.share();
+            if seen.waiting > WAITING_MOST {
+                Some(Reason::Waiting(format!(
+                    "{} write-sets wait at node {}",
+                    seen.waiting, node.name
+                )))
+            } else if share > self.max_paused * EARLY {
+                Some(Reason::Stopped(format!(
+                    "flow control stopped node {} for {:.0} % of the last {} s",
+                    node.name,
+                    share * 100.0,
+                    WINDOW.as_secs()
+                )))
+            } else {
+                None
+            }
+        })
+    }
+
+    /// Seconds that writers were held back, all together.
+    pub fn held_seconds(&self) -> f64 {
+        self.held_micros.load(Ordering::Relaxed) as f64 / 1e6
+    }
+
+    /// What became of the nodes so far.
+    pub fn nodes(&self) -> Vec<PacedNode> {
+        let report = |node: &Arc<Watched>| {
+            let seen = node.seen();
+            let (mut paused_seconds, mut time) = (0.0, 0.0);
+            if let (Some((since, before)), Some((until, now))) = (seen.first, seen.samples.back()) {
+                paused_seconds = now.saturating_sub(before) as f64 / 1e9;
+                time = until.duration_since(since).as_secs_f64();
+            }
+            PacedNode {
+                node: node.name.clone(),
+                paused_seconds,
+                paused_share: if time > 0.0 {
+                    (paused_seconds / time).min(1.0)
+                } else {
+                    0.0
+                },
+                waiting_most: seen.waiting_most,
+                silent: seen.silent,
+            }
+        };
+        self.nodes.iter().map(report).collect()
+    }
+}
+
+impl Drop for Pace {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        for watcher in self.watchers.drain(..) {
+            // A panic of a watcher has been told; nothing depends on it any more.
+            let _ = watcher.join();
+        }
+    }
+}
+
+fn watch(node: &ConnectOptions, watched: &Watched, ended: &AtomicBool, events: &Events) {
+    let options = ConnectOptions {
+        database: None,
+        connect_timeout: node.connect_timeout.min(ANSWER),
+        read_timeout: Some(ANSWER),
+        write_timeout: Some(ANSWER),
+        ..node.clone()
+    };
+    let mut told = false;
+    while !ended.load(Ordering::Relaxed) {
+        let result = Connection::connect(&options).and_then(|conn| look(conn, watched, ended));
+        let Err(error) = result else { return };
+        watched.seen().lose();
+        if !told {
+            events.warn(format!(
+                "node {} cannot be asked how far it is, so the load does not wait for it: {error}",
+                watched.name
+            ));
+            told = true;
+        }
+        let until = Instant::now() + AGAIN;
+        while Instant::now() < until && !ended.load(Ordering::Relaxed) {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+fn look(mut conn: Connection, watched: &Watched, ended: &AtomicBool) -> Result<(), Error> {
+    while !ended.load(Ordering::Relaxed) {
+        let status = conn.query(STATUS)?;
+        let (mut paused, mut waiting) = (0, 0);
+        for row in 0..status.len() {
+            match status.str(row, 0) {
+                Some("wsrep_flow_control_paused_ns") => paused = status.u64(row, 1).unwrap_or(0),
+                Some("wsrep_local_recv_queue") => waiting = status.u64(row, 1).unwrap_or(0),
+                _ => {}
+            }
+        }
+        watched.seen().note(Instant::now(), paused, waiting);
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_is_that_of_the_last_seconds() {
+        let start = Instant::now();
+        let mut seen = Seen::default();
+        let at = |tenths: u64| start + Duration::from_millis(tenths * 100);
+        seen.note(at(0), 5_000_000_000, 0);
+        assert!(seen.share().abs() < 1e-9);
+        seen.note(at(10), 6_000_000_000, 3);
+        assert!((seen.share() - 0.2).abs() < 1e-9);
+        seen.note(at(30), 6_000_000_000, 1);
+        assert!((seen.share() - 0.2).abs() < 1e-9);
+        seen.note(at(65), 6_000_000_000, 1);
+        assert!(seen.share().abs() < 1e-9, "{}", seen.share());
+        assert_eq!((seen.waiting, seen.waiting_most), (1, 3));
+        seen.lose();
+        assert_eq!(seen.waiting, 0);
+        assert!(seen.share().abs() < 1e-9);
+    }
+}

@@ -1,0 +1,146 @@
+//! The flags of a load into a Galera cluster, and the way into one.
+
+use clap::{Args, ValueEnum};
+use refloat_cluster::Entrance;
+use refloat_logical::load::{self, LoadOptions};
+
+use crate::context::Context;
+use crate::exit::{self, Exit, ProgramError};
+
+/// How a Galera cluster is loaded. The flags say nothing about other servers.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Galera cluster")]
+pub struct GaleraArgs {
+    /// Where the rows go on a node of a Galera cluster
+    #[arg(long, value_name = "WHERE", value_enum)]
+    pub galera: Option<Galera>,
+
+    /// Share of the time, in per cent, that flow control may stop any node
+    ///
+    /// The load waits before the nodes that apply its rows fall behind. Transactions stay small and indexes are built with the rows, so that
+    /// applications go on beside it. With 100 it is held back by nothing: transactions are large, and each index build stops the writes
+    /// of all nodes for as long as it takes.
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "5")]
+    pub max_paused: f64,
+
+    /// Load through a load balancer although it leads to different nodes
+    ///
+    /// Without it refloat asks the cluster where its nodes are, and goes to one of them directly.
+    #[arg(long)]
+    pub through_proxy: bool,
+
+    /// Let rows of engines that a cluster does not replicate (MyISAM, Aria and others) stay on one node
+    #[arg(long)]
+    pub local_engines: bool,
+}
+
+/// `--galera`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Galera {
+    /// To all nodes, by replication
+    Replicate,
+    /// To this node alone, which has left its cluster: the others have to be built from it afterwards
+    Local,
+}
+
+impl GaleraArgs {
+    /// Takes the flags over, finds the way into the cluster, and says what it found.
+    ///
+    /// # Errors
+    /// The load balancer leads to different nodes, none of which can be reached by itself.
+    pub fn enter(&self, options: &mut LoadOptions, context: &Context) -> anyhow::Result<()> {
+        options.galera.mode = self.galera.map(|place| match place {
+            Galera::Replicate => load::GaleraMode::Replicate,
+            Galera::Local => load::GaleraMode::Local,
+        });
+        options.galera.max_paused = self.max_paused / 100.0;
+        options.galera.local_engines = self.local_engines;
+        // A server that cannot be asked is the load's own error, in its own words.
+        let Ok(Some(way)) = Entrance::look(&options.target) else {
+            return Ok(());
+        };
+        options.galera.others.clone_from(&way.others);
+        if !way.is_behind {
+            return Ok(());
+        }
+        let line = |kind: &str, text: String| exit::print_line(kind, &text, context.colour());
+        let address = options.target.describe();
+        let what = if way.is_balanced() {
+            format!(
+                "{address} is a load balancer before Galera cluster {}: connections land on {}",
+                way.cluster,
+                way.seen.join(", ")
+            )
+        } else {
+            format!(
+                "{address} is not the own address of node {} of Galera cluster {}: something stands between",
+                way.node.name, way.cluster
+            )
+        };
+        if self.through_proxy {
+            if way.is_balanced() {
+                line(
+                    "warning",
+                    format!("{what}. This is the slowest way to load it"),
+                );
+                options.galera.through_proxy = true;
+                options.galera.others.extend(way.node.address);
+            }
+            return Ok(());
+        }
+        match &way.direct {
+            Some(direct) => {
+                let slow = if way.is_balanced() {
+                    ", which is the slowest way to load it"
+                } else {
+                    ""
+                };
+                line(
+                    "note",
+                    format!(
+                        "{what}{slow}. The load goes to node {} directly, at {} (--through-proxy insists)",
+                        way.node.name,
+                        direct.target()
+                    ),
+                );
+                options.target = direct.clone();
+                Ok(())
+            }
+            None if way.is_balanced() => Err(ProgramError::new(
+                Exit::Refused,
+                format!("{what}, and node {} cannot be reached by itself", way.node.name),
+            )
+            .hint("Name a node with --to; or use --through-proxy, which is slower: every connection then waits for the writes of the others.")
+            .into()),
+            // All connections lead to one node, and the load makes sure of it.
+            None => Ok(()),
+        }
+    }
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number: f64 = text
+        .trim_end_matches('%')
+        .trim_end()
+        .parse()
+        .map_err(|_| "write a number from 0 to 100".to_owned())?;
+    if (0.0..=100.0).contains(&number) {
+        Ok(number)
+    } else {
+        Err("write a number from 0 to 100".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percents() {
+        assert_eq!(parse_percent("5"), Ok(5.0));
+        assert_eq!(parse_percent("2.5 %"), Ok(2.5));
+        for wrong in ["-1", "101", "x", "", "NaN"] {
+            assert!(parse_percent(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! Loads into a Galera cluster that runs: applications go on beside them, its limits hold, and nothing stays on one node unasked.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use refloat_sandbox::{GaleraNode, GaleraOptions, HaproxyOptions, NodeStart, ServerKind};
+use refloat_testkit::cluster::Cluster;
+use refloat_testkit::oracle;
+use refloat_wire::{ConnectOptions, Connection};
+use serde_json::Value;
+
+use crate::support::{Run, command};
+
+/// Rows of the large dump, some 25 MB.
+const ROWS: u64 = 240_000;
+/// What an application writes per transaction, and how long it rests after each.
+const THINKING: Duration = Duration::from_millis(5);
+
+/// A cluster with a load balancer, and a place for dumps and runs.
+struct Place {
+    cluster: Cluster,
+    state: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let state = tempfile::Builder::new()
+            .prefix("refloat-")
+            .permissions(fs::Permissions::from_mode(0o755))
+            .tempdir()
+            .expect("a temporary folder can be made");
+        // Flow control that begins early, as on a cluster whose nodes must not lag.
+        let options = GaleraOptions::new(ServerKind::MariaDb1011, 3)
+            .provider_option("gcs.fc_limit", "4")
+            .haproxy(HaproxyOptions::default());
+        Self {
+            cluster: Cluster::start_with(&options),
+            state,
+        }
+    }
+
+    fn node(&self, at: usize) -> &GaleraNode {
+        self.cluster.node(at)
+    }
+
+    fn dump(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.state.path().join(name);
+        fs::write(&path, text).expect("the dump can be written");
+        path
+    }
+
+    fn load(&self, dump: &Path, url: &str, args: &[&str]) -> Run {
+        let mut command = command(self.state.path());
+        command
+            .arg("load")
+            .arg(dump)
+            .args(["--no-defaults", "--to", url])
+            .args(args);
+        Run::new(command.output().expect("the program can be started"))
+    }
+
+    /// The outcome of a load that went well.
+    #[track_caller]
+    fn loads(&self, dump: &Path, url: &str, args: &[&str]) -> (Value, Run) {
+        let run = self.load(dump, url, &[&["--json"], args].concat()).exits(0);
+        let last = run.stdout.lines().last().expect("an outcome");
+        let record: Value = serde_json::from_str(last).expect("JSON");
+        (record["outcome"]["summary"].clone(), run)
+    }
+
+    #[track_caller]
+    fn ask(&self, at: usize, sql: &str) -> String {
+        let node = self.node(at);
+        node.query(sql)
+            .unwrap_or_else(|error| panic!("{}: {sql}: {error}", node.name()))
+    }
+
+    fn on_all(&self, sql: &str) {
+        for at in 0..3 {
+            self.ask(at, sql);
+        }
+    }
+
+    #[track_caller]
+    fn all_are_the_same(&self) {
+        let all: Vec<oracle::Snapshot> = (0..3)
+            .map(|at| {
+                let mut conn = self.cluster.connect(at);
+                conn.exec("SET SESSION wsrep_sync_wait = 15").unwrap();
+                oracle::Snapshot::take(&mut conn, oracle::Scope::default()).expect("a snapshot")
+            })
+            .collect();
+        for at in 1..3 {
+            assert_eq!(oracle::differences(&all[0], &all[at]), []);
+        }
+    }
+
+    fn paused(&self, at: usize) -> u64 {
+        let said = self.ask(at, "SHOW GLOBAL STATUS LIKE 'wsrep_flow_control_paused_ns'");
+        said.split('\t')
+            .nth(1)
+            .and_then(|ns| ns.parse().ok())
+            .expect("a number")
+    }
+}
+
+/// A dump of one database with these tables.
+fn dump_of(database: &str, body: &str) -> String {
+    format!(
+        "-- MariaDB dump 10.19  Distrib 10.11.6-MariaDB\nCREATE DATABASE {database};\nUSE {database};\n{body}-- Dump completed on 2026-01-01  0:00:00\n"
+    )
+}
+
+fn rows_of(table: &str, rows: u64, per_statement: u64) -> String {
+    let mut text = String::new();
+    for first in (1..=rows).step_by(usize::try_from(per_statement).unwrap()) {
+        let values: Vec<String> = (first..(first + per_statement).min(rows + 1))
+            .map(|id| format!("({id},{},'{:0>80}')", id % 77, id * 31))
+            .collect();
+        let _ = writeln!(text, "INSERT INTO {table} VALUES {};", values.join(","));
+    }
+    text
+}
+
+fn table(name: &str, options: &str) -> String {
+    format!(
+        "CREATE TABLE {name} (id BIGINT NOT NULL, k INT, v VARCHAR(100), PRIMARY KEY (id), KEY k (k), KEY v (v)) {options};\n"
+    )
+}
+
+/// What an application has seen on one node.
+#[derive(Debug)]
+struct Application {
+    commits: u64,
+    /// Seconds that commits took beyond what a person notices.
+    waited: f64,
+    longest: f64,
+    seconds: f64,
+}
+
+/// Longer commits than this are noticed.
+const NOTICED: f64 = 0.25;
+
+/// Writes one row per transaction, one number after the other, until told to end.
+fn application(url: &str, table: &str, end: &AtomicBool) -> Application {
+    let mut conn = Connection::connect(&ConnectOptions::from_url(url).unwrap()).unwrap();
+    let begun = Instant::now();
+    let mut seen = Application {
+        commits: 0,
+        waited: 0.0,
+        longest: 0.0,
+        seconds: 0.0,
+    };
+    while !end.load(Ordering::Relaxed) {
+        let at = Instant::now();
+        let id = seen.commits + 1;
+        conn.exec(format!("INSERT INTO app.{table} VALUES ({id})"))
+            .unwrap_or_else(|error| panic!("{table} {id}: {error}"));
+        let took = at.elapsed().as_secs_f64();
+        seen.commits = id;
+        seen.waited += (took - NOTICED).max(0.0);
+        seen.longest = seen.longest.max(took);
+        std::thread::sleep(THINKING);
+    }
+    seen.seconds = begun.elapsed().as_secs_f64();
+    seen
+}
+
+impl Place {
+    /// Runs applications on all nodes beside `work`; what they saw, and the share of the time that flow control stopped each node.
+    fn beside_applications<T>(&self, work: impl FnOnce() -> T) -> (T, Vec<Application>, Vec<f64>) {
+        self.ask(0, "CREATE DATABASE IF NOT EXISTS app");
+        for at in 0..3 {
+            self.ask(
+                0,
+                &format!("CREATE OR REPLACE TABLE app.a{at} (id BIGINT PRIMARY KEY) ENGINE=InnoDB"),
+            );
+        }
+        let end = AtomicBool::new(false);
+        let urls: Vec<String> = (0..3).map(|at| self.cluster.url(at)).collect();
+        let (result, seen, paused) = std::thread::scope(|scope| {
+            let running: Vec<_> = urls
+                .iter()
+                .enumerate()
+                .map(|(at, url)| {
+                    let end = &end;
+                    scope.spawn(move || application(url, &format!("a{at}"), end))
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(500));
+            let before: Vec<u64> = (0..3).map(|at| self.paused(at)).collect();
+            let begun = Instant::now();
+            let result = work();
+            let time = begun.elapsed().as_nanos() as f64;
+            let paused = (0..3)
+                .map(|at| (self.paused(at) - before[at]) as f64 / time)
+                .collect();
+            end.store(true, Ordering::Relaxed);
+            let seen: Vec<Application> = running
+                .into_iter()
+                .map(|thread| thread.join().expect("an application"))
+                .collect();
+            (result, seen, paused)
+        });
+        for (at, one) in seen.iter().enumerate() {
+            // No acknowledged write is missing, on any node.
+            for node in 0..3 {
+                let sql = format!(
+                    "SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*), MAX(id) FROM app.a{at}"
+                );
+                assert_eq!(self.ask(node, &sql), format!("{0}\t{0}", one.commits));
+            }
+        }
+        (result, seen, paused)
+    }
+}
+
+#[test]
+fn applications_go_on_beside_a_load() {
+    let place = Place::new();
+    let body = format!(
+        "{}{}{}{}",
+        table("t", "ENGINE=InnoDB"),
+        rows_of("t", ROWS / 2, 1000),
+        table("u", "ENGINE=InnoDB"),
+        rows_of("u", ROWS / 2, 1000)
+    );
+    let dump = place.dump("shop.sql", &dump_of("shop", &body));
+    let url = place.cluster.url(0);
+    let ((outcome, run), seen, paused) =
+        place.beside_applications(|| place.loads(&dump, &url, &[]));
+    let galera = &outcome["galera"];
+    let shown = format!("{seen:?} {paused:?} {galera}");
+    assert!(paused.iter().all(|share| *share <= 0.05), "{shown}");
+    assert_eq!(galera["nodes"].as_array().unwrap().len(), 3, "{shown}");
+    assert_eq!(galera["stalls"], 0, "{shown}");
+    assert!(galera["held_seconds"].as_f64().unwrap() > 0.0, "{shown}");
+    for one in &seen {
+        assert!(one.waited <= 0.05 * one.seconds, "{shown}");
+    }
+    assert!(run.stdout.contains("--max-paused 5"), "{}", run.stdout);
+    place.all_are_the_same();
+
+    let again = place.dump("fast.sql", &dump_of("fast", &body));
+    let ((fast, _), wild, stopped) =
+        place.beside_applications(|| place.loads(&again, &url, &["--max-paused", "100"]));
+    let shown = format!("{shown}\n{wild:?} {stopped:?} {}", fast["galera"]);
+    let most = |shares: &[f64]| shares.iter().copied().fold(0.0, f64::max);
+    assert!(most(&stopped) > most(&paused), "{shown}");
+    assert!(fast["galera"]["stalls"].as_u64().unwrap() > 0, "{shown}");
+    place.all_are_the_same();
+}
+
+/// What is asked of a load into a node, and what is said about it.
+#[test]
+fn nothing_stays_on_one_node_unasked() {
+    let place = Place::new();
+    let small = place.dump(
+        "small.sql",
+        &dump_of(
+            "small",
+            &format!(
+                "{}{}",
+                table("t", "ENGINE=InnoDB"),
+                rows_of("t", 3000, 1000)
+            ),
+        ),
+    );
+    let url = place.cluster.url(0);
+    through_a_load_balancer(&place, &small);
+    limits_hold(&place);
+    without_a_key(&place);
+
+    let gone = |place: &Place| {
+        assert!(place.ask(0, "SHOW DATABASES LIKE 'small'").is_empty());
+    };
+    place
+        .load(&small, &url, &["--galera", "local"])
+        .exits(3)
+        .says("Rows that are on this node alone make it differ from the others")
+        .says("cluster restore");
+    place
+        .load(&small, &url, &["--durability", "disposable"])
+        .exits(3)
+        .says("would take it out of the cluster");
+    place
+        .load(&small, &url, &["--binlog", "off"])
+        .exits(3)
+        .says("what a node replicates");
+    for (setting, back, words) in [
+        (
+            "wsrep_OSU_method = 'RSU'",
+            "wsrep_OSU_method = 'TOI'",
+            "on this node alone",
+        ),
+        ("wsrep_on = OFF", "wsrep_on = ON", "on this node alone"),
+        (
+            "wsrep_reject_queries = ALL",
+            "wsrep_reject_queries = NONE",
+            "",
+        ),
+    ] {
+        place.ask(0, &format!("SET GLOBAL {setting}"));
+        let run = place.load(&small, &url, &[]);
+        // Who rejects every query rejects this one of the socket too, but not what gives it back.
+        place.ask(0, &format!("SET GLOBAL {back}"));
+        assert_ne!(run.code, 0, "{setting}: {}", run.stderr);
+        run.says(words);
+    }
+    gone(&place);
+
+    let local = place.dump(
+        "local.sql",
+        &dump_of(
+            "local",
+            &format!(
+                "{}{}",
+                table("t", "ENGINE=MyISAM"),
+                rows_of("t", 3000, 1000)
+            ),
+        ),
+    );
+    place
+        .load(&local, &url, &[])
+        .exits(3)
+        .says("table local.t (line 4) has engine MyISAM")
+        .says("--local-engines");
+    let (outcome, _) = place.loads(&local, &url, &["--local-engines"]);
+    assert_eq!(outcome["galera"]["not_replicated"]["first"][0], "local.t");
+    assert_eq!(place.ask(0, "SELECT COUNT(*) FROM local.t"), "3000");
+    assert_eq!(place.ask(1, "SELECT COUNT(*) FROM local.t"), "0");
+    place.ask(0, "DROP DATABASE local");
+
+    // A server without a provider is no cluster, and a node that has left one must not be loaded as if it were whole.
+    place.node(2).stop().unwrap();
+    let alone = NodeStart::join().argument("wsrep_on", "OFF");
+    place.node(2).start_with(&alone).unwrap();
+    let left = place.node(2).url();
+    place
+        .load(&small, &left, &[])
+        .exits(3)
+        .says("has left its Galera cluster")
+        .says("--galera local");
+    place.loads(&small, &left, &["--galera", "local"]);
+    assert_eq!(place.ask(2, "SELECT COUNT(*) FROM small.t"), "3000");
+    gone(&place);
+}
+
+fn through_a_load_balancer(place: &Place, dump: &Path) {
+    let proxy = place.cluster.haproxy_url().expect("a proxy");
+    let run = place.load(dump, &proxy, &["--json"]).exits(0);
+    let run = run
+        .says("is a load balancer before Galera cluster")
+        .says("the slowest way")
+        .says("directly");
+    let direct = place.cluster.url(0);
+    let ports: Vec<&str> = [0, 1, 2]
+        .map(|at| place.cluster.url(at))
+        .map(|url| {
+            url.rsplit(':')
+                .next()
+                .unwrap()
+                .trim_end_matches('/')
+                .to_owned()
+        })
+        .map(|port| &*Box::leak(port.into_boxed_str()))
+        .into();
+    let target = run.stdout.lines().last().unwrap().to_owned();
+    let record: Value = serde_json::from_str(&target).unwrap();
+    let target = record["outcome"]["summary"]["target"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        ports.iter().any(|port| target.ends_with(port)),
+        "{target} {direct}"
+    );
+    place.all_are_the_same();
+    place.ask(0, "DROP DATABASE small");
+    // Whoever insists goes through it, over several nodes at once, and finds what was written elsewhere.
+    for path in ["auto", "insert"] {
+        let (outcome, run) = place.loads(
+            dump,
+            &proxy,
+            &["--through-proxy", "--threads", "4", "--write-path", path],
+        );
+        assert!(
+            run.stderr.contains("This is the slowest way"),
+            "{}",
+            run.stderr
+        );
+        assert_eq!(outcome["rows"], 3000);
+        place.all_are_the_same();
+        place.ask(0, "DROP DATABASE small");
+    }
+}
+
+fn limits_hold(place: &Place) {
+    let body = format!(
+        "{}{}",
+        table("t", "ENGINE=InnoDB"),
+        rows_of("t", 20_000, 20_000)
+    );
+    let dump = place.dump("wide.sql", &dump_of("wide", &body));
+    place.on_all("SET GLOBAL wsrep_max_ws_rows = 700");
+    let refused = place.ask(0, "SELECT 1");
+    assert_eq!(refused, "1");
+    let url = place.cluster.url(0);
+    for args in [
+        &["--max-paused", "100"][..],
+        &["--chunk-rows", "5000"][..],
+        &["--write-path", "insert"][..],
+    ] {
+        let (outcome, _) = place.loads(&dump, &url, args);
+        assert_eq!(outcome["rows"], 20_000);
+        assert!(outcome["chunk_rows"].as_u64().unwrap() <= 700, "{outcome}");
+        assert_eq!(outcome["retries"], 0);
+        place.all_are_the_same();
+        place.ask(0, "DROP DATABASE wide");
+    }
+    place.on_all("SET GLOBAL wsrep_max_ws_rows = 0");
+    let size = place.ask(0, "SELECT @@wsrep_max_ws_size");
+    place.on_all("SET GLOBAL wsrep_max_ws_size = 65536");
+    let (outcome, _) = place.loads(&dump, &url, &["--max-paused", "100"]);
+    assert_eq!(outcome["rows"], 20_000);
+    place.all_are_the_same();
+    place.on_all(&format!("SET GLOBAL wsrep_max_ws_size = {size}"));
+    place.ask(0, "DROP DATABASE wide");
+}
+
+fn without_a_key(place: &Place) {
+    let body = "CREATE TABLE bare (a INT, b VARCHAR(20)) ENGINE=InnoDB;\nINSERT INTO bare VALUES (1,'x'),(1,'x'),(2,NULL);\n";
+    let dump = place.dump("bare.sql", &dump_of("bare", body));
+    let url = place.cluster.url(0);
+    let (outcome, run) = place.loads(&dump, &url, &[]);
+    assert!(run.stdout.contains("has no primary key"), "{}", run.stdout);
+    assert_eq!(
+        outcome["galera"]["without_primary_key"]["first"][0],
+        "bare.bare"
+    );
+    place.all_are_the_same();
+    place.ask(0, "DROP DATABASE bare");
+    place.on_all("SET GLOBAL wsrep_certify_nonPK = OFF");
+    place
+        .load(&dump, &url, &[])
+        .exits(1)
+        .says("table bare.bare has no primary key, and wsrep_certify_nonPK is OFF");
+    place.on_all("SET GLOBAL wsrep_certify_nonPK = ON");
+    place.ask(0, "DROP DATABASE bare");
+}

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,8 +16,8 @@ use serde_json::Value;
 
 use crate::support::{Run, command};
 
-/// Rows of the large dump, some 25 MB.
-const ROWS: u64 = 240_000;
+/// Rows of the large dump, some 16 MB.
+const ROWS: u64 = 160_000;
 /// What an application writes per transaction, and how long it rests after each.
 const THINKING: Duration = Duration::from_millis(5);
 
@@ -273,6 +274,7 @@ fn nothing_stays_on_one_node_unasked() {
     let url = place.cluster.url(0);
     through_a_load_balancer(&place, &small);
     limits_hold(&place);
+    goes_on_at_another_node(&place);
     without_a_key(&place);
 
     let gone = |place: &Place| {
@@ -397,6 +399,64 @@ fn through_a_load_balancer(place: &Place, dump: &Path) {
         place.all_are_the_same();
         place.ask(0, "DROP DATABASE small");
     }
+}
+
+/// The marks are on every node; what is still at work on one of them is seen from the others.
+fn goes_on_at_another_node(place: &Place) {
+    let body = format!(
+        "{}{}",
+        // Without a key nothing but the marks keeps a row from coming twice.
+        "CREATE TABLE t (id BIGINT NOT NULL, k INT, v VARCHAR(100)) ENGINE=InnoDB;\n",
+        rows_of("t", 60_000, 1000)
+    );
+    let dump = place.dump("on.sql", &dump_of("onward", &body));
+    let mut first = command(place.state.path());
+    first
+        .arg("load")
+        .arg(&dump)
+        .args(["--no-defaults", "--to", &place.cluster.url(0)]);
+    let mut first = first
+        .args(["--chunk-rows", "200"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program can be started");
+    let begun = Instant::now();
+    let some = || {
+        let rows = place.node(1).query("SELECT COUNT(*) FROM onward.t");
+        rows.is_ok_and(|rows| rows.parse::<u64>().unwrap() > 1000)
+    };
+    while !some() {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = first.id().to_string();
+    let signal = |name: &str| {
+        let status = Command::new("kill").args([name, &pid]).status();
+        assert!(status.expect("kill runs").success());
+    };
+    signal("-STOP");
+    let there = place.cluster.url(1);
+    let port = place.cluster.url(0);
+    let port = port.rsplit(':').next().unwrap().trim_end_matches('/');
+    place
+        .load(&dump, &there, &["--chunk-rows", "200"])
+        .exits(3)
+        .says(&format!(
+            "is loading this source into node 127.0.0.1:{port}"
+        ));
+    signal("-KILL");
+    first.wait().expect("it ends");
+    let (outcome, _) = place.loads(&dump, &there, &["--chunk-rows", "200"]);
+    assert!(
+        outcome["resumed"]["rows"].as_u64().unwrap() >= 1000,
+        "{outcome}"
+    );
+    assert_eq!(outcome["rows"], 60_000);
+    let sql = "SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*), COUNT(DISTINCT id) FROM onward.t";
+    assert_eq!(place.ask(2, sql), "60000\t60000");
+    place.all_are_the_same();
+    place.ask(0, "DROP DATABASE onward");
 }
 
 fn limits_hold(place: &Place) {

@@ -24,6 +24,8 @@ const ANSWER: Duration = Duration::from_secs(2);
 const WINDOW: Duration = Duration::from_secs(5);
 /// Part of the share that is allowed from which on the load waits: what is on its way still comes on top.
 const EARLY: f64 = 0.4;
+/// The same of the share since the load began.
+const EARLY_IN_ALL: f64 = 0.7;
 /// Part of it below which transactions may grow again.
 const EASY: f64 = 0.1;
 /// Time between two changes of the size of transactions, so that each shows what it does.
@@ -124,6 +126,19 @@ impl Seen {
         match (self.samples.front(), self.samples.back()) {
             (Some((_, before)), Some((_, now))) => {
                 now.saturating_sub(*before) as f64 / WINDOW.as_nanos() as f64
+            }
+            _ => 0.0,
+        }
+    }
+}
+
+impl Seen {
+    /// The same since the first look.
+    fn share_in_all(&self) -> f64 {
+        match (self.first, self.samples.back()) {
+            (Some((since, before)), Some((until, now))) => {
+                let time = until.duration_since(since).max(WINDOW);
+                now.saturating_sub(before) as f64 / time.as_nanos() as f64
             }
             _ => 0.0,
         }
@@ -242,7 +257,7 @@ impl Pace {
     fn reason(&self) -> Option<Reason> {
         self.nodes.iter().find_map(|node| {
             let seen = node.seen();
-            let share = seen.share();
+            let (share, in_all) = (seen.share(), seen.share_in_all());
             if seen.waiting > WAITING_MOST {
                 Some(Reason::Waiting(format!(
                     "{} write-sets wait at node {}",
@@ -254,6 +269,12 @@ impl Pace {
                     node.name,
                     share * 100.0,
                     WINDOW.as_secs()
+                )))
+            } else if in_all > self.max_paused * EARLY_IN_ALL {
+                Some(Reason::Stopped(format!(
+                    "flow control stopped node {} for {:.1} % of the time since the load began",
+                    node.name,
+                    in_all * 100.0,
                 )))
             } else {
                 None
@@ -360,7 +381,9 @@ mod tests {
         assert!((seen.share() - 0.2).abs() < 1e-9);
         seen.note(at(30), 6_000_000_000, 1);
         assert!((seen.share() - 0.2).abs() < 1e-9);
+        assert!((seen.share_in_all() - 0.2).abs() < 1e-9);
         seen.note(at(65), 6_000_000_000, 1);
+        assert!((seen.share_in_all() - 1.0 / 6.5).abs() < 1e-9);
         assert!(seen.share().abs() < 1e-9, "{}", seen.share());
         assert_eq!((seen.waiting, seen.waiting_most), (1, 3));
         seen.lose();

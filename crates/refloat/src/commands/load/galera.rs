@@ -29,7 +29,7 @@ pub struct GaleraArgs {
     #[arg(long)]
     pub through_proxy: bool,
 
-    /// Let rows of engines that a cluster does not replicate (MyISAM, Aria and others) stay on one node
+    /// Let rows of engines that a cluster does not replicate stay on one node
     #[arg(long)]
     pub local_engines: bool,
 }

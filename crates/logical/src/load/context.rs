@@ -18,7 +18,7 @@ use super::chunk_size::ChunkSize;
 use super::error::LoadError;
 use super::galera::Replicated;
 use super::marks::{self, Marks};
-use super::options::{LoadOptions, WritePath};
+use super::options::{IndexMode, LoadOptions, WritePath};
 use super::outcome::{Bounded, LoadWarning, ProofDifference, StatementFailure};
 use super::phases::Phases;
 use super::table::Table;
@@ -190,6 +190,18 @@ impl Context {
         conn.exec(WAIT_FOR_NODE)
             .map(drop)
             .map_err(|error| LoadError::server("asking the node to wait for the others", error))
+    }
+
+    /// Whether a table that comes now gets its indexes after its rows.
+    pub fn puts_indexes_off(&self) -> bool {
+        match self.options.indexes {
+            IndexMode::Deferred => true,
+            IndexMode::Inline => false,
+            IndexMode::Auto => {
+                let cluster = self.cluster.as_ref();
+                cluster.is_none_or(|cluster| !cluster.pace.is_on())
+            }
+        }
     }
 
     /// Waits until the other nodes of a cluster follow.

@@ -7,7 +7,7 @@
 pub mod pace;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use refloat_run::Events;
 use refloat_run::settings::{Durability, Facts};
@@ -18,10 +18,13 @@ use super::context::Context;
 use super::error::{LoadError, Refusal};
 use super::options::{BinlogMode, IndexMode, LoadOptions, WritePath};
 use super::outcome::Bounded;
-use pace::{Pace, PacedNode};
+use pace::{Pace, PacedNode, Rule, When};
 
 /// Share of the time that flow control may stop a cluster because of a load, when nobody says.
 pub const MAX_PAUSED_DEFAULT: f64 = 0.05;
+/// How long it is watched whether applications write, before the load begins.
+const LISTEN: Duration = Duration::from_secs(1);
+const LISTEN_POLL: Duration = Duration::from_millis(100);
 /// Part of `wsrep_max_ws_size` that the dump text of a transaction may have: a row's image and its certification keys can be larger
 /// than its text (`(1,2),` is six bytes, and eight of values beside some twenty of a key).
 const TEXT_PER_WRITE_SET: u64 = 16;
@@ -60,8 +63,8 @@ pub struct GaleraOptions {
     /// Rows of engines that do not replicate are written, although they stay on the node of the load.
     pub local_engines: bool,
     /// Share of the time, from 0 to 1, that flow control may stop any node for. With 1 nothing is held back, and indexes are built after
-    /// the rows as on other servers.
-    pub max_paused: f64,
+    /// the rows as on other servers. `None`: [`MAX_PAUSED_DEFAULT`] while others write, else 1.
+    pub max_paused: Option<f64>,
 }
 
 impl Default for GaleraOptions {
@@ -71,15 +74,23 @@ impl Default for GaleraOptions {
             others: Vec::new(),
             through_proxy: false,
             local_engines: false,
-            max_paused: MAX_PAUSED_DEFAULT,
+            max_paused: None,
         }
     }
 }
 
 impl GaleraOptions {
-    /// Whether the load is held back.
-    pub fn is_paced(&self) -> bool {
-        self.max_paused < 1.0
+    /// When a load is held back, into a cluster that others write to now, or do not.
+    fn when(&self, others_write: bool) -> When {
+        match self.max_paused {
+            Some(share) if share >= 1.0 => When::Never,
+            None if !others_write => When::OthersWrite,
+            _ => When::Always,
+        }
+    }
+
+    fn share(&self) -> f64 {
+        self.max_paused.unwrap_or(MAX_PAUSED_DEFAULT)
     }
 }
 
@@ -123,6 +134,8 @@ pub struct Node {
     pub history: String,
     /// Whether it belongs to a cluster now.
     pub connected: bool,
+    /// Whether transactions are committed in the cluster now.
+    others_write: bool,
     /// `wsrep_cluster_status` and `wsrep_local_state_comment`, for people.
     state: String,
     ready: bool,
@@ -155,6 +168,8 @@ impl Node {
                 .to_owned()
         };
         let is_on = |name: &str| matches!(said(name).to_ascii_uppercase().as_str(), "ON" | "1");
+        let connected = is_on("wsrep_connected");
+        let others_write = connected && writes_go_on(conn)?;
         let primary = said("wsrep_cluster_status").eq_ignore_ascii_case("primary");
         let text = |name: &str| facts.get(name).unwrap_or_default().to_owned();
         let strict = text("pxc_strict_mode");
@@ -162,7 +177,8 @@ impl Node {
             cluster: text("wsrep_cluster_name"),
             size: said("wsrep_cluster_size").parse().unwrap_or(0),
             history: said("wsrep_cluster_state_uuid"),
-            connected: is_on("wsrep_connected"),
+            connected,
+            others_write,
             state: format!(
                 "its cluster status is {}, its state {}",
                 said("wsrep_cluster_status"),
@@ -286,18 +302,19 @@ impl Node {
             bytes => (bytes / TEXT_PER_WRITE_SET).max(1),
         };
         let bytes = usize::try_from(allowed).unwrap_or(usize::MAX);
+        let when = galera.when(self.others_write);
         let bytes = match wanted {
             Some(wanted) => bytes.min(wanted),
-            None if galera.is_paced() => bytes.min(CHUNK_BYTES_PACED),
+            None if when == When::Always => bytes.min(CHUNK_BYTES_PACED),
             None => bytes.min(CHUNK_BYTES_FREE),
         };
         WriteSet {
             bytes,
             // Transactions that may become smaller are made of small pieces.
-            piece: if galera.is_paced() {
-                bytes.min(PIECE_BYTES_PACED)
-            } else {
+            piece: if when == When::Never {
                 bytes
+            } else {
+                bytes.min(PIECE_BYTES_PACED)
             },
             rows: (self.max_rows > 0).then(|| {
                 let marks = (self.max_rows / ROWS_FOR_MARKS).max(2);
@@ -327,8 +344,6 @@ pub struct Replicated {
     /// Holds writers back.
     pub pace: Pace,
     node: Node,
-    /// Whether applications are left room.
-    paced: bool,
     notes: Mutex<Notes>,
 }
 
@@ -397,12 +412,23 @@ impl Replicated {
         // Behind a load balancer nobody can say which node answers.
         let write_set = node.write_set(galera, options.chunk_bytes);
         let own = (!galera.through_proxy).then_some(&options.target);
+        let own_first = own.is_some();
+        let rule = Rule {
+            max_paused: galera.share(),
+            bytes: (
+                match options.chunk_bytes {
+                    Some(_) => write_set.bytes,
+                    None => write_set.bytes.min(CHUNK_BYTES_PACED),
+                },
+                write_set.bytes,
+            ),
+            when: galera.when(node.others_write),
+        };
         let nodes: Vec<ConnectOptions> = own.into_iter().chain(&galera.others).cloned().collect();
         Some(Self {
             write_set,
-            pace: Pace::start(&nodes, galera.max_paused, write_set.bytes, events),
+            pace: Pace::start(&nodes, own_first, rule, events),
             node: node.clone(),
-            paced: galera.is_paced(),
             notes: Mutex::default(),
         })
     }
@@ -487,7 +513,7 @@ impl Replicated {
         GaleraOutcome {
             cluster: self.node.cluster.clone(),
             size: self.node.size,
-            paced: self.paced,
+            paced: self.pace.is_on(),
             held_seconds: self.pace.held_seconds(),
             nodes: self.pace.nodes(),
             stalls: notes.stalls,
@@ -520,15 +546,15 @@ pub fn advice(options: &LoadOptions, node: Option<&Node>) -> Vec<String> {
     let Some(node) = node.filter(|node| node.connected) else {
         return advice;
     };
-    if options.galera.is_paced() {
+    if options.galera.when(node.others_write) == When::Always {
         advice.push(format!(
-            "the load is replicated to {} nodes, and held back when they cannot follow, for applications that run beside it (--max-paused {:.0}); \
+            "the load is replicated to {} nodes, and held back when they cannot follow, for applications that write beside it (--max-paused {:.0}); \
              --max-paused 100 takes what the cluster gives",
             node.size,
-            options.galera.max_paused * 100.0
+            options.galera.share() * 100.0
         ));
     }
-    if options.indexes == IndexMode::Deferred {
+    if options.indexes != IndexMode::Inline {
         advice.push(
             "indexes are built after the rows: each build stops the writes of the whole cluster for as long as it takes (--indexes inline does not)"
                 .to_owned(),
@@ -544,6 +570,23 @@ pub fn advice(options: &LoadOptions, node: Option<&Node>) -> Vec<String> {
     advice
 }
 
+/// Whether anything is committed in the cluster while it is watched.
+fn writes_go_on(conn: &mut Connection) -> Result<bool, Error> {
+    let committed = |conn: &mut Connection| {
+        conn.query("SHOW GLOBAL STATUS LIKE 'wsrep_last_committed'")
+            .map(|status| status.u64(0, 1))
+    };
+    let before = committed(conn)?;
+    let until = Instant::now() + LISTEN;
+    while Instant::now() < until {
+        std::thread::sleep(LISTEN_POLL);
+        if committed(conn)? != before {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The options of a load with what the cluster decides about them.
 pub fn settle(options: &LoadOptions, node: Option<&Node>) -> LoadOptions {
     let mut options = options.clone();
@@ -551,8 +594,13 @@ pub fn settle(options: &LoadOptions, node: Option<&Node>) -> LoadOptions {
     if options.indexes == IndexMode::Auto {
         // Building one stops the writes of the whole cluster for as long as it takes.
         options.indexes = match in_cluster {
-            Some(_) if options.galera.is_paced() => IndexMode::Inline,
-            _ => IndexMode::Deferred,
+            Some(node) => match options.galera.when(node.others_write) {
+                When::Always => IndexMode::Inline,
+                // While nobody else writes.
+                When::OthersWrite => IndexMode::Auto,
+                When::Never => IndexMode::Deferred,
+            },
+            None => IndexMode::Deferred,
         };
     }
     if in_cluster.is_some() && options.galera.through_proxy {
@@ -581,6 +629,7 @@ mod tests {
             size: 3,
             history: "u".to_owned(),
             connected: true,
+            others_write: true,
             state: String::new(),
             ready: true,
             replicates: true,
@@ -650,13 +699,22 @@ mod tests {
         assert_eq!(set.rows_of(5000, 1 << 20), Some(156));
         assert_eq!(set.rows_of(5000, 1 << 10), Some(875));
         let free = GaleraOptions {
-            max_paused: 1.0,
+            max_paused: Some(1.0),
             ..GaleraOptions::default()
         };
         assert_eq!(node().write_set(&free, None).rows_of(5000, 1 << 20), None);
         assert_eq!(
             node().write_set(&GaleraOptions::default(), None).bytes,
             CHUNK_BYTES_PACED
+        );
+        let quiet = Node {
+            others_write: false,
+            ..node()
+        };
+        let set = quiet.write_set(&GaleraOptions::default(), None);
+        assert_eq!(
+            (set.bytes, set.piece),
+            (CHUNK_BYTES_FREE, PIECE_BYTES_PACED)
         );
     }
 
@@ -665,8 +723,13 @@ mod tests {
         assert_eq!(settle(&options(), None).indexes, IndexMode::Deferred);
         assert_eq!(settle(&options(), Some(&node())).indexes, IndexMode::Inline);
         let mut free = options();
-        free.galera.max_paused = 1.0;
+        free.galera.max_paused = Some(1.0);
         assert_eq!(settle(&free, Some(&node())).indexes, IndexMode::Deferred);
+        let quiet = Node {
+            others_write: false,
+            ..node()
+        };
+        assert_eq!(settle(&options(), Some(&quiet)).indexes, IndexMode::Auto);
         let mut asked = options();
         asked.indexes = IndexMode::Deferred;
         assert_eq!(settle(&asked, Some(&node())).indexes, IndexMode::Deferred);

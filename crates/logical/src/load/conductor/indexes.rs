@@ -35,7 +35,7 @@ impl Conductor<'_> {
             return Ok(());
         }
         let (create, _) = self.show_create(&table)?;
-        let inline = self.ctx.options.indexes == crate::load::options::IndexMode::Inline;
+        let inline = !self.ctx.puts_indexes_off();
         let Some((drops, mut deferral)) = split(
             &create,
             inline,

@@ -14,7 +14,7 @@ use crate::load::chunk::{Block, Head, Piece};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::form::Form;
 use crate::load::marks::Stretch;
-use crate::load::options::{IndexMode, WritePath};
+use crate::load::options::WritePath;
 use crate::load::outcome::StatementFailure;
 use crate::load::outcome::head;
 use crate::load::rows::{leaves_to_server, may_leave_to_server};
@@ -342,7 +342,7 @@ impl Conductor<'_> {
         }
         self.entries[index].decided = true;
         let checked = self.session()?.foreign_key_checks();
-        if self.ctx.options.indexes == IndexMode::Deferred || checked {
+        if self.ctx.puts_indexes_off() || checked {
             self.defer(index)?;
         }
         Ok(())

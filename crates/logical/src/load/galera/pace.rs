@@ -39,7 +39,7 @@ const WAITING_MOST: u64 = 2;
 /// A load that has waited so long writes one more transaction all the same: others may be the cause.
 const HELD_MOST: Duration = Duration::from_secs(30);
 
-const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_flow_control_paused_ns', 'wsrep_local_recv_queue')";
+const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_flow_control_paused_ns', 'wsrep_local_recv_queue', 'wsrep_replicated')";
 
 /// What a load did to one node.
 #[derive(Debug, Clone, Serialize)]
@@ -56,12 +56,38 @@ pub struct PacedNode {
     pub silent: bool,
 }
 
+/// How a load is held back.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    /// Share of the time, from 0 to 1, that flow control may stop any node for.
+    pub max_paused: f64,
+    /// Bytes of dump text that a transaction may have beside applications, and without any.
+    pub bytes: (usize, usize),
+    /// When the load is held back.
+    pub when: When,
+}
+
+/// When a load is held back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// From the beginning.
+    Always,
+    /// From the moment on that somebody else writes on another node than that of the load.
+    OthersWrite,
+    /// Never: nodes are watched for the report alone.
+    Never,
+}
+
 /// Holds workers back while a node cannot follow.
 pub struct Pace {
     nodes: Vec<Arc<Watched>>,
     watchers: Vec<JoinHandle<()>>,
     ended: Arc<AtomicBool>,
+    /// Whether writers are held back.
+    on: AtomicBool,
+    when: When,
     max_paused: f64,
+    bytes_free: usize,
     held_micros: AtomicU64,
     events: Events,
     told: AtomicBool,
@@ -85,6 +111,8 @@ enum Reason {
 
 struct Watched {
     name: String,
+    /// Whether what this node sends is not the load's.
+    is_other: bool,
     seen: Mutex<Seen>,
 }
 
@@ -93,14 +121,31 @@ struct Seen {
     /// When, and nanoseconds that writers were stopped until then; no older than [`WINDOW`].
     samples: VecDeque<(Instant, u64)>,
     first: Option<(Instant, u64)>,
+    /// Write-sets that it had sent at first, and since.
+    sent: Option<(u64, u64)>,
     waiting: u64,
     waiting_most: u64,
     silent: bool,
 }
 
+/// What a node says.
+#[derive(Debug, Clone, Copy, Default)]
+struct Said {
+    /// Nanoseconds that flow control stopped writers there.
+    paused: u64,
+    /// Write-sets that wait there.
+    waiting: u64,
+    /// Write-sets of its own.
+    sent: u64,
+}
+
 impl Seen {
-    fn note(&mut self, now: Instant, paused: u64, waiting: u64) {
+    fn note(&mut self, now: Instant, said: Said) {
+        let Said {
+            paused, waiting, ..
+        } = said;
         self.silent = false;
+        self.sent = Some((self.sent.map_or(said.sent, |(first, _)| first), said.sent));
         self.first.get_or_insert((now, paused));
         self.samples.push_back((now, paused));
         while self
@@ -119,6 +164,12 @@ impl Seen {
         self.silent = true;
         self.waiting = 0;
         self.samples.clear();
+        self.sent = None;
+    }
+
+    /// Whether it has sent write-sets since it was looked at first.
+    fn writes(&self) -> bool {
+        self.sent.is_some_and(|(first, now)| now > first)
     }
 
     /// Share of the last seconds that writers were stopped. The window counts whole from the beginning: a short pause is no large share.
@@ -152,14 +203,14 @@ impl Watched {
 }
 
 impl Pace {
-    /// Begins to watch these nodes. With a `max_paused` of 1 nobody is held back, and the nodes are watched for the report alone.
-    /// Transactions have `bytes` of dump text at the most, and less while nodes are stopped.
-    pub fn start(nodes: &[ConnectOptions], max_paused: f64, bytes: usize, events: &Events) -> Self {
+    /// Begins to watch these nodes, the first of which is that of the load if `own_first`.
+    pub fn start(nodes: &[ConnectOptions], own_first: bool, rule: Rule, events: &Events) -> Self {
         let ended = Arc::new(AtomicBool::new(false));
         let (mut watched, mut watchers) = (Vec::new(), Vec::new());
-        for node in nodes {
+        for (at, node) in nodes.iter().enumerate() {
             let one = Arc::new(Watched {
                 name: node.target().to_string(),
+                is_other: at > 0 || !own_first,
                 seen: Mutex::default(),
             });
             let (ours, end) = (Arc::clone(&one), Arc::clone(&ended));
@@ -173,20 +224,46 @@ impl Pace {
             nodes: watched,
             watchers,
             ended,
-            max_paused,
+            on: AtomicBool::new(rule.when == When::Always),
+            when: rule.when,
+            max_paused: rule.max_paused,
+            bytes_free: rule.bytes.1,
             held_micros: AtomicU64::new(0),
             events: events.clone(),
             told: AtomicBool::new(false),
             size: Mutex::new(Size {
-                bytes,
-                most: bytes,
+                bytes: rule.bytes.0,
+                most: rule.bytes.0,
                 changed: Instant::now(),
             }),
         }
     }
 
+    /// Whether writers are held back when a node cannot follow.
+    pub fn is_on(&self) -> bool {
+        let on = self.on.load(Ordering::Relaxed);
+        if on || self.when != When::OthersWrite {
+            return on;
+        }
+        let writes = |node: &&Arc<Watched>| node.is_other && node.seen().writes();
+        let Some(node) = self.nodes.iter().find(writes) else {
+            return false;
+        };
+        if !self.on.swap(true, Ordering::Relaxed) {
+            self.events.note(format!(
+                "somebody else writes on node {}: from now on the load is held back when the nodes cannot follow, and indexes that were not put off yet are \
+                 built with the rows",
+                node.name
+            ));
+        }
+        true
+    }
+
     /// Bytes of dump text that a transaction may have now.
     pub fn bytes(&self) -> usize {
+        if !self.is_on() {
+            return self.bytes_free;
+        }
         self.size
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -219,7 +296,7 @@ impl Pace {
 
     /// Waits until the nodes follow. Returns at once when they do.
     pub fn wait(&self, cancel: &Cancel) {
-        if self.max_paused >= 1.0 {
+        if !self.is_on() {
             return;
         }
         let began = Instant::now();
@@ -352,15 +429,17 @@ fn watch(node: &ConnectOptions, watched: &Watched, ended: &AtomicBool, events: &
 fn look(mut conn: Connection, watched: &Watched, ended: &AtomicBool) -> Result<(), Error> {
     while !ended.load(Ordering::Relaxed) {
         let status = conn.query(STATUS)?;
-        let (mut paused, mut waiting) = (0, 0);
+        let mut said = Said::default();
         for row in 0..status.len() {
+            let value = status.u64(row, 1).unwrap_or(0);
             match status.str(row, 0) {
-                Some("wsrep_flow_control_paused_ns") => paused = status.u64(row, 1).unwrap_or(0),
-                Some("wsrep_local_recv_queue") => waiting = status.u64(row, 1).unwrap_or(0),
+                Some("wsrep_flow_control_paused_ns") => said.paused = value,
+                Some("wsrep_local_recv_queue") => said.waiting = value,
+                Some("wsrep_replicated") => said.sent = value,
                 _ => {}
             }
         }
-        watched.seen().note(Instant::now(), paused, waiting);
+        watched.seen().note(Instant::now(), said);
         std::thread::sleep(LOOK);
     }
     Ok(())
@@ -375,14 +454,28 @@ mod tests {
         let start = Instant::now();
         let mut seen = Seen::default();
         let at = |tenths: u64| start + Duration::from_millis(tenths * 100);
-        seen.note(at(0), 5_000_000_000, 0);
+        let said = |paused, waiting| Said {
+            paused,
+            waiting,
+            sent: 7,
+        };
+        seen.note(at(0), said(5_000_000_000, 0));
         assert!(seen.share().abs() < 1e-9);
-        seen.note(at(10), 6_000_000_000, 3);
+        seen.note(at(10), said(6_000_000_000, 3));
         assert!((seen.share() - 0.2).abs() < 1e-9);
-        seen.note(at(30), 6_000_000_000, 1);
+        seen.note(at(30), said(6_000_000_000, 1));
         assert!((seen.share() - 0.2).abs() < 1e-9);
         assert!((seen.share_in_all() - 0.2).abs() < 1e-9);
-        seen.note(at(65), 6_000_000_000, 1);
+        seen.note(at(65), said(6_000_000_000, 1));
+        assert!(!seen.writes());
+        seen.note(
+            at(65),
+            Said {
+                sent: 8,
+                ..said(6_000_000_000, 1)
+            },
+        );
+        assert!(seen.writes());
         assert!((seen.share_in_all() - 1.0 / 6.5).abs() < 1e-9);
         assert!(seen.share().abs() < 1e-9, "{}", seen.share());
         assert_eq!((seen.waiting, seen.waiting_most), (1, 3));

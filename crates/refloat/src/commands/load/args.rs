@@ -428,7 +428,7 @@ pub enum WritePath {
 /// `--indexes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Indexes {
-    /// Deferred; inline in a Galera cluster with --max-paused below 100
+    /// Deferred; inline in a Galera cluster that applications write to
     Auto,
     /// After the rows, in parallel
     Deferred,

@@ -19,9 +19,9 @@ pub struct GaleraArgs {
     ///
     /// The load waits before the nodes that apply its rows fall behind. Transactions stay small and indexes are built with the rows, so that
     /// applications go on beside it. With 100 it is held back by nothing: transactions are large, and each index build stops the writes
-    /// of all nodes for as long as it takes.
-    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "5")]
-    pub max_paused: f64,
+    /// of all nodes for as long as it takes. Without it: 5 from the moment on that somebody else writes, 100 until then.
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub max_paused: Option<f64>,
 
     /// Load through a load balancer although it leads to different nodes
     ///
@@ -53,7 +53,7 @@ impl GaleraArgs {
             Galera::Replicate => load::GaleraMode::Replicate,
             Galera::Local => load::GaleraMode::Local,
         });
-        options.galera.max_paused = self.max_paused / 100.0;
+        options.galera.max_paused = self.max_paused.map(|percent| percent / 100.0);
         options.galera.local_engines = self.local_engines;
         // A server that cannot be asked is the load's own error, in its own words.
         let Ok(Some(way)) = Entrance::look(&options.target) else {

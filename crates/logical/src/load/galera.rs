@@ -51,7 +51,7 @@ pub enum GaleraMode {
 }
 
 /// What is asked of a load into a node of a Galera cluster. On other servers it says nothing.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct GaleraOptions {
     /// Where the rows go; `None`: to all nodes, and into a server that is no node of a cluster.
@@ -65,18 +65,6 @@ pub struct GaleraOptions {
     /// Share of the time, from 0 to 1, that flow control may stop any node for. With 1 nothing is held back, and indexes are built after
     /// the rows as on other servers. `None`: [`MAX_PAUSED_DEFAULT`] while others write, else 1.
     pub max_paused: Option<f64>,
-}
-
-impl Default for GaleraOptions {
-    fn default() -> Self {
-        Self {
-            mode: None,
-            others: Vec::new(),
-            through_proxy: false,
-            local_engines: false,
-            max_paused: None,
-        }
-    }
 }
 
 impl GaleraOptions {

@@ -383,7 +383,7 @@ fn standalone_of_unit(unit: &str, words: &str) -> String {
 /// Runs a script on the node's machine; its output.
 fn run(host: &Host, what: &str, doing: &'static str, script: &str) -> Result<String, ControlError> {
     let output = host
-        .run(script)
+        .run_apart(script)
         .map_err(|error| ControlError::new(what, doing, chain(&error)))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

@@ -65,6 +65,14 @@ pub enum HostError {
         /// Why.
         source: std::io::Error,
     },
+    /// It did not answer in time.
+    #[error("what was asked of {host} did not end within {seconds} s")]
+    Slow {
+        /// The machine.
+        host: String,
+        /// The limit.
+        seconds: u64,
+    },
     /// A file could not be read.
     #[error("cannot read {path} on {host}: {reason}")]
     Read {

@@ -4,8 +4,15 @@ use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::HostError;
+
+/// How long a look at a machine may take.
+const LOOK: Duration = Duration::from_secs(120);
 
 /// Nobody is asked for a password or about a key, and a machine that does not answer is given up after as many seconds.
 const SSH_OPTIONS: [&str; 4] = [
@@ -92,11 +99,32 @@ impl Host {
         kib.checked_mul(1024)
     }
 
-    /// Runs a script by `sh`, with nothing to read. It is no part of what Ctrl-C in a terminal ends.
+    /// Runs a script by `sh`, with nothing to read, that looks at something. It is no part of what Ctrl-C in a terminal ends.
     ///
     /// # Errors
-    /// [`HostError::Spawn`]: the shell, or `ssh`, could not be started. What the script says of itself is in the output.
+    /// [`HostError::Spawn`]: the shell, or `ssh`, could not be started. [`HostError::Slow`]: it did not end in time, and was killed. What the
+    /// script says of itself is in the output.
     pub fn run(&self, script: &str) -> Result<Output, HostError> {
+        self.run_for(script, LOOK)
+    }
+
+    /// Runs a script that may leave a server behind, and takes as long as it takes. What it says is collected in files: a server that is
+    /// started in the background keeps its output open for as long as it runs, and nobody may wait for that.
+    ///
+    /// # Errors
+    /// [`HostError::Spawn`].
+    pub fn run_apart(&self, script: &str) -> Result<Output, HostError> {
+        let script = Self::word(script);
+        self.run_for(
+            &format!(
+                "said=$(mktemp) && sorry=$(mktemp) || exit 1; sh -c {script} >\"$said\" 2>\"$sorry\"; code=$?; \
+                 cat \"$said\"; cat \"$sorry\" >&2; rm -f \"$said\" \"$sorry\"; exit \"$code\""
+            ),
+            Duration::MAX,
+        )
+    }
+
+    fn run_for(&self, script: &str, limit: Duration) -> Result<Output, HostError> {
         let (program, mut command) = match self {
             Self::Local => {
                 let mut command = Command::new("sh");
@@ -114,14 +142,36 @@ impl Host {
                 ("ssh", command)
             }
         };
-        command
+        let failed = |source| HostError::Spawn {
+            program: program.to_owned(),
+            source,
+        };
+        let child = command
             .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .process_group(0)
-            .output()
-            .map_err(|source| HostError::Spawn {
-                program: program.to_owned(),
-                source,
-            })
+            .spawn()
+            .map_err(failed)?;
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let (sender, output) = mpsc::channel();
+        std::thread::spawn(move || {
+            // After the time limit nobody takes it any more.
+            let _ = sender.send(child.wait_with_output());
+        });
+        match output.recv_timeout(limit) {
+            Ok(output) => output.map_err(failed),
+            Err(_) => {
+                if let Some(group) = group {
+                    // It may end by itself between the two.
+                    let _ = kill_process_group(group, Signal::KILL);
+                }
+                Err(HostError::Slow {
+                    host: self.name().to_owned(),
+                    seconds: limit.as_secs(),
+                })
+            }
+        }
     }
 
     /// A text as one word for a shell.
@@ -133,6 +183,30 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_script_that_does_not_end_is_killed() {
+        let begun = std::time::Instant::now();
+        let error = Host::Local
+            .run_for("sleep 30 & wait", Duration::from_millis(200))
+            .unwrap_err();
+        assert!(error.to_string().contains("did not end within"), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn nobody_waits_for_what_a_script_leaves_running() {
+        let begun = std::time::Instant::now();
+        let output = Host::Local
+            .run_apart("echo said; echo sorry >&2; sleep 20 & exit 3")
+            .unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(10));
+        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(output.stdout, b"said\n");
+        assert_eq!(output.stderr, b"sorry\n");
+        let quoted = Host::Local.run_apart("printf %s \"it's\"").unwrap();
+        assert_eq!(quoted.stdout, b"it's");
+    }
 
     #[test]
     fn files_of_this_machine() {

@@ -13,6 +13,8 @@ mod errors;
 mod generated;
 #[path = "program/help.rs"]
 mod help;
+#[path = "program/maintained.rs"]
+mod maintained;
 #[path = "program/replicated.rs"]
 mod replicated;
 #[path = "program/restore.rs"]

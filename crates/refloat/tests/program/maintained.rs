@@ -1,0 +1,396 @@
+//! Nodes that go away and come back while an application writes, and what is killed, cut off or full meanwhile: no acknowledged write is missing, no
+//! node begins a cluster of its own, and what the others were told is put back.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, Sandbox, ServerKind};
+use refloat_testkit::{oracle, servers};
+use refloat_wire::{ConnectOptions, Connection};
+
+use crate::support::{Run, command};
+
+/// Nothing here takes longer.
+const LONG: Duration = Duration::from_secs(120);
+/// Bytes that each node keeps by itself: little.
+const RING: &str = "8M";
+
+struct Place {
+    cluster: EphemeralCluster,
+    state: tempfile::TempDir,
+}
+
+impl Place {
+    fn new(isolated: bool) -> Self {
+        let state = tempfile::Builder::new()
+            .prefix("refloat-")
+            // Servers that root starts run as another user.
+            .permissions(fs::Permissions::from_mode(0o755))
+            .tempdir()
+            .expect("a temporary folder can be made");
+        let mut options =
+            GaleraOptions::new(ServerKind::MariaDb1011, 3).provider_option("gcache.size", RING);
+        if isolated {
+            options = options.isolated();
+        }
+        let cluster = Sandbox::new(state.path().join("sandbox"))
+            .start_cluster_ephemeral(&options)
+            .expect("a cluster starts");
+        let place = Self { cluster, state };
+        place.ask(0, "CREATE DATABASE app; CREATE TABLE app.t (id BIGINT PRIMARY KEY, v VARCHAR(500)) ENGINE=InnoDB");
+        place
+    }
+
+    fn node(&self, at: usize) -> &GaleraNode {
+        &self.cluster.nodes()[at]
+    }
+
+    fn name(&self, at: usize) -> &str {
+        self.node(at).name()
+    }
+
+    #[track_caller]
+    fn ask(&self, at: usize, sql: &str) -> String {
+        let node = self.node(at);
+        node.query(sql)
+            .unwrap_or_else(|error| panic!("{}: {sql}: {error}", node.name()))
+    }
+
+    fn in_step(&self, at: usize) -> bool {
+        let asked = "SHOW STATUS WHERE Variable_name IN ('wsrep_cluster_size', 'wsrep_local_state_comment', 'wsrep_cluster_status')";
+        let said = self.node(at).query(asked).unwrap_or_default();
+        ["wsrep_cluster_size\t3", "wsrep_local_state_comment\tSynced", "wsrep_cluster_status\tPrimary"]
+            .iter()
+            .all(|words| said.contains(words))
+    }
+
+    #[track_caller]
+    fn all_are_in_step(&self) {
+        wait("all nodes are in step", || (0..3).all(|at| self.in_step(at)));
+    }
+
+    fn cluster(&self, words: &[&str], more: &[&str]) -> Command {
+        let mut command = command(self.state.path());
+        command
+            .arg("cluster")
+            .args(words)
+            .arg("--cluster")
+            .arg(self.cluster.toml())
+            .arg("--no-defaults")
+            .args(more);
+        command
+    }
+
+    #[track_caller]
+    fn run(&self, words: &[&str], more: &[&str]) -> Run {
+        Run::new(self.cluster(words, more).output().expect("the program can be started"))
+    }
+
+    /// What the nodes keep, and have been told to: all that a maintenance changes.
+    fn kept(&self) -> Vec<String> {
+        (0..3)
+            .map(|at| {
+                let options = self.ask(at, "SELECT @@wsrep_provider_options");
+                let mut kept: Vec<&str> = options
+                    .split(';')
+                    .map(str::trim)
+                    .filter(|one| one.starts_with("gcache."))
+                    .collect();
+                kept.sort_unstable();
+                kept.join(";")
+            })
+            .collect()
+    }
+
+    #[track_caller]
+    fn all_are_the_same(&self) {
+        let all: Vec<oracle::Snapshot> = (0..3)
+            .map(|at| {
+                let mut conn = servers::connect(self.node(at));
+                conn.exec("SET SESSION wsrep_sync_wait = 15").expect("a setting");
+                oracle::Snapshot::take(&mut conn, oracle::Scope::default()).expect("a snapshot")
+            })
+            .collect();
+        for at in 1..3 {
+            assert_eq!(oracle::differences(&all[0], &all[at]), []);
+        }
+    }
+
+    /// Runs `work` beside an application that writes one number after the other on the first node, and looks afterwards whether each that was
+    /// acknowledged is on every node.
+    fn beside_an_application<T>(&self, work: impl FnOnce(&AtomicU64) -> T) -> T {
+        let (acknowledged, end) = (AtomicU64::new(0), AtomicBool::new(false));
+        self.ask(0, "TRUNCATE TABLE app.t");
+        let url = self.node(0).url();
+        let result = std::thread::scope(|scope| {
+            let application = scope.spawn(|| write(&url, &acknowledged, &end));
+            let _end = Ending(&end);
+            let result = work(&acknowledged);
+            end.store(true, Ordering::Relaxed);
+            application.join().expect("an application");
+            result
+        });
+        self.all_are_in_step();
+        let last = acknowledged.load(Ordering::Relaxed);
+        assert!(last > 100, "the application has hardly written: {last}");
+        for at in 0..3 {
+            let sql = format!("SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*), MAX(id) FROM app.t WHERE id <= {last}");
+            assert_eq!(self.ask(at, &sql), format!("{last}\t{last}"), "{}", self.name(at));
+        }
+        self.all_are_the_same();
+        result
+    }
+}
+
+/// Ends the application also when the work beside it panics.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Writes one number after the other. What has failed is tried again: when it is there after all it was not acknowledged, but not lost either.
+fn write(url: &str, acknowledged: &AtomicU64, end: &AtomicBool) {
+    /// `ER_DUP_ENTRY`.
+    const THERE: u16 = 1062;
+    let mut options = ConnectOptions::from_url(url).expect("a URL");
+    options.read_timeout = Some(Duration::from_secs(10));
+    let mut conn = None;
+    while !end.load(Ordering::Relaxed) {
+        let id = acknowledged.load(Ordering::Relaxed) + 1;
+        let result = match &mut conn {
+            None => match Connection::connect(&options) {
+                Ok(opened) => {
+                    conn = Some(opened);
+                    continue;
+                }
+                Err(error) => Err(error),
+            },
+            Some(conn) => conn.exec(format!("INSERT INTO app.t VALUES ({id}, REPEAT('x', 400))")),
+        };
+        match result {
+            Ok(_) => acknowledged.store(id, Ordering::Relaxed),
+            Err(error) if error.server_code() == Some(THERE) => {
+                acknowledged.store(id, Ordering::Relaxed);
+            }
+            Err(_) => {
+                conn = None;
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[track_caller]
+fn wait(what: &str, condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < LONG, "not within {} s: {what}", LONG.as_secs());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A program that runs, and what it has said so far.
+struct Running {
+    child: Child,
+    said: std::sync::Arc<Mutex<String>>,
+    reader: std::thread::JoinHandle<()>,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program can be started");
+        let said = std::sync::Arc::new(Mutex::new(String::new()));
+        let pipe = child.stderr.take().expect("it is a pipe");
+        let into = std::sync::Arc::clone(&said);
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                let mut said = into.lock().unwrap_or_else(PoisonError::into_inner);
+                said.push_str(&line);
+                said.push('\n');
+            }
+        });
+        Self {
+            child,
+            said,
+            reader,
+        }
+    }
+
+    fn said(&self) -> String {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    #[track_caller]
+    fn says(&mut self, words: &str) {
+        let begun = Instant::now();
+        while !self.said().contains(words) {
+            let ended = self.child.try_wait().expect("a state");
+            assert!(
+                ended.is_none() && begun.elapsed() < LONG,
+                "not {words:?}, {ended:?}:\n{}",
+                self.said()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn kill(mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it ends");
+        self.reader.join().expect("a reader");
+    }
+
+    #[track_caller]
+    fn ends(mut self, code: i32) -> String {
+        let begun = Instant::now();
+        let status = loop {
+            match self.child.try_wait().expect("a state") {
+                Some(status) => break status,
+                None => assert!(begun.elapsed() < LONG, "it does not end:\n{}", self.said()),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        self.reader.join().expect("a reader");
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        assert_eq!(status.code(), Some(code), "{said}");
+        said
+    }
+}
+
+#[test]
+fn whatever_is_killed_during_a_maintenance_nothing_is_missing() {
+    let place = Place::new(false);
+    let before = place.kept();
+    let second = place.name(1).to_owned();
+    place.beside_an_application(|_| {
+        for words in [
+            format!("stopping {second}"),
+            "is down, and what it misses is kept".to_owned(),
+            format!("starting {second}"),
+        ] {
+            let command = place.cluster(&["maintain", &second, "--for", "1m"], &["--", "sleep", "1"]);
+            let mut running = Running::start(command);
+            running.says(&words);
+            running.kill();
+            // A start or stop that was begun goes on without the program.
+            std::thread::sleep(Duration::from_millis(300));
+            place.run(&["maintain", &second], &["--end"]).exits(0);
+            place.all_are_in_step();
+            assert_eq!(place.kept(), before, "killed at {words:?}");
+        }
+        a_joiner_is_killed(&place, &second);
+        a_donor_is_killed(&place);
+    });
+    assert_eq!(place.kept(), before);
+}
+
+/// The node dies while it comes back: what it misses is kept on until it is there.
+fn a_joiner_is_killed(place: &Place, second: &str) {
+    let command = place.cluster(&["maintain", second, "--for", "1m"], &["--", "true"]);
+    let mut running = Running::start(command);
+    running.says(&format!("starting {second}"));
+    wait("the node has begun", || {
+        place.node(1).pid().is_ok_and(|pid| pid.is_some())
+    });
+    let _ = place.node(1).kill();
+    running.says("What it misses is kept on");
+    let _ = place.node(1).start();
+    let said = running.ends(0);
+    assert!(said.contains("kept on"), "{said}");
+    place.all_are_in_step();
+}
+
+/// A node without a past takes a full copy, and the donor dies with it: neither is the end of the cluster, and each comes back by the same command.
+fn a_donor_is_killed(place: &Place) {
+    let third = place.name(2).to_owned();
+    place.node(2).stop().expect("it stops");
+    fs::remove_file(place.node(2).grastate()).expect("a state");
+    let refused = place.run(&["rejoin", &third], &[]).exits(3);
+    assert!(refused.stderr.contains("--allow-sst"), "{}", refused.stderr);
+    let mut running = Running::start(place.cluster(&["rejoin", &third, "--allow-sst"], &[]));
+    running.says(&format!("starting {third}"));
+    let donor = |at: usize| {
+        let asked = "SHOW STATUS LIKE 'wsrep_local_state_comment'";
+        place.node(at).query(asked).is_ok_and(|said| said.contains("Donor"))
+    };
+    let begun = Instant::now();
+    while !(0..2).any(donor) && !place.in_step(2) && begun.elapsed() < LONG {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    place.node(1).kill().expect("it can be killed");
+    // It came, or it did not: then it is said.
+    let _ = running.child.wait();
+    running.kill();
+    place.run(&["rejoin", place.name(1), "--allow-sst"], &[]).exits(0);
+    if !place.in_step(2) {
+        place.run(&["rejoin", &third, "--allow-sst"], &[]).exits(0);
+    }
+    place.all_are_in_step();
+}
+
+#[test]
+fn a_partition_during_rolling_maintenance_stops_it() {
+    let place = Place::new(true);
+    let before = place.kept();
+    let folder = place.state.path().to_owned();
+    let (here, go) = (folder.join("here"), folder.join("go"));
+    let script = format!(
+        "touch {}; while [ ! -e {} ]; do sleep 0.1; done",
+        here.display(),
+        go.display()
+    );
+    place.beside_an_application(|acknowledged| {
+        let running = Running::start(place.cluster(&["rolling", "--for", "1m"], &["--", "sh", "-c", &script]));
+        wait("a node is down", || here.exists());
+        let down = (0..3)
+            .find(|&at| place.node(at).pid().is_ok_and(|pid| pid.is_none()))
+            .expect("one of them is down");
+        // Of the two that are left one is cut off: neither has a majority, and neither may go on by itself.
+        let other = (0..3).rfind(|&at| at != down).expect("another");
+        place.node(other).cut().expect("it can be cut off");
+        let primary = |at: usize| {
+            let asked = "SHOW STATUS LIKE 'wsrep_cluster_status'";
+            place.node(at).query(asked).is_ok_and(|said| said.ends_with("\tPrimary"))
+        };
+        let left: Vec<usize> = (0..3).filter(|&at| at != down).collect();
+        wait("nobody has a majority", || !left.iter().any(|&at| primary(at)));
+        let stuck = acknowledged.load(Ordering::Relaxed);
+        fs::write(&go, "").expect("a file");
+        std::thread::sleep(Duration::from_secs(3));
+        assert!(!left.iter().any(|&at| primary(at)), "a part has begun a cluster of its own");
+        assert!(acknowledged.load(Ordering::Relaxed) <= stuck + 1);
+        place.node(other).heal().expect("it can be healed");
+        let said = {
+            let begun = Instant::now();
+            let mut running = running;
+            loop {
+                if let Some(status) = running.child.try_wait().expect("a state") {
+                    break format!("{status}\n{}", running.said());
+                }
+                assert!(begun.elapsed() < LONG, "{}", running.said());
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        };
+        eprintln!("{said}");
+        for at in 0..3 {
+            if place.node(at).pid().is_ok_and(|pid| pid.is_none()) {
+                place.run(&["rejoin", place.name(at)], &["--allow-sst"]).exits(0);
+            }
+        }
+        place.all_are_in_step();
+    });
+    assert_eq!(place.kept(), before);
+}

@@ -41,6 +41,7 @@ mod writer;
 use std::sync::Arc;
 use std::time::Instant;
 
+use refloat_run::cancel::abandonable;
 use refloat_run::machine::Machine;
 use refloat_run::probe::{self, ServerProbe};
 use refloat_run::progress::Phase;
@@ -158,8 +159,10 @@ fn run_load(
         control.server().vendor,
         control.server().version_string
     );
+    galera::read_all_marks(options, &mut control, true)?;
     let mut earlier = Earlier::look(options, &mut source, &mut control)?;
-    earlier.take_over(options, &mut control, &source, &run.events)?;
+    earlier.take_over(options, &mut control, &source, run)?;
+    galera::read_all_marks(options, &mut control, false)?;
     let mut applied = AppliedSettings::new(&run.dir);
     if let Some(begun) = &earlier.begun {
         applied.know_ended(begun.about.owner.clone());
@@ -423,7 +426,7 @@ fn unchanged(file: &PlainFile, name: &str) -> Result<(), LoadError> {
 /// Connects; Ctrl-C need not wait for a server that does not answer.
 pub(crate) fn connect(options: &LoadOptions, cancel: &Cancel) -> Result<Connection, LoadError> {
     let target = options.target.clone();
-    match context::abandonable(cancel, move || Connection::connect(&target)) {
+    match abandonable(cancel, move || Connection::connect(&target)) {
         Some(connected) => connected.map_err(|error| {
             LoadError::server(
                 format!("connecting to {}", options.target.describe()),

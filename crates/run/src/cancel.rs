@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -58,6 +59,9 @@ impl fmt::Debug for Cancel {
     }
 }
 
+/// How often a wait looks whether the run was cancelled.
+const POLL: Duration = Duration::from_millis(50);
+
 /// Takes a hook out again when it is dropped.
 #[must_use = "a hook is taken out when its guard is dropped"]
 pub struct HookGuard {
@@ -70,6 +74,30 @@ impl Drop for HookGuard {
         let mut state = self.cancel.state();
         state.hooks.retain(|(id, _)| *id != self.id);
         state.hard_hooks.retain(|(id, _)| *id != self.id);
+    }
+}
+
+/// Runs `work` in a thread of its own, and leaves it to itself when the run is cancelled: for waiting that nothing else ends.
+pub fn abandonable<T: Send + 'static>(
+    cancel: &Cancel,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (sender, receiver) = mpsc::channel();
+    let worker = std::thread::spawn(move || {
+        // After Ctrl-C nobody takes it any more.
+        let _ = sender.send(work());
+    });
+    loop {
+        match receiver.recv_timeout(POLL) {
+            Ok(done) => return Some(done),
+            Err(RecvTimeoutError::Timeout) if !cancel.is_cancelled() => {}
+            Err(RecvTimeoutError::Timeout) => return None,
+            // Only a panic ends it without a word: it goes on here, where it is told as a defect.
+            Err(RecvTimeoutError::Disconnected) => match worker.join() {
+                Err(panic) => std::panic::resume_unwind(panic),
+                Ok(()) => return None,
+            },
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Connections of a dump: a session that inherits nothing which changes what is read.
 
 use refloat_run::Cancel;
+use refloat_run::cancel::abandonable;
 use refloat_wire::{Connection, Error, Vendor};
 
 use super::error::DumpError;
 use super::options::DumpOptions;
-use crate::load::context::abandonable;
 
 /// What every connection sets first. `DEFAULT` would be the server's own value, so limits are numbers: with a global
 /// `sql_select_limit` of 1000 every table would have 1000 rows.

@@ -69,6 +69,7 @@ impl Budget {
             narrow_lane_workers: options.table_threads.unwrap_or(options.threads).max(1),
             workers: options.threads,
             chunk_rows: options.chunk_rows,
+            bytes_most: write_set.map(|limit| limit.bytes),
             rows_most: write_set.and_then(|limit| limit.rows),
         };
         Self {

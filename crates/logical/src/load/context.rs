@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use refloat_run::cancel::HookGuard;
+use refloat_run::cancel::{HookGuard, abandonable};
 use refloat_run::probe;
 use refloat_run::{Cancel, Progress};
 use refloat_run::{Event, Events};
@@ -23,8 +23,6 @@ use super::outcome::{Bounded, LoadWarning, ProofDifference, StatementFailure};
 use super::phases::Phases;
 use super::table::Table;
 
-/// How often a wait looks whether the run was cancelled.
-const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// How long a connection that is to end waits for its statement to be killed: Ctrl-C works within two seconds.
 const KILL_WAIT: Duration = Duration::from_millis(1200);
 /// Warnings fetched from the server for one statement.
@@ -205,9 +203,9 @@ impl Context {
     }
 
     /// Waits until the other nodes of a cluster follow.
-    pub fn keep_pace(&self) {
+    pub fn keep_pace(&self, is_over: impl Fn() -> bool) {
         if let Some(cluster) = &self.cluster {
-            cluster.pace.wait(&self.cancel);
+            cluster.pace.wait(&self.cancel, is_over);
             self.chunk_size.stay_below(cluster.pace.bytes());
         }
     }
@@ -408,30 +406,6 @@ pub fn kill_on_cancel(cancel: &Cancel, conn: &Connection) -> HookGuard {
             shutdown.shutdown();
         });
     })
-}
-
-/// Runs `work` in a thread of its own, and leaves it to itself when the run is cancelled: for waiting that nothing else ends.
-pub fn abandonable<T: Send + 'static>(
-    cancel: &Cancel,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
-    let (sender, receiver) = mpsc::channel();
-    let worker = std::thread::spawn(move || {
-        // After Ctrl-C nobody takes it any more.
-        let _ = sender.send(work());
-    });
-    loop {
-        match receiver.recv_timeout(CANCEL_POLL) {
-            Ok(done) => return Some(done),
-            Err(RecvTimeoutError::Timeout) if !cancel.is_cancelled() => {}
-            Err(RecvTimeoutError::Timeout) => return None,
-            // Only a panic ends it without a word: it goes on here, where it is told as a defect.
-            Err(RecvTimeoutError::Disconnected) => match worker.join() {
-                Err(panic) => std::panic::resume_unwind(panic),
-                Ok(()) => return None,
-            },
-        }
-    }
 }
 
 fn add_micros(counter: &AtomicU64, since: Instant) {

@@ -68,13 +68,21 @@ pub struct GaleraOptions {
 }
 
 impl GaleraOptions {
-    /// When a load is held back, into a cluster that others write to now, or do not.
-    fn when(&self, others_write: bool) -> When {
+    /// When a load into this node is held back. That others begin to write is seen where all other nodes are watched, and where what they send is
+    /// not the load's own.
+    fn when(&self, node: &Node) -> When {
         match self.max_paused {
             Some(share) if share >= 1.0 => When::Never,
-            None if !others_write => When::OthersWrite,
+            None if !node.others_write && self.watches_all(node) && !self.through_proxy => {
+                When::OthersWrite
+            }
             _ => When::Always,
         }
+    }
+
+    /// Whether the addresses of all other nodes are known.
+    fn watches_all(&self, node: &Node) -> bool {
+        self.others.len() as u64 + 1 >= node.size
     }
 
     fn share(&self) -> f64 {
@@ -186,7 +194,7 @@ impl Node {
             } else {
                 None
             },
-            splits_load_data: facts.is_on("wsrep_load_data_splitting"),
+            splits_load_data: splits_load_data(facts),
             definitions: text("wsrep_osu_method"),
             engines: format!(
                 "{},{}",
@@ -263,9 +271,15 @@ impl Node {
         }
         if options.binlog == BinlogMode::Off {
             refuse(
-                "--binlog off: what a node replicates is what it would write to its binary log"
+                "--binlog off: not every version replicates what is not written to the binary log"
                     .to_owned(),
                 "Leave --binlog off away.",
+            );
+        }
+        if options.galera.through_proxy && options.galera.local_engines {
+            refuse(
+                "--local-engines with --through-proxy: rows that are not replicated would be on whichever node their connection landed on".to_owned(),
+                "Name a node with --to.",
             );
         }
         if self.splits_load_data && options.write_path == WritePath::LoadData {
@@ -290,7 +304,7 @@ impl Node {
             bytes => (bytes / TEXT_PER_WRITE_SET).max(1),
         };
         let bytes = usize::try_from(allowed).unwrap_or(usize::MAX);
-        let when = galera.when(self.others_write);
+        let when = galera.when(self);
         let bytes = match wanted {
             Some(wanted) => bytes.min(wanted),
             None if when == When::Always => bytes.min(CHUNK_BYTES_PACED),
@@ -410,8 +424,15 @@ impl Replicated {
                 },
                 write_set.bytes,
             ),
-            when: galera.when(node.others_write),
+            when: galera.when(node),
         };
+        if !galera.watches_all(node) {
+            events.warn(format!(
+                "of {} nodes of the cluster the addresses of {} are known: the others are not watched, and not waited for (set wsrep_node_incoming_address on them)",
+                node.size,
+                galera.others.len() + 1
+            ));
+        }
         let nodes: Vec<ConnectOptions> = own.into_iter().chain(&galera.others).cloned().collect();
         Some(Self {
             write_set,
@@ -486,6 +507,20 @@ impl Replicated {
         Ok(())
     }
 
+    /// Looks at a table of the server's own schema that rows come for.
+    pub fn admit_system(&self, ctx: &Context, label: &str) -> Result<(), LoadError> {
+        if ctx.options.galera.local_engines {
+            return Ok(());
+        }
+        Err(LoadError::Refused(vec![Refusal {
+            reason: format!(
+                "rows of {label}: a Galera cluster does not replicate rows of the server's own schema, they would be on this node alone"
+            ),
+            hint: "Make accounts by CREATE USER and GRANT, which all nodes run; --system-schema skip leaves these rows out; --local-engines lets them be on this node."
+                .to_owned(),
+        }]))
+    }
+
     /// Counts the time of a change of a definition.
     pub fn stall<'a>(&'a self, statement: &'a str) -> Stall<'a> {
         Stall {
@@ -523,7 +558,8 @@ pub fn local_engine(table: &str, engine: &str) -> Refusal {
         reason: format!(
             "{table} has engine {engine}, whose rows a Galera cluster does not replicate: they would be on this node alone"
         ),
-        hint: "Change the engine in the dump; or leave the table out with --tables; or let its rows stay on this node with --local-engines."
+        hint: "Change the engine in the dump; or leave the table out with --tables; or let its rows stay on this node with --local-engines (load and copy). \
+               `refloat cluster restore --way rebuild` brings them to all nodes."
             .to_owned(),
     }
 }
@@ -534,7 +570,7 @@ pub fn advice(options: &LoadOptions, node: Option<&Node>) -> Vec<String> {
     let Some(node) = node.filter(|node| node.connected) else {
         return advice;
     };
-    if options.galera.when(node.others_write) == When::Always {
+    if options.galera.when(node) == When::Always {
         advice.push(format!(
             "the load is replicated to {} nodes, and held back when they cannot follow, for applications that write beside it (--max-paused {:.0}); \
              --max-paused 100 takes what the cluster gives",
@@ -556,6 +592,26 @@ pub fn advice(options: &LoadOptions, node: Option<&Node>) -> Vec<String> {
         );
     }
     advice
+}
+
+/// Lets the first connection see the marks that an earlier process has written on another node, or ends that.
+pub fn read_all_marks(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    wait: bool,
+) -> Result<(), LoadError> {
+    if options.galera.others.is_empty() {
+        return Ok(());
+    }
+    let value = if wait { "15" } else { "DEFAULT" };
+    conn.exec(format!("SET SESSION wsrep_sync_wait = {value}"))
+        .map(drop)
+        .map_err(|error| LoadError::server("asking the node to wait for the others", error))
+}
+
+/// Whether the server commits each 10,000 rows of a `LOAD DATA` by itself.
+pub fn splits_load_data(facts: &Facts) -> bool {
+    facts.is_on("wsrep_load_data_splitting")
 }
 
 /// Whether anything is committed in the cluster while it is watched.
@@ -582,7 +638,7 @@ pub fn settle(options: &LoadOptions, node: Option<&Node>) -> LoadOptions {
     if options.indexes == IndexMode::Auto {
         // Building one stops the writes of the whole cluster for as long as it takes.
         options.indexes = match in_cluster {
-            Some(node) => match options.galera.when(node.others_write) {
+            Some(node) => match options.galera.when(node) {
                 When::Always => IndexMode::Inline,
                 // While nobody else writes.
                 When::OthersWrite => IndexMode::Auto,
@@ -699,7 +755,11 @@ mod tests {
             others_write: false,
             ..node()
         };
-        let set = quiet.write_set(&GaleraOptions::default(), None);
+        let known = GaleraOptions {
+            others: vec![ConnectOptions::default(); 2],
+            ..GaleraOptions::default()
+        };
+        let set = quiet.write_set(&known, None);
         assert_eq!(
             (set.bytes, set.piece),
             (CHUNK_BYTES_FREE, PIECE_BYTES_PACED)
@@ -711,13 +771,19 @@ mod tests {
         assert_eq!(settle(&options(), None).indexes, IndexMode::Deferred);
         assert_eq!(settle(&options(), Some(&node())).indexes, IndexMode::Inline);
         let mut free = options();
+        free.galera.others = vec![ConnectOptions::default(); 2];
         free.galera.max_paused = Some(1.0);
         assert_eq!(settle(&free, Some(&node())).indexes, IndexMode::Deferred);
         let quiet = Node {
             others_write: false,
             ..node()
         };
-        assert_eq!(settle(&options(), Some(&quiet)).indexes, IndexMode::Auto);
+        assert_eq!(settle(&options(), Some(&quiet)).indexes, IndexMode::Inline);
+        let mut known = options();
+        known.galera.others = vec![ConnectOptions::default(); 2];
+        assert_eq!(settle(&known, Some(&quiet)).indexes, IndexMode::Auto);
+        known.galera.through_proxy = true;
+        assert_eq!(settle(&known, Some(&quiet)).indexes, IndexMode::Inline);
         let mut asked = options();
         asked.indexes = IndexMode::Deferred;
         assert_eq!(settle(&asked, Some(&node())).indexes, IndexMode::Deferred);

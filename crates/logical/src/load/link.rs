@@ -78,6 +78,10 @@ impl Link {
         // The server's own check of secondary unique keys may be put off with unique_checks=0, and then lets duplicates in.
         self.conn.exec("SET SESSION unique_checks = 1")?;
         if let Some(database) = &session.database {
+            if self.ctx.cluster.is_some() && self.ctx.options.galera.through_proxy {
+                // USE itself does not wait for what another node has made.
+                self.conn.query("SELECT 1")?;
+            }
             self.conn.exec(format!("USE {}", quote_ident(database)))?;
         }
         self.session = Some(Arc::clone(session));

@@ -112,6 +112,9 @@ pub struct Marks {
     root: PathBuf,
 }
 
+/// The hash of a stretch whose pieces were cut: the source as it stands has other pieces, so there is nothing to compare.
+pub const NO_DIGEST: u64 = 0;
+
 impl Marks {
     /// Marks of the load `run`; files of its source are under `root`.
     pub fn new(run: &str, about: About, root: &Path) -> Self {
@@ -254,7 +257,11 @@ impl Marks {
             begin: piece.offset,
             end: piece.offset + piece.len() as u64,
             rows: piece.rows,
-            digest: hash.finish(),
+            digest: if piece.digest == NO_DIGEST {
+                NO_DIGEST
+            } else {
+                hash.finish()
+            },
         }
     }
 
@@ -263,24 +270,26 @@ impl Marks {
         let mut stretches: Vec<Stretch> = Vec::with_capacity(1);
         let mut source: Option<&Piece> = None;
         let mut hash = XxHash3_64::new();
+        let mut known = true;
         for piece in &chunk.pieces {
             let joins = source
                 .is_some_and(|last| !piece.after_gap && Arc::ptr_eq(&last.source, &piece.source));
             if !joins {
-                hash = XxHash3_64::new();
+                (hash, known) = (XxHash3_64::new(), true);
                 stretches.push(Stretch {
                     file: self.file(&piece.source),
                     begin: piece.offset,
                     end: piece.offset,
                     rows: 0,
-                    digest: 0,
+                    digest: NO_DIGEST,
                 });
             }
             if let Some(stretch) = stretches.last_mut() {
                 hash.write(&piece.digest.to_le_bytes());
                 stretch.end = piece.offset + piece.len() as u64;
                 stretch.rows += piece.rows;
-                stretch.digest = hash.finish();
+                known &= piece.digest != NO_DIGEST;
+                stretch.digest = if known { hash.finish() } else { NO_DIGEST };
             }
             source = Some(piece);
         }

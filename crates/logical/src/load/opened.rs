@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use refloat_run::Cancel;
+use refloat_run::cancel::abandonable;
 use refloat_sqltext::{ItemKind, StatementKind, Step};
 use refloat_store::{Compression, Input, InputError};
 
 use super::chunk::PlainFile;
 use super::conductor::not_whole;
-use super::context;
 use super::error::LoadError;
 use super::options::LoadOptions;
 use super::outline::{Gather, Modes, Outline};
@@ -54,12 +54,11 @@ impl Opened {
             let layout = options.delimited.layout(&path)?;
             return Ok(Self::Layout(Box::new(layout)));
         }
-        let mut input =
-            context::abandonable(cancel, move || Input::open(&path)).unwrap_or_else(|| {
-                Err(InputError::Cancelled {
-                    name: super::source_name(options),
-                })
-            })?;
+        let mut input = abandonable(cancel, move || Input::open(&path)).unwrap_or_else(|| {
+            Err(InputError::Cancelled {
+                name: super::source_name(options),
+            })
+        })?;
         input.cancel_flag(cancel.flag());
         if archive::is_archive(&mut input)? {
             say(archive::announcement(&input, &options.scratch));

@@ -42,6 +42,7 @@ pub fn path_now(options: &LoadOptions, facts: &Facts, before: WritePath) -> Writ
     if options.write_path == WritePath::Auto
         && before == WritePath::Insert
         && facts.is_on("local_infile")
+        && !galera::splits_load_data(facts)
     {
         WritePath::LoadData
     } else {

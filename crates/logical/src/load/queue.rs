@@ -68,6 +68,8 @@ pub struct Limits {
     pub chunk_rows: Option<u64>,
     /// No more rows than this per chunk.
     pub rows_most: Option<u64>,
+    /// No more bytes of dump text than this per chunk, also of a fixed number of rows.
+    pub bytes_most: Option<usize>,
 }
 
 /// The queue of one load.
@@ -159,6 +161,11 @@ impl Queue {
     /// Bytes of rows of `key` that no worker has taken yet.
     pub fn waiting(&self, key: Key) -> usize {
         self.lock().lanes.get(&key).map_or(0, |lane| lane.bytes)
+    }
+
+    /// Whether a worker has failed: what is queued is not to be written any more.
+    pub fn has_failed(&self) -> bool {
+        self.lock().failed
     }
 
     /// Whether all is well: the error of a worker, for who has nothing to add now.
@@ -353,7 +360,9 @@ impl Queue {
             .max_by_key(|lane| (Reverse(lane.active), lane.bytes))?;
         let share = lane.bytes / (self.limits.workers * TAIL_CHUNKS).max(1);
         let target = if self.limits.chunk_rows.is_some() {
-            usize::MAX
+            self.limits
+                .bytes_most
+                .map_or(usize::MAX, |most| most.min(size))
         } else {
             size.min(share.max(2 * CHUNK_BYTES_MIN))
         };

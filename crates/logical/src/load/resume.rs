@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use refloat_run::cancel::abandonable;
 use refloat_run::settings::Grants;
-use refloat_run::{Events, Owner};
+use refloat_run::{Owner, Run};
 use refloat_sqltext::quote_ident;
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -18,6 +19,8 @@ use crate::source::SourceFormat;
 /// Connections of a load besides its writers that hold a lock: the catalogue's, and one for triggers and events.
 const MORE_SLOTS: usize = 2;
 
+/// How long another node may take to answer: longer than a connection there may take to end.
+const NODE_ANSWER: Duration = Duration::from_secs(90);
 /// How long another node may take to accept a connection.
 const NODE_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -62,18 +65,33 @@ impl Begun {
         Err(LoadError::Refused(vec![Refusal { reason, hint }]))
     }
 
+    /// The same load without what was found of it.
+    fn shell(&self) -> Self {
+        Self {
+            run: self.run.clone(),
+            about: self.about.clone(),
+            found: Found::default(),
+        }
+    }
+
     /// The same on the other nodes of a cluster: the marks are on all of them, and the process may have written to another one.
-    fn end_elsewhere(&self, options: &LoadOptions, events: &Events) -> Result<(), LoadError> {
+    fn end_elsewhere(&self, options: &LoadOptions, run: &Run) -> Result<(), LoadError> {
         for node in &options.galera.others {
             let name = node.target().to_string();
             let options = ConnectOptions {
                 database: None,
                 connect_timeout: node.connect_timeout.min(NODE_TIMEOUT),
+                read_timeout: Some(NODE_ANSWER),
                 ..node.clone()
             };
-            match Connection::connect(&options) {
-                Ok(mut conn) => self.end_on(&mut conn, &format!("node {name}"))?,
-                Err(error) => events.warn(format!(
+            let (begun, at) = (self.shell(), format!("node {name}"));
+            let asked = abandonable(&run.cancel, move || {
+                Connection::connect(&options).map(|mut conn| begun.end_on(&mut conn, &at))
+            });
+            match asked {
+                None => return Err(LoadError::interrupted(&run.cancel)),
+                Some(Ok(ended)) => ended?,
+                Some(Err(error)) => run.events.warn(format!(
                     "node {name} cannot be asked whether the process that began this load still writes there: {error}"
                 )),
             }
@@ -138,8 +156,9 @@ impl Earlier {
         options: &LoadOptions,
         conn: &mut Connection,
         source: &Opened,
-        events: &Events,
+        run: &Run,
     ) -> Result<(), LoadError> {
+        let events = &run.events;
         let Some(begun) = self.begun.take() else {
             return match options.resume {
                 ResumeMode::Require => Err(LoadError::Refused(vec![self.nothing_to_resume()])),
@@ -147,7 +166,7 @@ impl Earlier {
             };
         };
         let failed = |error| LoadError::server("taking over an earlier load", error);
-        begun.end_elsewhere(options, events)?;
+        begun.end_elsewhere(options, run)?;
         begun.end_on(conn, "this server")?;
         // What the process did between the first look and its end.
         let found = Found::read(conn, &begun.run).map_err(failed)?;

@@ -38,7 +38,9 @@ pub fn plan(
             .and_then(|path| refloat_run::machine::disk_available(&path)),
         allow_local_infile: match options.write_path {
             // The array-bound insert needs no permission.
-            WritePath::Auto => preflight.write_path != WritePath::Bulk,
+            WritePath::Auto => {
+                preflight.write_path != WritePath::Bulk && !super::galera::splits_load_data(facts)
+            }
             WritePath::LoadData => true,
             WritePath::Bulk | WritePath::Insert => false,
         },

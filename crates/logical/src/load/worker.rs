@@ -47,8 +47,10 @@ pub fn run(ctx: &Arc<Context>, queue: &Queue) {
         // What is finished with an error is still finished: the queue must not wait for it.
         match work {
             Work::Chunk(chunk) => {
-                ctx.keep_pace();
-                report(ctx, queue, guarded(|| worker.write(&chunk)));
+                ctx.keep_pace(|| queue.has_failed());
+                if !queue.has_failed() {
+                    report(ctx, queue, guarded(|| worker.write(&chunk)));
+                }
                 let (key, held) = (chunk.table.id, chunk.held);
                 drop(chunk);
                 queue.finish_chunk(key, held);

@@ -7,25 +7,35 @@ pub use args::CopyArgs;
 use std::io::Write as _;
 
 use anyhow::Context as _;
-use refloat_logical::copy::{self, CopyFailure, CopyOptions};
+use refloat_logical::copy::{self, CopyFailure, CopyOptions, CopyOutcome};
 use refloat_report::summary;
+use refloat_run::Cancel;
 use refloat_run::events::RunResult;
 
-use crate::commands::load::{after_load, proof_of};
+use crate::commands::load::{after_load, by_events, proof_of};
 use crate::context::Context;
 use crate::exit::{self, Exit};
 use crate::record::record;
 use crate::watch::Watch;
 
 pub fn run(args: &CopyArgs, context: &Context) -> anyhow::Result<Exit> {
-    let options = args.options(context)?;
+    let mut options = args.options(context)?;
     if args.plan {
+        let say = |warning, words: String| {
+            let kind = if warning { "warning" } else { "note" };
+            exit::print_line(kind, &words, context.colour());
+        };
+        args.galera
+            .enter(&mut options.write, &Cancel::new(), &say)?;
         return plan(&options, args.output.json);
     }
     let (watch, run) = Watch::begin("copy", args.output.show(), context)?;
-    let (outcome, error) = match copy::copy(&options, &run) {
-        Ok(outcome) => (outcome, None),
-        Err(CopyFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),
+    let say = by_events(&run.events);
+    let entered = args.galera.enter(&mut options.write, &run.cancel, &say);
+    let (outcome, error) = match entered.map(|()| copy::copy(&options, &run)) {
+        Ok(Ok(outcome)) => (outcome, None),
+        Ok(Err(CopyFailure { error, outcome })) => (*outcome, Some(anyhow::Error::new(error))),
+        Err(error) => (CopyOutcome::default(), Some(error)),
     };
     let result = proof_of(&outcome.load, error.as_ref());
     watch.quiet();

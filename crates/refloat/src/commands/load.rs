@@ -6,7 +6,7 @@ mod options;
 mod verified;
 
 pub use args::{DataArgs, FitArgs, HowArgs, LoadArgs, OutputArgs, TroubleArgs, Verify, WhatArgs};
-pub use galera::GaleraArgs;
+pub use galera::{GaleraArgs, by_events};
 pub use options::{apply, of_parts as restore_options, source_of};
 
 use std::io::Write as _;
@@ -15,6 +15,7 @@ use anyhow::Context as _;
 use refloat_logical::copy::CopyError;
 use refloat_logical::load::{self, LoadError, LoadFailure, LoadOptions, LoadOutcome};
 use refloat_report::summary;
+use refloat_run::Cancel;
 use refloat_run::events::RunResult;
 use refloat_run::settings;
 
@@ -43,15 +44,23 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     if by_digest {
         verified::refuse(args)?;
     }
-    args.galera.enter(&mut options, context)?;
     if args.what.plan {
+        let say = |warning, words: String| {
+            let kind = if warning { "warning" } else { "note" };
+            exit::print_line(kind, &words, context.colour());
+        };
+        args.galera.enter(&mut options, &Cancel::new(), &say)?;
         return plan(&options, args.output.json);
     }
     let show = args.output.show();
     let (watch, run) = Watch::begin("load", show, context)?;
-    let (mut outcome, mut error) = match load::load(&options, &run) {
-        Ok(outcome) => (outcome, None),
-        Err(LoadFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),
+    let entered = args
+        .galera
+        .enter(&mut options, &run.cancel, &galera::by_events(&run.events));
+    let (mut outcome, mut error) = match entered.map(|()| load::load(&options, &run)) {
+        Ok(Ok(outcome)) => (outcome, None),
+        Ok(Err(LoadFailure { error, outcome })) => (*outcome, Some(anyhow::Error::new(error))),
+        Err(error) => (LoadOutcome::default(), Some(error)),
     };
     let mut compared = None;
     if by_digest && error.is_none() {

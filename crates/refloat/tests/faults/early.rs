@@ -109,7 +109,7 @@ fn holding_forwarder(server: u16, word: &'static str) -> (u16, Receiver<()>) {
     let port = listener.local_addr().unwrap().port();
     let (held, holding) = mpsc::channel();
     std::thread::spawn(move || {
-        for (number, client) in listener.incoming().enumerate() {
+        for client in listener.incoming() {
             let Ok(mut client) = client else { continue };
             let Ok(mut server) = TcpStream::connect(("127.0.0.1", server)) else {
                 continue;
@@ -123,7 +123,7 @@ fn holding_forwarder(server: u16, word: &'static str) -> (u16, Receiver<()>) {
             std::thread::spawn(move || {
                 let mut buffer = vec![0; 1 << 16];
                 while let Ok(n @ 1..) = client.read(&mut buffer) {
-                    if number == 0 && String::from_utf8_lossy(&buffer[..n]).contains(word) {
+                    if String::from_utf8_lossy(&buffer[..n]).contains(word) {
                         let _ = held.send(());
                         return;
                     }

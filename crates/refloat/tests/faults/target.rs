@@ -264,7 +264,8 @@ fn a_read_only_server_is_refused() {
         .says("read-only");
 }
 
-/// Forwards the first connection to one server and all others to another, as a load balancer in the way would.
+/// Forwards the first two connections, the one that asks whether the server is a node of a cluster and the first of the load, to one server and all
+/// others to another, as a load balancer in the way would.
 fn switching_forwarder(first: u16, rest: u16) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -272,7 +273,7 @@ fn switching_forwarder(first: u16, rest: u16) -> u16 {
     std::thread::spawn(move || {
         for client in listener.incoming() {
             let Ok(client) = client else { continue };
-            let target = if count.fetch_add(1, Ordering::Relaxed) == 0 {
+            let target = if count.fetch_add(1, Ordering::Relaxed) < 2 {
                 first
             } else {
                 rest

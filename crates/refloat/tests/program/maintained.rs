@@ -64,14 +64,20 @@ impl Place {
     fn in_step(&self, at: usize) -> bool {
         let asked = "SHOW STATUS WHERE Variable_name IN ('wsrep_cluster_size', 'wsrep_local_state_comment', 'wsrep_cluster_status')";
         let said = self.node(at).query(asked).unwrap_or_default();
-        ["wsrep_cluster_size\t3", "wsrep_local_state_comment\tSynced", "wsrep_cluster_status\tPrimary"]
-            .iter()
-            .all(|words| said.contains(words))
+        [
+            "wsrep_cluster_size\t3",
+            "wsrep_local_state_comment\tSynced",
+            "wsrep_cluster_status\tPrimary",
+        ]
+        .iter()
+        .all(|words| said.contains(words))
     }
 
     #[track_caller]
     fn all_are_in_step(&self) {
-        wait("all nodes are in step", || (0..3).all(|at| self.in_step(at)));
+        wait("all nodes are in step", || {
+            (0..3).all(|at| self.in_step(at))
+        });
     }
 
     fn cluster(&self, words: &[&str], more: &[&str]) -> Command {
@@ -88,7 +94,11 @@ impl Place {
 
     #[track_caller]
     fn run(&self, words: &[&str], more: &[&str]) -> Run {
-        Run::new(self.cluster(words, more).output().expect("the program can be started"))
+        Run::new(
+            self.cluster(words, more)
+                .output()
+                .expect("the program can be started"),
+        )
     }
 
     /// What the nodes keep, and have been told to: all that a maintenance changes.
@@ -112,7 +122,8 @@ impl Place {
         let all: Vec<oracle::Snapshot> = (0..3)
             .map(|at| {
                 let mut conn = servers::connect(self.node(at));
-                conn.exec("SET SESSION wsrep_sync_wait = 15").expect("a setting");
+                conn.exec("SET SESSION wsrep_sync_wait = 15")
+                    .expect("a setting");
                 oracle::Snapshot::take(&mut conn, oracle::Scope::default()).expect("a snapshot")
             })
             .collect();
@@ -139,8 +150,15 @@ impl Place {
         let last = acknowledged.load(Ordering::Relaxed);
         assert!(last > 100, "the application has hardly written: {last}");
         for at in 0..3 {
-            let sql = format!("SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*), MAX(id) FROM app.t WHERE id <= {last}");
-            assert_eq!(self.ask(at, &sql), format!("{last}\t{last}"), "{}", self.name(at));
+            let sql = format!(
+                "SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*), MAX(id) FROM app.t WHERE id <= {last}"
+            );
+            assert_eq!(
+                self.ask(at, &sql),
+                format!("{last}\t{last}"),
+                "{}",
+                self.name(at)
+            );
         }
         self.all_are_the_same();
         result
@@ -193,7 +211,11 @@ fn write(url: &str, acknowledged: &AtomicU64, end: &AtomicBool) {
 fn wait(what: &str, condition: impl Fn() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < LONG, "not within {} s: {what}", LONG.as_secs());
+        assert!(
+            begun.elapsed() < LONG,
+            "not within {} s: {what}",
+            LONG.as_secs()
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -230,7 +252,10 @@ impl Running {
     }
 
     fn said(&self) -> String {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.said
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     #[track_caller]
@@ -264,7 +289,11 @@ impl Running {
             std::thread::sleep(Duration::from_millis(20));
         };
         self.reader.join().expect("a reader");
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let said = self
+            .said
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         assert_eq!(status.code(), Some(code), "{said}");
         said
     }
@@ -281,7 +310,8 @@ fn whatever_is_killed_during_a_maintenance_nothing_is_missing() {
             "is down, and what it misses is kept".to_owned(),
             format!("starting {second}"),
         ] {
-            let command = place.cluster(&["maintain", &second, "--for", "1m"], &["--", "sleep", "1"]);
+            let command =
+                place.cluster(&["maintain", &second, "--for", "1m"], &["--", "sleep", "1"]);
             let mut running = Running::start(command);
             running.says(&words);
             running.kill();
@@ -324,7 +354,10 @@ fn a_donor_is_killed(place: &Place) {
     running.says(&format!("starting {third}"));
     let donor = |at: usize| {
         let asked = "SHOW STATUS LIKE 'wsrep_local_state_comment'";
-        place.node(at).query(asked).is_ok_and(|said| said.contains("Donor"))
+        place
+            .node(at)
+            .query(asked)
+            .is_ok_and(|said| said.contains("Donor"))
     };
     let begun = Instant::now();
     while !(0..2).any(donor) && !place.in_step(2) && begun.elapsed() < LONG {
@@ -334,7 +367,9 @@ fn a_donor_is_killed(place: &Place) {
     // It came, or it did not: then it is said.
     let _ = running.child.wait();
     running.kill();
-    place.run(&["rejoin", place.name(1), "--allow-sst"], &[]).exits(0);
+    place
+        .run(&["rejoin", place.name(1), "--allow-sst"], &[])
+        .exits(0);
     if !place.in_step(2) {
         place.run(&["rejoin", &third, "--allow-sst"], &[]).exits(0);
     }
@@ -353,7 +388,9 @@ fn a_partition_during_rolling_maintenance_stops_it() {
         go.display()
     );
     place.beside_an_application(|acknowledged| {
-        let running = Running::start(place.cluster(&["rolling", "--for", "1m"], &["--", "sh", "-c", &script]));
+        let running = Running::start(
+            place.cluster(&["rolling", "--for", "1m"], &["--", "sh", "-c", &script]),
+        );
         wait("a node is down", || here.exists());
         let down = (0..3)
             .find(|&at| place.node(at).pid().is_ok_and(|pid| pid.is_none()))
@@ -363,14 +400,22 @@ fn a_partition_during_rolling_maintenance_stops_it() {
         place.node(other).cut().expect("it can be cut off");
         let primary = |at: usize| {
             let asked = "SHOW STATUS LIKE 'wsrep_cluster_status'";
-            place.node(at).query(asked).is_ok_and(|said| said.ends_with("\tPrimary"))
+            place
+                .node(at)
+                .query(asked)
+                .is_ok_and(|said| said.ends_with("\tPrimary"))
         };
         let left: Vec<usize> = (0..3).filter(|&at| at != down).collect();
-        wait("nobody has a majority", || !left.iter().any(|&at| primary(at)));
+        wait("nobody has a majority", || {
+            !left.iter().any(|&at| primary(at))
+        });
         let stuck = acknowledged.load(Ordering::Relaxed);
         fs::write(&go, "").expect("a file");
         std::thread::sleep(Duration::from_secs(3));
-        assert!(!left.iter().any(|&at| primary(at)), "a part has begun a cluster of its own");
+        assert!(
+            !left.iter().any(|&at| primary(at)),
+            "a part has begun a cluster of its own"
+        );
         assert!(acknowledged.load(Ordering::Relaxed) <= stuck + 1);
         place.node(other).heal().expect("it can be healed");
         let said = {
@@ -387,7 +432,9 @@ fn a_partition_during_rolling_maintenance_stops_it() {
         eprintln!("{said}");
         for at in 0..3 {
             if place.node(at).pid().is_ok_and(|pid| pid.is_none()) {
-                place.run(&["rejoin", place.name(at)], &["--allow-sst"]).exits(0);
+                place
+                    .run(&["rejoin", place.name(at)], &["--allow-sst"])
+                    .exits(0);
             }
         }
         place.all_are_in_step();

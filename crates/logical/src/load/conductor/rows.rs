@@ -22,6 +22,11 @@ use crate::load::session::Session;
 use crate::load::table::Column;
 use crate::load::writer::Written;
 
+/// Whether pieces are cut as somebody has asked for.
+fn limit_is(asked: Option<u64>, limit: u64) -> bool {
+    asked == Some(limit)
+}
+
 impl Conductor<'_> {
     /// Rows that have not ended would be rows of the past on a server that writes the end of time in another way, and no count tells.
     fn refuse_other_never(&self, index: usize, text: &[u8]) -> Result<(), LoadError> {
@@ -70,6 +75,9 @@ impl Conductor<'_> {
         let range = at + rows.rows.start..at + rows.rows.end;
         let text = &block[range.clone()];
         if Self::is_system(&key.0) {
+            if let Some(cluster) = &self.ctx.cluster {
+                cluster.admit_system(&self.ctx, &format!("{}.{}", key.0, key.1))?;
+            }
             self.touch(&key.0, Touch::Rows)?;
             return self.rows_on_control(None, header, text, item);
         }
@@ -177,7 +185,11 @@ impl Conductor<'_> {
                 None => self.ctx.options.chunk_rows,
             };
             match limit {
-                Some(limit) => self.add_exactly(index, head, &piece, &text[range], limit)?,
+                Some(limit) => {
+                    // Parts that share a transaction have no hash: that of the piece, which a later process sees, is none of theirs.
+                    let hashed = limit_is(self.ctx.options.chunk_rows, limit);
+                    self.add_exactly(index, head, &piece, &text[range], (limit, hashed))?;
+                }
                 None => self.add(index, head, piece)?,
             }
         }
@@ -309,7 +321,7 @@ impl Conductor<'_> {
         head: &Head,
         piece: &Piece,
         text: &[u8],
-        limit: u64,
+        (limit, hashed): (u64, bool),
     ) -> Result<(), LoadError> {
         let bounds = head.form.bounds(text, head.session.lex_mode());
         if bounds.len() as u64 != piece.rows {
@@ -326,7 +338,9 @@ impl Conductor<'_> {
             let range = bounds[from].start..bounds[from + take - 1].end;
             let mut part = piece.part(text, range.clone(), take as u64);
             if self.ctx.marks.is_some() {
-                part = part.hashed(&text[range]);
+                if hashed {
+                    part = part.hashed(&text[range]);
+                }
                 part.after_gap = piece.after_gap && from == 0;
             }
             from += take;
@@ -373,6 +387,7 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         let mut statement = header.text.clone();
         statement.extend_from_slice(text);
+        self.ctx.keep_pace(|| self.queue.has_failed());
         let stretches = match table {
             Some((index, piece)) => self.begin_on_control(index, piece)?,
             None => Vec::new(),

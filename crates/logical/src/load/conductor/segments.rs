@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use refloat_run::cancel::abandonable;
 use refloat_sqltext::{Item, ItemKind, StatementKind, quote_ident};
 use refloat_store::{Input, OpenOptions};
 
@@ -16,7 +17,6 @@ use super::place::{Place, SqlReader};
 use super::registry::TableKey;
 use super::{Conductor, PIECE_BYTES};
 use crate::load::chunk::{BlockPool, PlainFile};
-use crate::load::context::abandonable;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::SystemSchemaMode;
 use crate::load::session::Session;

@@ -1,6 +1,8 @@
 //! Statements that are not rows.
 
-use refloat_sqltext::{ClientCommand, Danger, InsertVerb, Item, ObjectName, StatementKind};
+use refloat_sqltext::{
+    ClientCommand, Danger, InsertVerb, Item, ItemKind, ObjectName, StatementKind,
+};
 use refloat_wire::{Connection, OkInfo};
 
 use super::Conductor;
@@ -326,6 +328,17 @@ impl Conductor<'_> {
         expected: &[u16],
     ) -> Result<Option<OkInfo>, LoadError> {
         self.statements += 1;
+        let ctx = std::sync::Arc::clone(&self.ctx);
+        let changes = matches!(
+            &item.kind,
+            ItemKind::Statement(StatementKind::AlterTable { .. } | StatementKind::Index)
+        );
+        let words = if changes { head(text) } else { String::new() };
+        let _stall = ctx
+            .cluster
+            .as_ref()
+            .filter(|_| changes)
+            .map(|cluster| cluster.stall(&words));
         match self.control.exec(text) {
             Ok(ok) => {
                 let (ctx, conn) = (&self.ctx, &mut self.control);

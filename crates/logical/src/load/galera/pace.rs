@@ -28,6 +28,8 @@ const EARLY: f64 = 0.4;
 const EARLY_IN_ALL: f64 = 0.7;
 /// Part of it below which transactions may grow again.
 const EASY: f64 = 0.1;
+/// A share below this would not let anything through after the first pause.
+const SHARE_LEAST: f64 = 0.001;
 /// Time between two changes of the size of transactions, so that each shows what it does.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Bytes of dump text below which transactions are not made smaller.
@@ -121,6 +123,8 @@ struct Seen {
     /// When, and nanoseconds that writers were stopped until then; no older than [`WINDOW`].
     samples: VecDeque<(Instant, u64)>,
     first: Option<(Instant, u64)>,
+    /// From when on the load is held back, and nanoseconds that writers were stopped until then.
+    paced: Option<(Instant, u64)>,
     /// Write-sets that it had sent at first, and since.
     sent: Option<(u64, u64)>,
     waiting: u64,
@@ -184,9 +188,9 @@ impl Seen {
 }
 
 impl Seen {
-    /// The same since the first look.
+    /// The same since the load is held back.
     fn share_in_all(&self) -> f64 {
-        match (self.first, self.samples.back()) {
+        match (self.paced.or(self.first), self.samples.back()) {
             (Some((since, before)), Some((until, now))) => {
                 let time = until.duration_since(since).max(WINDOW);
                 now.saturating_sub(before) as f64 / time.as_nanos() as f64
@@ -226,7 +230,7 @@ impl Pace {
             ended,
             on: AtomicBool::new(rule.when == When::Always),
             when: rule.when,
-            max_paused: rule.max_paused,
+            max_paused: rule.max_paused.max(SHARE_LEAST),
             bytes_free: rule.bytes.1,
             held_micros: AtomicU64::new(0),
             events: events.clone(),
@@ -250,6 +254,11 @@ impl Pace {
             return false;
         };
         if !self.on.swap(true, Ordering::Relaxed) {
+            // What was done to nobody until now does not count.
+            for node in &self.nodes {
+                let mut seen = node.seen();
+                seen.paced = seen.samples.back().copied();
+            }
             self.events.note(format!(
                 "somebody else writes on node {}: from now on the load is held back when the nodes cannot follow, and indexes that were not put off yet are \
                  built with the rows",
@@ -295,13 +304,13 @@ impl Pace {
     }
 
     /// Waits until the nodes follow. Returns at once when they do.
-    pub fn wait(&self, cancel: &Cancel) {
+    pub fn wait(&self, cancel: &Cancel, is_over: impl Fn() -> bool) {
         if !self.is_on() {
             return;
         }
         let began = Instant::now();
         let mut held = false;
-        while !cancel.is_cancelled() {
+        while !cancel.is_cancelled() && !is_over() {
             let reason = match self.reason() {
                 None => {
                     self.resize(false);
@@ -317,7 +326,7 @@ impl Pace {
             if began.elapsed() >= HELD_MOST {
                 if !self.told.swap(true, Ordering::Relaxed) {
                     self.events.warn(format!(
-                        "the load has been held back for {0} s, and nothing changes: {reason}. It goes on with one transaction every {0} s",
+                        "the load has been held back for {0} s, and nothing changes: {reason}. Each writer goes on with one transaction every {0} s",
                         HELD_MOST.as_secs(),
                     ));
                 }

@@ -142,7 +142,6 @@ impl CopyArgs {
         self.what.apply(&mut options.read);
         self.read.apply(&mut options.read);
         load::apply(&mut options.write, &self.how, &self.fit);
-        self.galera.enter(&mut options.write, context)?;
         options.read.threads = options.write.threads;
         options.verify = self.verify == Verify::Digest;
         let hinders = [

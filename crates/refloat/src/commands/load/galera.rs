@@ -3,9 +3,24 @@
 use clap::{Args, ValueEnum};
 use refloat_cluster::Entrance;
 use refloat_logical::load::{self, LoadOptions};
+use refloat_run::cancel::abandonable;
+use refloat_run::{Cancel, Events};
 
-use crate::context::Context;
-use crate::exit::{self, Exit, ProgramError};
+use crate::exit::{Exit, ProgramError};
+
+/// How something is said: whether it is a warning, and the words.
+pub type Say<'a> = dyn Fn(bool, String) + 'a;
+
+/// Says it among the events of a run.
+pub fn by_events(events: &Events) -> impl Fn(bool, String) + '_ {
+    |warning, words| {
+        if warning {
+            events.warn(words);
+        } else {
+            events.note(words);
+        }
+    }
+}
 
 /// How a Galera cluster is loaded. The flags say nothing about other servers.
 #[derive(Debug, Args)]
@@ -48,7 +63,7 @@ impl GaleraArgs {
     ///
     /// # Errors
     /// The load balancer leads to different nodes, none of which can be reached by itself.
-    pub fn enter(&self, options: &mut LoadOptions, context: &Context) -> anyhow::Result<()> {
+    pub fn enter(&self, options: &mut LoadOptions, run: &Cancel, say: &Say) -> anyhow::Result<()> {
         options.galera.mode = self.galera.map(|place| match place {
             Galera::Replicate => load::GaleraMode::Replicate,
             Galera::Local => load::GaleraMode::Local,
@@ -56,14 +71,14 @@ impl GaleraArgs {
         options.galera.max_paused = self.max_paused.map(|percent| percent / 100.0);
         options.galera.local_engines = self.local_engines;
         // A server that cannot be asked is the load's own error, in its own words.
-        let Ok(Some(way)) = Entrance::look(&options.target) else {
+        let target = options.target.clone();
+        let Some(Ok(Some(way))) = abandonable(run, move || Entrance::look(&target)) else {
             return Ok(());
         };
         options.galera.others.clone_from(&way.others);
         if !way.is_behind {
             return Ok(());
         }
-        let line = |kind: &str, text: String| exit::print_line(kind, &text, context.colour());
         let address = options.target.describe();
         let what = if way.is_balanced() {
             format!(
@@ -79,10 +94,7 @@ impl GaleraArgs {
         };
         if self.through_proxy {
             if way.is_balanced() {
-                line(
-                    "warning",
-                    format!("{what}. This is the slowest way to load it"),
-                );
+                say(true, format!("{what}. This is the slowest way to load it"));
                 options.galera.through_proxy = true;
                 options.galera.others.extend(way.node.address);
             }
@@ -95,8 +107,8 @@ impl GaleraArgs {
                 } else {
                     ""
                 };
-                line(
-                    "note",
+                say(
+                    false,
                     format!(
                         "{what}{slow}. The load goes to node {} directly, at {} (--through-proxy insists)",
                         way.node.name,

@@ -159,19 +159,17 @@ impl Host {
             // After the time limit nobody takes it any more.
             let _ = sender.send(child.wait_with_output());
         });
-        match output.recv_timeout(limit) {
-            Ok(output) => output.map_err(failed),
-            Err(_) => {
-                if let Some(group) = group {
-                    // It may end by itself between the two.
-                    let _ = kill_process_group(group, Signal::KILL);
-                }
-                Err(HostError::Slow {
-                    host: self.name().to_owned(),
-                    seconds: limit.as_secs(),
-                })
-            }
+        if let Ok(output) = output.recv_timeout(limit) {
+            return output.map_err(failed);
         }
+        if let Some(group) = group {
+            // It may end by itself between the two.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        Err(HostError::Slow {
+            host: self.name().to_owned(),
+            seconds: limit.as_secs(),
+        })
     }
 
     /// A text as one word for a shell.

@@ -508,7 +508,7 @@ impl Replicated {
     }
 
     /// Looks at a table of the server's own schema that rows come for.
-    pub fn admit_system(&self, ctx: &Context, label: &str) -> Result<(), LoadError> {
+    pub fn admit_system(ctx: &Context, label: &str) -> Result<(), LoadError> {
         if ctx.options.galera.local_engines {
             return Ok(());
         }

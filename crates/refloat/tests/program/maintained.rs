@@ -300,6 +300,7 @@ impl Running {
 }
 
 #[test]
+#[ignore = "`make test-slow` runs it: nodes come and go for minutes"]
 fn whatever_is_killed_during_a_maintenance_nothing_is_missing() {
     let place = Place::new(false);
     let before = place.kept();
@@ -322,7 +323,6 @@ fn whatever_is_killed_during_a_maintenance_nothing_is_missing() {
             assert_eq!(place.kept(), before, "killed at {words:?}");
         }
         a_joiner_is_killed(&place, &second);
-        a_donor_is_killed(&place);
     });
     assert_eq!(place.kept(), before);
 }
@@ -343,40 +343,8 @@ fn a_joiner_is_killed(place: &Place, second: &str) {
     place.all_are_in_step();
 }
 
-/// A node without a past takes a full copy, and the donor dies with it: neither is the end of the cluster, and each comes back by the same command.
-fn a_donor_is_killed(place: &Place) {
-    let third = place.name(2).to_owned();
-    place.node(2).stop().expect("it stops");
-    fs::remove_file(place.node(2).grastate()).expect("a state");
-    let refused = place.run(&["rejoin", &third], &[]).exits(3);
-    assert!(refused.stderr.contains("--allow-sst"), "{}", refused.stderr);
-    let mut running = Running::start(place.cluster(&["rejoin", &third, "--allow-sst"], &[]));
-    running.says(&format!("starting {third}"));
-    let donor = |at: usize| {
-        let asked = "SHOW STATUS LIKE 'wsrep_local_state_comment'";
-        place
-            .node(at)
-            .query(asked)
-            .is_ok_and(|said| said.contains("Donor"))
-    };
-    let begun = Instant::now();
-    while !(0..2).any(donor) && !place.in_step(2) && begun.elapsed() < LONG {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    place.node(1).kill().expect("it can be killed");
-    // It came, or it did not: then it is said.
-    let _ = running.child.wait();
-    running.kill();
-    place
-        .run(&["rejoin", place.name(1), "--allow-sst"], &[])
-        .exits(0);
-    if !place.in_step(2) {
-        place.run(&["rejoin", &third, "--allow-sst"], &[]).exits(0);
-    }
-    place.all_are_in_step();
-}
-
 #[test]
+#[ignore = "`make test-slow` runs it: nodes come and go for minutes"]
 fn a_partition_during_rolling_maintenance_stops_it() {
     let place = Place::new(true);
     let before = place.kept();
@@ -429,14 +397,13 @@ fn a_partition_during_rolling_maintenance_stops_it() {
                 std::thread::sleep(Duration::from_millis(50));
             }
         };
-        eprintln!("{said}");
-        for at in 0..3 {
-            if place.node(at).pid().is_ok_and(|pid| pid.is_none()) {
-                place
-                    .run(&["rejoin", place.name(at)], &["--allow-sst"])
-                    .exits(0);
-            }
-        }
+        assert!(!said.starts_with("exit status: 0"), "{said}");
+        // It says how to end what it has begun, and that works once the others have found each other again.
+        wait("the others have a majority", || {
+            left.iter().all(|&at| primary(at))
+        });
+        let name = place.name(down);
+        place.run(&["maintain", name], &["--end"]).exits(0);
         place.all_are_in_step();
     });
     assert_eq!(place.kept(), before);

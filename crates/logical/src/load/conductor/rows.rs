@@ -13,6 +13,7 @@ use super::registry::Touch;
 use crate::load::chunk::{Block, Head, Piece};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::form::Form;
+use crate::load::galera::Replicated;
 use crate::load::marks::Stretch;
 use crate::load::options::WritePath;
 use crate::load::outcome::StatementFailure;
@@ -75,8 +76,8 @@ impl Conductor<'_> {
         let range = at + rows.rows.start..at + rows.rows.end;
         let text = &block[range.clone()];
         if Self::is_system(&key.0) {
-            if let Some(cluster) = &self.ctx.cluster {
-                cluster.admit_system(&self.ctx, &format!("{}.{}", key.0, key.1))?;
+            if self.ctx.cluster.is_some() {
+                Replicated::admit_system(&self.ctx, &format!("{}.{}", key.0, key.1))?;
             }
             self.touch(&key.0, Touch::Rows)?;
             return self.rows_on_control(None, header, text, item);

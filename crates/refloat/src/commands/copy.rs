@@ -12,7 +12,7 @@ use refloat_report::summary;
 use refloat_run::Cancel;
 use refloat_run::events::RunResult;
 
-use crate::commands::load::{after_load, by_events, proof_of};
+use crate::commands::load::{after_load, by_events, by_lines, proof_of};
 use crate::context::Context;
 use crate::exit::{self, Exit};
 use crate::record::record;
@@ -21,12 +21,8 @@ use crate::watch::Watch;
 pub fn run(args: &CopyArgs, context: &Context) -> anyhow::Result<Exit> {
     let mut options = args.options(context)?;
     if args.plan {
-        let say = |warning, words: String| {
-            let kind = if warning { "warning" } else { "note" };
-            exit::print_line(kind, &words, context.colour());
-        };
         args.galera
-            .enter(&mut options.write, &Cancel::new(), &say)?;
+            .enter(&mut options.write, &Cancel::new(), &by_lines(context))?;
         return plan(&options, args.output.json);
     }
     let (watch, run) = Watch::begin("copy", args.output.show(), context)?;

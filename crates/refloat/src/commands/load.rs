@@ -6,7 +6,7 @@ mod options;
 mod verified;
 
 pub use args::{DataArgs, FitArgs, HowArgs, LoadArgs, OutputArgs, TroubleArgs, Verify, WhatArgs};
-pub use galera::{GaleraArgs, by_events};
+pub use galera::{GaleraArgs, by_events, by_lines};
 pub use options::{apply, of_parts as restore_options, source_of};
 
 use std::io::Write as _;
@@ -45,11 +45,8 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
         verified::refuse(args)?;
     }
     if args.what.plan {
-        let say = |warning, words: String| {
-            let kind = if warning { "warning" } else { "note" };
-            exit::print_line(kind, &words, context.colour());
-        };
-        args.galera.enter(&mut options, &Cancel::new(), &say)?;
+        args.galera
+            .enter(&mut options, &Cancel::new(), &by_lines(context))?;
         return plan(&options, args.output.json);
     }
     let show = args.output.show();

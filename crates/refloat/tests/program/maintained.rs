@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +12,7 @@ use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, Sandbox, Serv
 use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 
-use crate::support::{Run, command};
+use crate::support::{Run, command, state_folder};
 
 /// Nothing here takes longer.
 const LONG: Duration = Duration::from_secs(120);
@@ -27,12 +26,7 @@ struct Place {
 
 impl Place {
     fn new(isolated: bool) -> Self {
-        let state = tempfile::Builder::new()
-            .prefix("refloat-")
-            // Servers that root starts run as another user.
-            .permissions(fs::Permissions::from_mode(0o755))
-            .tempdir()
-            .expect("a temporary folder can be made");
+        let state = state_folder();
         let mut options =
             GaleraOptions::new(ServerKind::MariaDb1011, 3).provider_option("gcache.size", RING);
         if isolated {

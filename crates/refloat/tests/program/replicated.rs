@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +13,7 @@ use refloat_testkit::oracle;
 use refloat_wire::{ConnectOptions, Connection};
 use serde_json::Value;
 
-use crate::support::{Run, command};
+use crate::support::{Run, command, state_folder};
 
 /// Rows of the large dump, some 16 MB.
 const ROWS: u64 = 160_000;
@@ -29,11 +28,7 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let state = tempfile::Builder::new()
-            .prefix("refloat-")
-            .permissions(fs::Permissions::from_mode(0o755))
-            .tempdir()
-            .expect("a temporary folder can be made");
+        let state = state_folder();
         // Flow control that begins early, as on a cluster whose nodes must not lag.
         let options = GaleraOptions::new(ServerKind::MariaDb1011, 3)
             .provider_option("gcs.fc_limit", "4")

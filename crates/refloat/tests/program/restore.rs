@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use refloat_sandbox::{
 use refloat_testkit::cluster::Cluster;
 use refloat_testkit::{oracle, servers};
 
-use crate::support::{Run, command};
+use crate::support::{Run, command, state_folder};
 
 /// Rows of the dump: enough that a load can be caught at work.
 const ROWS: u64 = 200_000;
@@ -30,12 +29,7 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let state = tempfile::Builder::new()
-            .prefix("refloat-")
-            // Servers that root starts run as another user.
-            .permissions(fs::Permissions::from_mode(0o755))
-            .tempdir()
-            .expect("a temporary folder can be made");
+        let state = state_folder();
         let sandbox = Sandbox::new(state.path().join("sandbox"));
         let cluster = sandbox
             .start_cluster_ephemeral(&GaleraOptions::new(ServerKind::MariaDb1011, 3))

@@ -1,5 +1,6 @@
 //! Runs the program in surroundings that are the same on every machine.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -65,4 +66,13 @@ impl Run {
         );
         self
     }
+}
+
+/// A state directory whose servers may run as another user than root, who starts them.
+pub fn state_folder() -> tempfile::TempDir {
+    tempfile::Builder::new()
+        .prefix("refloat-")
+        .permissions(std::fs::Permissions::from_mode(0o755))
+        .tempdir()
+        .expect("a temporary folder can be made")
 }

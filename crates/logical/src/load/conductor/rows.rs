@@ -23,11 +23,6 @@ use crate::load::session::Session;
 use crate::load::table::Column;
 use crate::load::writer::Written;
 
-/// Whether pieces are cut as somebody has asked for.
-fn limit_is(asked: Option<u64>, limit: u64) -> bool {
-    asked == Some(limit)
-}
-
 impl Conductor<'_> {
     /// Rows that have not ended would be rows of the past on a server that writes the end of time in another way, and no count tells.
     fn refuse_other_never(&self, index: usize, text: &[u8]) -> Result<(), LoadError> {
@@ -188,7 +183,7 @@ impl Conductor<'_> {
             match limit {
                 Some(limit) => {
                     // Parts that share a transaction have no hash: that of the piece, which a later process sees, is none of theirs.
-                    let hashed = limit_is(self.ctx.options.chunk_rows, limit);
+                    let hashed = self.ctx.options.chunk_rows == Some(limit);
                     self.add_exactly(index, head, &piece, &text[range], (limit, hashed))?;
                 }
                 None => self.add(index, head, piece)?,

@@ -185,9 +185,7 @@ impl Seen {
             _ => 0.0,
         }
     }
-}
 
-impl Seen {
     /// The same since the load is held back.
     fn share_in_all(&self) -> f64 {
         match (self.paced.or(self.first), self.samples.back()) {

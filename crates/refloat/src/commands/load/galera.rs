@@ -6,7 +6,8 @@ use refloat_logical::load::{self, LoadOptions};
 use refloat_run::cancel::abandonable;
 use refloat_run::{Cancel, Events};
 
-use crate::exit::{Exit, ProgramError};
+use crate::context::Context;
+use crate::exit::{self, Exit, ProgramError};
 
 /// How something is said: whether it is a warning, and the words.
 pub type Say<'a> = dyn Fn(bool, String) + 'a;
@@ -19,6 +20,14 @@ pub fn by_events(events: &Events) -> impl Fn(bool, String) + '_ {
         } else {
             events.note(words);
         }
+    }
+}
+
+/// Says it on stderr, where there is no run.
+pub fn by_lines(context: &Context) -> impl Fn(bool, String) + '_ {
+    |warning, words| {
+        let kind = if warning { "warning" } else { "note" };
+        exit::print_line(kind, &words, context.colour());
     }
 }
 

@@ -14,6 +14,12 @@ use super::catalog::{KeyColumn, KeyLiteral, Table};
 use super::error::DumpError;
 use crate::manifest::hex;
 
+/// A range is long from this many bytes on: what the statement costs more is nothing beside its answer.
+const LONG: u64 = 4 << 20;
+/// Blanks behind the statement of a long range. Sockets hold three of such pieces. Measured with a dump of two connections through a unix
+/// socket: a tenth less CPU of the server, a twentieth of the time; with 512 KiB it takes longer again.
+const BLANKS: usize = 64 << 10;
+
 /// A part of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Range {
@@ -97,6 +103,10 @@ fn from_clause(table: &Table, partition: Option<&str>) -> String {
 }
 
 /// The statement that reads the rows of a range, in the order of the key where the table lies in that order.
+///
+/// Where much is to come, blanks follow: a server's buffer of a connection grows to the longest statement that it took, and the answer goes
+/// through the same buffer, in fewer and larger pieces. Servers cut blanks off before anything sees the statement, logs and process list
+/// included.
 pub fn select(table: &Table, range: &Range) -> String {
     let columns: Vec<&str> = table
         .columns
@@ -111,6 +121,9 @@ pub fn select(table: &Table, range: &Range) -> String {
     sql += &within_range(table, range);
     if clustered(table) {
         let _ = write!(sql, " ORDER BY {}", order(&table.key, false));
+    }
+    if range.bytes >= LONG {
+        sql.extend(std::iter::repeat_n(' ', BLANKS));
     }
     sql
 }

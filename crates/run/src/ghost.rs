@@ -3,7 +3,7 @@
 //! A power cut brings back the file of a definition after its table was dropped. MariaDB knows such tables, and refuses everything with
 //! them but to drop them.
 
-use refloat_wire::{Connection, Error};
+use refloat_wire::{Connection, Error, Vendor};
 
 /// `ER_NO_SUCH_TABLE_IN_ENGINE`.
 pub const GHOST: u16 = 1932;
@@ -24,6 +24,48 @@ pub fn drop_ghost(conn: &mut Connection, table: &str) -> Result<(), Error> {
             conn.exec(format!("DROP TABLE IF EXISTS {table}"))?;
             Ok(())
         }
+        Ok(_) | Err(Error::Server { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The table that [`settle_removal`] makes for a moment.
+const SETTLED: &str = "removal_settled";
+
+/// Brings to the disk that tables of this schema were dropped, so that a power cut does not bring their files back: MariaDB removes the
+/// files, and nobody syncs the folder. A file of rows that comes back without the engine knowing it is worse than a definition: no table
+/// of its name can be made again, nor the database dropped, until a person removes it.
+///
+/// A definition is synced while it is written (`sync_frm`), and file systems with a journal bring with it to the disk what was removed
+/// before. So one is written of a table that has no other file, and goes again. It is best effort: what the server refuses here changes
+/// nothing about what was dropped.
+///
+/// # Errors
+/// The connection is lost.
+pub fn settle_removal(conn: &mut Connection, schema: &str) -> Result<(), Error> {
+    if conn.server().vendor != Vendor::MariaDb {
+        // MySQL keeps what it removes in the log of its dictionary, and removes it again when it recovers.
+        return Ok(());
+    }
+    let table = format!("`{schema}`.`{SETTLED}`");
+    for sql in [
+        format!("CREATE TABLE IF NOT EXISTS {table} (a INT) ENGINE=MEMORY"),
+        format!("DROP TABLE IF EXISTS {table}"),
+    ] {
+        match conn.exec(sql) {
+            Ok(_) | Err(Error::Server { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Removes the table that [`settle_removal`] made, when a power cut left it.
+///
+/// # Errors
+/// The connection is lost.
+pub fn drop_settled(conn: &mut Connection, schema: &str) -> Result<(), Error> {
+    match conn.exec(format!("DROP TABLE IF EXISTS `{schema}`.`{SETTLED}`")) {
         Ok(_) | Err(Error::Server { .. }) => Ok(()),
         Err(error) => Err(error),
     }

@@ -23,7 +23,7 @@ use super::options::LoadOptions;
 use super::table::Table;
 use super::writer::Written;
 use refloat_run::Owner;
-use refloat_run::ghost::{GHOST, drop_ghost};
+use refloat_run::ghost::{GHOST, drop_ghost, settle_removal};
 use refloat_run::settings::Grants;
 
 pub use found::{Counted, Cover, Found, TableFound, parsed};
@@ -228,6 +228,7 @@ impl Marks {
             log(conn, true);
         }
         conn.exec(format!("DROP TABLE IF EXISTS {RUNS}, {STEPS}, {ROWS}"))?;
+        settle_removal(conn, SCHEMA)?;
         let others = conn.query_value(format!(
             "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}'"
         ))?;

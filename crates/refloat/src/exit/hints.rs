@@ -15,6 +15,10 @@ use super::Exit;
 const DUPLICATE: u16 = 1062;
 /// `ER_TABLE_EXISTS_ERROR`.
 const TABLE_EXISTS: u16 = 1050;
+/// `ER_CANT_CREATE_TABLE`, and the handler's error in it: `HA_ERR_TABLESPACE_EXISTS`.
+const CANNOT_CREATE: (u16, &str) = (1005, "(errno: 184 ");
+/// `ER_TABLESPACE_EXISTS`.
+const TABLESPACE_EXISTS: u16 = 1813;
 /// `ER_UNKNOWN_CHARACTER_SET`.
 const UNKNOWN_CHARSET: u16 = 1115;
 /// `ER_WRONG_VALUE_FOR_VAR`.
@@ -294,6 +298,16 @@ pub fn failure_hint(failure: &StatementFailure) -> Option<String> {
                  If no other table has lost it, run DROP TABLE {kept} on the server, then the same command again."
             )
         }),
+        code if code == TABLESPACE_EXISTS
+            || code == CANNOT_CREATE.0 && failure.message.contains(CANNOT_CREATE.1) =>
+        {
+            let name = failure.table.as_deref().unwrap_or("DATABASE.TABLE");
+            let file = format!("{}.ibd", name.replacen('.', "/", 1));
+            Some(format!(
+                "A file of rows of that name is in the server's data folder, and the server does not know it: a power cut or a crash has brought it \
+                 back after its table was dropped. Move {file} out of the data folder, then give the same command again."
+            ))
+        }
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::REDO_LOG;
 use super::{Durability, SettingsError};
-use crate::ghost::{drop_ghost, is_ghost};
+use crate::ghost::{drop_ghost, drop_settled, is_ghost, settle_removal};
 use crate::probe;
 use crate::{Owner, RunDir, RunDirError, RunId};
 
@@ -222,6 +222,7 @@ pub(super) fn write_row(conn: &mut Connection, journal: &Journal) -> Result<(), 
     );
     unlogged(conn, |conn| {
         drop_ghost(conn, &format!("`{JOURNAL_SCHEMA}`.`{JOURNAL_TABLE}`"))?;
+        drop_settled(conn, JOURNAL_SCHEMA)?;
         // An empty one was left by a run that ended between removing the table and the schema.
         let ours = !schema_exists(conn)? || objects(conn)? == Some(0);
         let comment = if ours {
@@ -280,6 +281,7 @@ pub(super) fn remove_row(conn: &mut Connection, run: &RunId) -> Result<(), Setti
              WHERE TABLE_SCHEMA='{JOURNAL_SCHEMA}' AND TABLE_NAME='{JOURNAL_TABLE}'"
         ))?;
         let ours = if comment.is_empty() {
+            drop_settled(conn, JOURNAL_SCHEMA)?;
             // An empty schema without the table is what was left between removing the two.
             schema_exists(conn)?
         } else {
@@ -289,6 +291,7 @@ pub(super) fn remove_row(conn: &mut Connection, run: &RunId) -> Result<(), Setti
                 return Ok(());
             }
             conn.exec(format!("DROP TABLE {table}"))?;
+            settle_removal(conn, JOURNAL_SCHEMA)?;
             comment.bytes(0, 0) == Some(OUR_SCHEMA.as_bytes())
         };
         if ours && objects(conn)? == Some(0) {

@@ -78,7 +78,7 @@ fn body(
 ) -> Result<(), DdlError> {
     let first = all.partition_point(|t| t.range.start <= at);
     let (mut depth, mut conditional, mut start) = (1_usize, 0_usize, first);
-    // A comma that only some servers see: the element cannot be taken apart.
+    // A comma that only some servers see, or a comment that ends behind the body: the element cannot be taken apart, nor away.
     let mut unclear = false;
     for (i, token) in all.iter().enumerate().skip(first) {
         let mut ends = false;
@@ -100,7 +100,7 @@ fn body(
         let part = &all[start..i];
         if let (Some(begin), Some(end)) = (part.first(), part.last()) {
             let range = begin.range.start..end.range.end;
-            let unclear = unclear || begin.kind == TokenKind::OpenConditional;
+            let unclear = unclear || conditional > 0 || begin.kind == TokenKind::OpenConditional;
             create.elements.push(if unclear {
                 Element::Other(range)
             } else {

@@ -103,10 +103,6 @@ fn from_clause(table: &Table, partition: Option<&str>) -> String {
 }
 
 /// The statement that reads the rows of a range, in the order of the key where the table lies in that order.
-///
-/// Where much is to come, blanks follow: a server's buffer of a connection grows to the longest statement that it took, and the answer goes
-/// through the same buffer, in fewer and larger pieces. Servers cut blanks off before anything sees the statement, logs and process list
-/// included.
 pub fn select(table: &Table, range: &Range) -> String {
     let columns: Vec<&str> = table
         .columns
@@ -122,7 +118,14 @@ pub fn select(table: &Table, range: &Range) -> String {
     if clustered(table) {
         let _ = write!(sql, " ORDER BY {}", order(&table.key, false));
     }
-    if range.bytes >= LONG {
+    sql
+}
+
+/// The statement `sql` for this range, with blanks behind it where much is to come: a server's buffer of a connection grows to the longest
+/// statement that it took, and the answer goes through the same buffer, in fewer and larger pieces. Servers cut blanks off before anything
+/// sees the statement, logs and process list included.
+pub fn ask_for_large_pieces(mut sql: String, range: &Range, conn: &Connection) -> String {
+    if range.bytes >= LONG && conn.max_allowed_packet() > sql.len() + 2 * BLANKS {
         sql.extend(std::iter::repeat_n(' ', BLANKS));
     }
     sql

@@ -300,7 +300,9 @@ impl Work<'_> {
         let shutdown = reader.shutdown_handle();
         let mut failed = None;
         let mut rows = 0;
-        let read = reader.query_each(ranges::select(&of.table, range), &mut |row| {
+        let select = ranges::select(&of.table, range);
+        let select = ranges::ask_for_large_pieces(select, range, reader);
+        let read = reader.query_each(select, &mut |row| {
             match writer.row(row) {
                 Ok(0) => {}
                 Ok(bytes) => {

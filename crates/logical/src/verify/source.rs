@@ -66,6 +66,7 @@ impl Source<'_> {
                     .all(|column| column.kind == CellKind::Bytes);
                 let select =
                     ranges::select(table, range).replacen("refloat dump", "refloat verify", 1);
+                let select = ranges::ask_for_large_pieces(select, range, conn);
                 let read = conn.query_each(select, &mut |row| {
                     text.clear();
                     if plain {

@@ -19,7 +19,7 @@ const OUTAGES: u64 = 1;
 /// Rows of a load: enough that it takes seconds.
 const ROWS: u64 = 150_000;
 /// Nothing here takes longer.
-const LONG: Duration = Duration::from_secs(40);
+const LONG: Duration = Duration::from_secs(180);
 
 /// `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH` (fs/ext4/ext4.h of Linux): the file system is dead from now on, and its journal
 /// gets nothing more.

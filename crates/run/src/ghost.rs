@@ -60,12 +60,21 @@ pub fn settle_removal(conn: &mut Connection, schema: &str) -> Result<(), Error> 
     Ok(())
 }
 
-/// Removes the table that [`settle_removal`] made, when a power cut left it.
+/// Removes the table that [`settle_removal`] made, when a power cut left it. It is looked for first: a statement that changes definitions
+/// would wait for whoever keeps everybody from that.
 ///
 /// # Errors
 /// The connection is lost.
 pub fn drop_settled(conn: &mut Connection, schema: &str) -> Result<(), Error> {
-    match conn.exec(format!("DROP TABLE IF EXISTS `{schema}`.`{SETTLED}`")) {
+    let there = format!(
+        "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA='{schema}' AND TABLE_NAME='{SETTLED}'"
+    );
+    let dropped = match conn.query(there) {
+        Ok(rows) if rows.is_empty() => return Ok(()),
+        Ok(_) => conn.exec(format!("DROP TABLE IF EXISTS `{schema}`.`{SETTLED}`")),
+        Err(error) => Err(error),
+    };
+    match dropped {
         Ok(_) | Err(Error::Server { .. }) => Ok(()),
         Err(error) => Err(error),
     }

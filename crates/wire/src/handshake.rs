@@ -194,6 +194,7 @@ pub(crate) fn shake_hands(link: &mut Link, options: &ConnectOptions) -> Result<S
         version,
         version_string: greeting.version,
         connection_id: u64::from(greeting.connection_id),
+        greeted_id: u64::from(greeting.connection_id),
         has_bulk: mariadb.contains(MariadbCapabilities::MARIADB_CLIENT_STMT_BULK_OPERATIONS),
         is_unix_socket: secure.unix,
         is_tls: secure.tls,

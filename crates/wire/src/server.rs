@@ -31,6 +31,8 @@ pub struct ServerInfo {
     pub version_string: String,
     /// The number that `KILL` takes.
     pub connection_id: u64,
+    /// The number in the greeting. It is another one behind a proxy that keeps connections of its own to the server.
+    pub greeted_id: u64,
     /// `MARIADB_CLIENT_STMT_BULK_OPERATIONS` was negotiated: [`crate::Connection::bulk_send`] works.
     pub has_bulk: bool,
     /// The connection goes through a unix socket.

@@ -152,6 +152,12 @@ impl Link {
                     after,
                 }
             }
+            // TLS and plain sockets have words of their own for it, of which neither helps an administrator.
+            io::ErrorKind::UnexpectedEof => Error::Io {
+                phase,
+                peer: self.peer.clone(),
+                source: io::Error::new(source.kind(), "the server closed the connection"),
+            },
             _ => Error::Io {
                 phase,
                 peer: self.peer.clone(),

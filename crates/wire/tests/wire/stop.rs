@@ -37,6 +37,11 @@ fn a_running_query_is_killed_within_a_second() {
                 gone.is_lost_connection() && gone.retry() == RetryStatus::Reconnect,
                 "{kind}: {gone}"
             );
+            let cause = std::error::Error::source(&gone).map(ToString::to_string);
+            assert!(
+                !cause.iter().any(|cause| cause.contains("close_notify")),
+                "{kind}: the words of a library for TLS: {cause:?}"
+            );
             assert!(c.is_closed() || c.exec("SELECT 1").is_err());
             std::thread::sleep(Duration::from_millis(100));
             assert!(

@@ -294,6 +294,12 @@ fn with_settings(
             .filter(|_| probe.is_some())
             .map_or(INDEX_MEMORY, |machine| machine.memory_available / 8),
         marks,
+        first_connection: {
+            let server = control.server();
+            // Behind a proxy that keeps connections of its own, numbers tell nothing.
+            let own = server.greeted_id == server.connection_id && !options.galera.through_proxy;
+            if own { server.connection_id } else { 0 }
+        },
         server_started: if options.galera.through_proxy {
             None
         } else {

@@ -77,6 +77,8 @@ pub struct Setup {
     pub marks: Option<Marks>,
     /// When the server was started, in its own seconds since 1970.
     pub server_started: Option<i64>,
+    /// The number that the server gave the first connection.
+    pub first_connection: u64,
     /// The cluster that rows are replicated in, if they are.
     pub cluster: Option<Replicated>,
 }
@@ -101,6 +103,7 @@ struct Counts {
     server_wait_micros: AtomicU64,
     retries: AtomicU64,
     slots: AtomicUsize,
+    newest_connection: AtomicU64,
     chunks: AtomicU64,
     rows: AtomicU64,
 }
@@ -134,9 +137,13 @@ pub struct Tally {
 impl Context {
     /// A context with nothing counted yet.
     pub fn new(setup: Setup) -> Self {
+        let counts = Counts::default();
+        counts
+            .newest_connection
+            .store(setup.first_connection, Ordering::Relaxed);
         Self {
             setup,
-            counts: Counts::default(),
+            counts,
             lists: Mutex::default(),
         }
     }
@@ -163,6 +170,7 @@ impl Context {
                 error,
             )
         };
+        let newest = self.counts.newest_connection.load(Ordering::SeqCst);
         let target = self.options.target.clone();
         let connected = abandonable(&self.cancel, move || Connection::connect(&target));
         let mut conn = connected
@@ -172,7 +180,10 @@ impl Context {
             Some(cluster) if self.options.galera.through_proxy => {
                 cluster.expect_member(&mut conn)?;
             }
-            _ => conn.expect_identity(&self.identity).map_err(failed)?,
+            _ => {
+                conn.expect_identity(&self.identity).map_err(failed)?;
+                self.expect_newer(&conn, newest)?;
+            }
         }
         init_session(&mut conn, self.binlog_off).map_err(failed)?;
         self.read_what_others_wrote(&mut conn)?;
@@ -358,6 +369,25 @@ impl Context {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Makes sure that a connection has a higher number than all that were there before it was opened. Numbers only grow until the server
+    /// is started again, so this notices also what [`Self::expect_no_restart`] cannot tell from a clock in seconds.
+    fn expect_newer(&self, conn: &Connection, newest: u64) -> Result<(), LoadError> {
+        let server = conn.server();
+        if server.greeted_id != server.connection_id {
+            // A proxy gave one of its own connections to the server, and may have had it for long.
+            return Ok(());
+        }
+        if server.connection_id <= newest {
+            return Err(LoadError::Restarted {
+                server: self.identity.to_string(),
+            });
+        }
+        self.counts
+            .newest_connection
+            .fetch_max(server.connection_id, Ordering::SeqCst);
+        Ok(())
     }
 
     /// Says that chunks have another size from now on.

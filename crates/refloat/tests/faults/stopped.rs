@@ -1,5 +1,6 @@
 //! Ends in the middle: Ctrl-C, kill -9 of the program, of the server, of a connection.
 
+use std::path::Path;
 use std::time::Duration;
 
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
@@ -7,7 +8,8 @@ use refloat_testkit::servers;
 
 use crate::held::{CHUNK, Held};
 use crate::support::{
-    BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, settings, table, wait_until,
+    BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, finish_with_input, settings,
+    table, wait_until,
 };
 
 /// The table holds whole chunks, as many as the summary says.
@@ -244,6 +246,33 @@ fn a_server_killed_in_the_middle_is_said_and_its_settings_stay_known() {
             .never_says("innodb_flush_log_at_trx_commit");
         let rows = desk.rows(&server, "items").unwrap_or(0);
         assert_eq!(rows % CHUNK, 0, "half a chunk: {rows}");
+    }
+}
+
+/// Its clock is in seconds, and does not tell two starts shortly after each other apart.
+#[test]
+fn a_server_that_is_back_at_once_is_known_for_another_start() {
+    for kind in BOTH {
+        let mut server = server(kind);
+        let desk = Desk::new();
+        let held = Held::start(&desk, &server, 400_000, &["--threads", "2"]);
+        server.kill().unwrap();
+        server.restart().unwrap();
+        held.goes_on()
+            .exits(1)
+            .says("was started again in the middle of the load")
+            .says("NOT complete");
+        // What is in is known to the next run.
+        let text = dump(&table("items", 400_000));
+        finish_with_input(
+            desk.load_command(Path::new("-"), &server.url(), &[]),
+            |pipe| {
+                let _ = std::io::Write::write_all(pipe, text.as_bytes());
+            },
+        )
+        .exits(0)
+        .says("done and proven");
+        assert_eq!(desk.rows(&server, "items"), Some(400_000));
     }
 }
 

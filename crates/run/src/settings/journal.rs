@@ -253,6 +253,25 @@ pub(super) fn touch(conn: &mut Connection, run: &RunId) -> Result<(), SettingsEr
     })
 }
 
+/// How many rows the table has on every node of a cluster, which has the journals of all its nodes; `None` when this node is too far behind
+/// the others to know.
+fn rows_everywhere(conn: &mut Connection, table: &str) -> Result<Option<u64>, SettingsError> {
+    let galera = conn.query("SHOW VARIABLES LIKE 'wsrep_on'")?;
+    let galera = galera.str(0, 1) == Some("ON");
+    if galera {
+        // A row that another node removed a moment ago may still be here.
+        conn.exec("SET @refloat_waits = @@SESSION.wsrep_sync_wait, SESSION wsrep_sync_wait = 1")?;
+    }
+    let rows = conn.query(format!("SELECT COUNT(*) FROM {table}"));
+    if galera {
+        conn.exec("SET SESSION wsrep_sync_wait = @refloat_waits")?;
+    }
+    match rows {
+        Err(refloat_wire::Error::Server { .. }) if galera => Ok(None),
+        rows => Ok(rows?.u64(0, 0)),
+    }
+}
+
 fn schema_exists(conn: &mut Connection) -> Result<bool, SettingsError> {
     let schemas = format!(
         "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME='{JOURNAL_SCHEMA}'"
@@ -286,8 +305,7 @@ pub(super) fn remove_row(conn: &mut Connection, run: &RunId) -> Result<(), Setti
             schema_exists(conn)?
         } else {
             conn.exec(format!("DELETE FROM {table} WHERE run='{run}'"))?;
-            let others = conn.query(format!("SELECT COUNT(*) FROM {table}"))?;
-            if others.u64(0, 0) != Some(0) {
+            if rows_everywhere(conn, &table)? != Some(0) {
                 return Ok(());
             }
             conn.exec(format!("DROP TABLE {table}"))?;

@@ -310,12 +310,12 @@ impl Maintenance<'_> {
             if last_look.elapsed() >= WATCH {
                 last_look = Instant::now();
                 self.watch(state, watched, since, &mut given_up);
-                if given_up.is_some() && told_gone {
+                if let Some(why) = given_up.as_ref().filter(|_| told_gone) {
                     self.enter(state, MaintainPhase::Ended);
                     return Err(MaintainError::NotBack {
                         node,
                         reason: format!(
-                            "it does not start, and what it misses is kept no more{}",
+                            "it does not start{}. What it misses is kept no more: {why}",
                             joining.last_words()
                         ),
                     });
@@ -329,7 +329,7 @@ impl Maintenance<'_> {
         for one in watched.iter_mut() {
             one.look(&self.run.events);
         }
-        let bytes = watched.iter().map(|one| one.used).max();
+        let bytes = watched.iter().map(Watched::missed).max();
         self.enter(state, MaintainPhase::Releasing);
         let not_released = self.release(state);
         self.enter(state, MaintainPhase::Ended);

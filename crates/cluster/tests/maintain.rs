@@ -103,7 +103,11 @@ impl<'a> Application<'a> {
     fn during<T>(self, cluster: &EphemeralCluster, body: impl FnOnce(&Self) -> T) -> T {
         let result = std::thread::scope(|scope| {
             let worker = scope.spawn(|| self.run());
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&self)));
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                // What is measured while it still connects is not the rate that follows.
+                self.writes(8 * ROW);
+                body(&self)
+            }));
             self.stop.store(true, Ordering::SeqCst);
             worker.join().unwrap();
             result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -182,6 +186,10 @@ impl<'a> Place<'a> {
     }
 
     fn plan(&self, node: usize, bytes: Option<u64>) -> HoldPlan {
+        self.plan_for(Duration::from_secs(5), node, bytes)
+    }
+
+    fn plan_for(&self, away: Duration, node: usize, bytes: Option<u64>) -> HoldPlan {
         let how = Observation {
             sample: Duration::from_millis(500),
             tables: WantedTables::Never,
@@ -189,7 +197,7 @@ impl<'a> Place<'a> {
         };
         let view = observe("c", &self.members, &how);
         let wish = HoldWish {
-            away: Duration::from_secs(5),
+            away,
             bytes,
             available: vec![None; self.members.len()],
             disk: vec![None; self.members.len()],
@@ -242,6 +250,8 @@ impl<'a> Place<'a> {
         for node in self.cluster.nodes() {
             assert_eq!(memory(node), "0", "{}", node.name());
             let mut conn = connect(node);
+            // What was removed on one node may not be gone on the next one yet.
+            conn.exec("SET SESSION wsrep_sync_wait = 1").unwrap();
             let left = conn.query("SHOW DATABASES LIKE 'refloat%'").unwrap();
             assert!(left.is_empty(), "{}", node.name());
         }
@@ -305,7 +315,7 @@ fn a_holder_is_killed(cluster: &EphemeralCluster, state: &Path) {
     let application = Application::new(&cluster.nodes()[0]);
     application.during(cluster, |application| {
         let place = Place::new(cluster, state);
-        let plan = place.plan(1, Some(64 << 20));
+        let plan = place.plan_for(Duration::from_secs(15), 1, Some(64 << 20));
         let told = |words: &str| plan.warnings.iter().any(|warning| warning.contains(words));
         assert!(
             told("is away, 2 nodes are left: if one of them crashes"),
@@ -329,7 +339,8 @@ fn a_node_does_not_start_until_it_is_mended(cluster: &EphemeralCluster, state: &
     let application = Application::new(&cluster.nodes()[0]);
     application.during(cluster, |application| {
         let place = Place::new(cluster, state);
-        let plan = place.plan(1, Some(256 << 20));
+        // Galera wants the more distance from the oldest write-set that is kept the longer this takes.
+        let plan = place.plan_for(Duration::from_secs(40), 1, Some(256 << 20));
         let node = &cluster.nodes()[1];
         let config = std::fs::read_to_string(node.config()).unwrap();
         std::thread::scope(|scope| {

@@ -19,6 +19,9 @@ const HOLD: &str = "cluster hold";
 const GAP_PATIENCE: Duration = Duration::from_secs(300);
 /// After this time without a write nothing is waited for: what was expected is not coming.
 const STILL: Duration = Duration::from_secs(3);
+/// So long after the others were told to keep write-sets it is known which is the oldest that they keep: Galera lets go of all that came before
+/// one that it had put into a page, as soon as that one is applied everywhere. (`GCache::free_common`.)
+const SETTLED: Duration = Duration::from_secs(2);
 /// So much more than expected may be written before the distance to the oldest write-set is too short.
 const GAP_MARGIN: u64 = 2;
 
@@ -95,11 +98,10 @@ impl Maintenance<'_> {
     fn wait_for_distance(
         &self,
         state: &MaintainState,
-        watched: &[Watched],
+        watched: &mut [Watched],
     ) -> Result<NodeState, MaintainError> {
         let node = state.plan.node.clone();
         let member = self.member(state.plan.at);
-        let oldest = watched.iter().map(|one| one.oldest).min().unwrap_or(0);
         let expected = state.plan.write_sets * GAP_MARGIN;
         let begun = Instant::now();
         let mut told = false;
@@ -109,8 +111,14 @@ impl Maintenance<'_> {
                 node: node.clone(),
                 reason,
             })?;
+            for one in watched.iter_mut() {
+                one.look(&self.run.events);
+            }
+            let oldest = watched.iter().map(|one| one.oldest).min().unwrap_or(0);
             let seqno = now.seqno.unwrap_or(0);
-            if safe_until(oldest, seqno) >= seqno.saturating_add(expected) {
+            let settled = begun.elapsed() >= SETTLED;
+            let enough = safe_until(oldest, seqno) >= seqno.saturating_add(expected);
+            if settled && enough {
                 return Ok(now);
             }
             if seqno != moved.0 {
@@ -130,7 +138,7 @@ impl Maintenance<'_> {
                 }
                 return Err(MaintainError::Short { node, reason });
             }
-            if !told {
+            if settled && !told {
                 told = true;
                 self.run.events.note(format!(
                     "waiting for more write-sets before {node} leaves: Galera wants some distance from the oldest that is kept ({oldest})"
@@ -160,6 +168,7 @@ impl Maintenance<'_> {
         })?;
         for one in watched.iter_mut() {
             one.look(&self.run.events);
+            one.leaves();
         }
         let seqno = now.seqno.unwrap_or(0);
         if self.limits.allow_sst || watched.iter().any(|one| one.keeps(seqno)) {

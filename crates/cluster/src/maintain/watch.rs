@@ -29,7 +29,9 @@ pub(super) struct Watched {
     base: u64,
     begun: Instant,
     /// Bytes that have come since.
-    pub used: u64,
+    used: u64,
+    /// How many of them had come when the node left.
+    before: u64,
     /// The oldest write-set that it keeps.
     pub oldest: u64,
     /// The newest that it has.
@@ -65,6 +67,7 @@ impl Watched {
             base: counted.bytes,
             begun: Instant::now(),
             used: 0,
+            before: 0,
             oldest: counted.oldest,
             head: counted.head,
             silent: None,
@@ -117,6 +120,16 @@ impl Watched {
             && !frozen_full
             && self.oldest <= left.saturating_add(1)
             && safe_until(self.oldest, left) >= self.head
+    }
+
+    /// The node leaves now.
+    pub fn leaves(&mut self) {
+        self.before = self.used;
+    }
+
+    /// Bytes that have come since the node left.
+    pub fn missed(&self) -> u64 {
+        self.used - self.before
     }
 
     /// Why it does not.

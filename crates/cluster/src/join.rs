@@ -93,13 +93,19 @@ impl<'a> Joining<'a> {
 }
 
 /// Waits until a node that was told to stop answers no more and its process is gone; whether it is.
-pub(crate) fn is_down(control: &Control, member: &Member) -> bool {
+///
+/// `given_up` says when somebody does not want to wait any longer.
+pub(crate) fn is_down(
+    control: &Control,
+    member: &Member,
+    mut given_up: impl FnMut() -> bool,
+) -> bool {
     let begun = Instant::now();
     loop {
         if !runs(control, member) {
             return true;
         }
-        if begun.elapsed() > DOWN_PATIENCE {
+        if begun.elapsed() > DOWN_PATIENCE || given_up() {
             return false;
         }
         std::thread::sleep(POLL);

@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use refloat_cluster::{
-    CameBy, Control, HoldPlan, HoldWish, MaintainError, MaintainLimits, Maintained, Maintenance,
-    Member, Observation, WantedTables, Way, Work, observe, open_maintenance, plan_hold,
+    CameBy, Control, HoldPlan, HoldWish, Host, MaintainError, MaintainLimits, Maintained,
+    Maintenance, Member, Observation, WantedTables, Way, Work, observe, open_maintenance,
+    plan_hold,
 };
 use refloat_run::settings;
-use refloat_run::{Cancel, Events, Progress, Run, RunDir};
+use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
 use refloat_testkit::servers;
 use refloat_wire::Error;
@@ -275,10 +276,47 @@ fn a_node_that_goes_away_comes_back_by_what_it_missed() {
     let state = tempfile::tempdir().unwrap();
     let rounds = std::env::var("REFLOAT_MAINTAIN_ROUNDS").map_or(2, |text| text.parse().unwrap());
     under_a_steady_load(&cluster, state.path(), rounds);
+    a_node_that_does_not_stop_is_given_up(&cluster, state.path());
     a_holder_is_killed(&cluster, state.path());
     a_node_does_not_start_until_it_is_mended(&cluster, state.path());
     a_hold_runs_out(&cluster, state.path());
     nothing_is_begun_where_it_would_not_last(&cluster, state.path());
+}
+
+/// Nobody has to wait for a node that does not stop.
+fn a_node_that_does_not_stop_is_given_up(cluster: &EphemeralCluster, state: &Path) {
+    let place = Place::new(cluster, state);
+    let plan = place.plan(1, Some(64 << 20));
+    let control = Control::Commands {
+        host: Host::Local,
+        start: "true".to_owned(),
+        stop: "true".to_owned(),
+        bootstrap: None,
+        standalone: None,
+    };
+    let maintenance = Maintenance {
+        members: &place.members,
+        control: &control,
+        state_dir: state,
+        run: &place.run,
+        limits: LIMITS,
+    };
+    let begun = Instant::now();
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_secs(8));
+            place.run.cancel.cancel(CancelReason::Signal(2));
+            std::thread::sleep(Duration::from_secs(2));
+            place.run.cancel.cancel_hard(CancelReason::Signal(2));
+        });
+        maintenance.run("c", &plan, &mut Doing(|| unreachable!("it has not left")))
+    })
+    .unwrap_err();
+    assert!(matches!(error, MaintainError::StillUp { .. }), "{error}");
+    // The first Ctrl-C does not leave a node behind that may stop in a moment.
+    let took = begun.elapsed();
+    assert!(took > Duration::from_secs(9) && took < Duration::from_secs(30));
+    place.nothing_is_left();
 }
 
 fn under_a_steady_load(cluster: &EphemeralCluster, state: &Path, rounds: usize) {

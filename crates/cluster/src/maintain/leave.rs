@@ -74,7 +74,17 @@ impl Maintenance<'_> {
         self.run.events.note(format!("stopping {node}"));
         let stopped = self.control.stop();
         // A command that comes back has not always done what it was to do, and one that fails sometimes has.
-        if !is_down(self.control, member) {
+        let mut told = false;
+        let given_up = || {
+            if self.run.cancel.is_cancelled() && !told {
+                told = true;
+                self.run.events.note(format!(
+                    "waiting until {node} has stopped, so that it can be started again; Ctrl-C once more gives that up"
+                ));
+            }
+            self.run.cancel.is_hard()
+        };
+        if !is_down(self.control, member, given_up) {
             stopped?;
             return Err(MaintainError::StillUp { node });
         }

@@ -121,7 +121,9 @@ pub enum MaintainError {
         reason: String,
     },
     /// It was told to stop, and goes on.
-    #[error("{node} was told to stop and still answers")]
+    #[error(
+        "{node} was told to stop and still answers: when it stops after all, what it misses is not kept, and `refloat cluster rejoin {node}` brings it back"
+    )]
     StillUp {
         /// The node.
         node: String,

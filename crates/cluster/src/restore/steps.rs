@@ -79,7 +79,11 @@ impl Restore<'_> {
         let (member, control) = (&self.members[at], self.control(at)?);
         self.run.events.note(format!("stopping {}", member.name));
         let stopped = control.stop();
-        if !is_down(control, member) {
+        let cancel = &self.run.cancel;
+        if !is_down(control, member, || cancel.is_cancelled()) {
+            if cancel.is_cancelled() {
+                return Err(RestoreError::Interrupted { step });
+            }
             stopped?;
             return Err(self.wrong(step, at, "it was told to stop and still answers"));
         }

@@ -442,6 +442,13 @@ fn bootstrap(view: &ClusterView, found: &mut Findings) {
 }
 
 fn tables(view: &ClusterView, found: &mut Findings) {
+    if let Some(reason) = &view.tables_unread {
+        found.add(
+            Severity::Warning,
+            &[],
+            format!("tables were not looked through: {reason}"),
+        );
+    }
     let Some(tables) = &view.tables else { return };
     let mut told = |count: u64, names: &[String], what: &str, meaning: &str| {
         if count == 0 {
@@ -512,6 +519,7 @@ mod tests {
             quorum: Quorum::default(),
             nodes: nodes.collect(),
             tables: None,
+            tables_unread: None,
             findings: Vec::new(),
         };
         let mut found = Findings(Vec::new());

@@ -64,6 +64,7 @@ pub fn view(states: Vec<Option<NodeState>>) -> ClusterView {
         },
         nodes,
         tables: None,
+        tables_unread: None,
         findings: Vec::new(),
     }
 }

@@ -22,6 +22,8 @@ pub(crate) const DEFAULT_DATADIR: &str = "/var/lib/mysql";
 const GRASTATE: &str = "grastate.dat";
 /// So many tables are looked through without being asked to: on MariaDB each of them is opened for it.
 const TABLES_LOOKED_THROUGH: u64 = 5_000;
+/// How long somebody waits who wants to know of all tables.
+const TABLES_PATIENCE: Duration = Duration::from_secs(600);
 /// So many names are given of tables without a primary key.
 const TABLES_NAMED: u64 = 20;
 
@@ -95,7 +97,10 @@ pub fn observe(name: &str, members: &[Member], how: &Observation) -> ClusterView
             .collect()
     });
     let mut view = ClusterView::new(name, nodes, how);
-    view.tables = tables(members, &view, how.tables);
+    match tables(members, &view, how.tables) {
+        Ok(tables) => view.tables = tables,
+        Err(reason) => view.tables_unread = Some(reason),
+    }
     view.look_for_trouble();
     view
 }
@@ -193,17 +198,30 @@ fn data_bytes(server: &mut Connection) -> Option<u64> {
 }
 
 /// Tables that Galera has trouble with, by one node of the primary component that keeps pace.
-fn tables(members: &[Member], view: &ClusterView, wanted: WantedTables) -> Option<Tables> {
+fn tables(
+    members: &[Member],
+    view: &ClusterView,
+    wanted: WantedTables,
+) -> Result<Option<Tables>, String> {
     if wanted == WantedTables::Never {
-        return None;
+        return Ok(None);
     }
-    let (at, _) = view.serving().next()?;
-    look_through(&members[at], wanted).ok()
+    match view.serving().next() {
+        Some((at, _)) => look_through(&members[at], wanted)
+            .map(Some)
+            .map_err(|error| chain(&error)),
+        None if wanted == WantedTables::Always => Err("no node serves".to_owned()),
+        None => Ok(None),
+    }
 }
 
 fn look_through(member: &Member, wanted: WantedTables) -> Result<Tables, Error> {
     const OURS: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema') AND TABLE_TYPE = 'BASE TABLE'";
-    let mut server = Connection::connect(&impatient(&member.connect))?;
+    let mut connect = impatient(&member.connect);
+    if wanted == WantedTables::Always {
+        connect.read_timeout = Some(member.connect.read_timeout.unwrap_or(TABLES_PATIENCE));
+    }
+    let mut server = Connection::connect(&connect)?;
     let all = format!("SELECT COUNT(*) FROM information_schema.TABLES WHERE {OURS}");
     let all = server.query(all)?.u64(0, 0).unwrap_or(0);
     let mut tables = Tables {
@@ -216,7 +234,8 @@ fn look_through(member: &Member, wanted: WantedTables) -> Result<Tables, Error> 
     }
     let without_key = format!(
         "FROM information_schema.TABLES t WHERE {OURS} AND NOT EXISTS (SELECT 1 FROM information_schema.STATISTICS s \
-         WHERE s.TABLE_SCHEMA = t.TABLE_SCHEMA AND s.TABLE_NAME = t.TABLE_NAME AND s.INDEX_NAME = 'PRIMARY')"
+         WHERE s.TABLE_SCHEMA = t.TABLE_SCHEMA AND s.TABLE_NAME = t.TABLE_NAME AND s.NON_UNIQUE = 0 AND s.INDEX_TYPE <> 'HASH' \
+         GROUP BY s.INDEX_NAME HAVING s.INDEX_NAME = 'PRIMARY' OR SUM(s.NULLABLE = 'YES' OR s.SUB_PART IS NOT NULL) = 0)"
     );
     let other_engines = format!(
         "FROM information_schema.TABLES t WHERE {OURS} AND ENGINE NOT IN ('InnoDB', 'SEQUENCE')"

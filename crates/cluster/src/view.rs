@@ -19,6 +19,8 @@ pub struct ClusterView {
     pub nodes: Vec<NodeView>,
     /// Tables that Galera has trouble with; `None`: nobody could be asked, or nobody wanted to know.
     pub tables: Option<Tables>,
+    /// Why they were not looked for although somebody wanted to know.
+    pub tables_unread: Option<String>,
     /// What is wrong, the worst first.
     pub findings: Vec<Finding>,
 }
@@ -112,6 +114,7 @@ impl ClusterView {
             quorum: Quorum::default(),
             nodes,
             tables: None,
+            tables_unread: None,
             findings: Vec::new(),
         };
         view.quorum = view.count();

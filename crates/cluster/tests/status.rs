@@ -87,6 +87,8 @@ fn a_cluster_is_shown_as_it_is() {
         "CREATE DATABASE shop",
         "CREATE TABLE shop.t (id INT AUTO_INCREMENT PRIMARY KEY, v LONGTEXT)",
         "CREATE TABLE shop.without (a INT, UNIQUE KEY (a))",
+        // The server takes this key for the primary key.
+        "CREATE TABLE shop.unique_key (a INT NOT NULL, UNIQUE KEY (a))",
         "CREATE TABLE shop.old (a INT PRIMARY KEY) ENGINE=MyISAM",
     ] {
         server.exec(sql).unwrap();
@@ -127,7 +129,7 @@ fn whole(members: &[Member]) {
     let tables = view.tables.as_ref().unwrap();
     assert_eq!(
         (tables.all, tables.without_key_names.as_slice()),
-        (3, &["shop.without".to_owned()][..])
+        (4, &["shop.without".to_owned()][..])
     );
     assert_eq!(tables.other_engine_names, ["shop.old"]);
     for words in [
@@ -271,6 +273,10 @@ fn down(members: &[Member], cluster: &EphemeralCluster) {
         finding(&view, "it is not in the primary component").nodes,
         [view.nodes[0].name.clone()]
     );
+    assert!(says(
+        &view,
+        "tables were not looked through: no node serves"
+    ));
     assert!(
         says(&view, "which node holds the newest data is not known"),
         "{:#?}",

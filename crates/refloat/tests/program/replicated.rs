@@ -565,6 +565,23 @@ fn without_a_key(place: &Place) {
     );
     place.all_are_the_same();
     place.ask(0, "DROP DATABASE bare");
+    // The server takes a unique key of columns that hold no NULL for one, and nothing else.
+    let body = "CREATE TABLE whole (a INT NOT NULL, b VARCHAR(20) NOT NULL, UNIQUE KEY (b, a)) ENGINE=InnoDB;\nINSERT INTO whole VALUES (1,'x'),(2,'y');\n\
+        CREATE TABLE part (a VARCHAR(20) NOT NULL, UNIQUE KEY (a(3))) ENGINE=InnoDB;\nINSERT INTO part VALUES ('x');\n\
+        CREATE TABLE open (a INT, UNIQUE KEY (a)) ENGINE=InnoDB;\nINSERT INTO open VALUES (1);\n\
+        CREATE TABLE text (a TEXT NOT NULL, UNIQUE KEY (a)) ENGINE=InnoDB;\nINSERT INTO text VALUES ('x');\n";
+    let keys = place.dump("keys.sql", &dump_of("bare", body));
+    let (outcome, _) = place.loads(&keys, &url, &[]);
+    let mut named: Vec<&str> = outcome["galera"]["without_primary_key"]["first"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|name| name.as_str().unwrap())
+        .collect();
+    named.sort_unstable();
+    assert_eq!(named, ["bare.open", "bare.part", "bare.text"]);
+    place.all_are_the_same();
+    place.ask(0, "DROP DATABASE bare");
     place.on_all("SET GLOBAL wsrep_certify_nonPK = OFF");
     place
         .load(&dump, &url, &[])

@@ -14,7 +14,7 @@ use crate::load::error::{LoadError, Refusal};
 use crate::load::marks::TableDetail;
 use crate::load::options::{ExistingPolicy, SystemSchemaMode};
 use crate::load::pattern::is_system_database;
-use crate::load::programs::{Contents, Kind};
+use crate::load::programs::{Contents, Kind, literal};
 use crate::load::session::Session;
 use crate::load::table::{Layout, Table};
 
@@ -392,6 +392,17 @@ impl Conductor<'_> {
         }]))
     }
 
+    /// Whether the server takes a unique key for the primary key that the table does not have.
+    fn has_key_in_its_place(&mut self, table: &Table) -> Result<bool, refloat_wire::Error> {
+        let keys = self.catalog.query(format!(
+            "SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {} AND NON_UNIQUE = 0 \
+             AND INDEX_TYPE <> 'HASH' GROUP BY INDEX_NAME HAVING SUM(NULLABLE = 'YES' OR SUB_PART IS NOT NULL) = 0 LIMIT 1",
+            literal(&table.db),
+            literal(&table.name)
+        ))?;
+        Ok(!keys.is_empty())
+    }
+
     /// Reads the columns of a table, and shows it among those at work.
     fn read_layout(&mut self, index: usize) -> Result<(), LoadError> {
         let table = Arc::clone(&self.entries[index].table);
@@ -408,7 +419,8 @@ impl Conductor<'_> {
         }
         let ctx = Arc::clone(&self.ctx);
         if let Some(cluster) = &ctx.cluster {
-            let keyless = !has_primary_key(&self.show_create(&table)?.0);
+            let keyless = !has_primary_key(&self.show_create(&table)?.0)
+                && !self.has_key_in_its_place(&table).map_err(server)?;
             let engine = &self.entries[index].engine;
             cluster.admit(&ctx, &table.label(), engine, keyless)?;
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::HostError;
+use crate::join::plain;
 
 /// How long a look at a machine may take.
 const LOOK: Duration = Duration::from_secs(120);
@@ -66,9 +67,7 @@ impl Host {
                 match output.status.code() {
                     Some(0) => Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned())),
                     Some(NO_FILE) => Ok(None),
-                    _ => Err(failed(
-                        String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-                    )),
+                    _ => Err(failed(last_line(&output.stderr))),
                 }
             }
         }
@@ -176,6 +175,17 @@ impl Host {
     pub(crate) fn word(text: &str) -> String {
         format!("'{}'", text.replace('\'', r"'\''"))
     }
+}
+
+/// The end of what a program has said of a failure. What `ssh` says of an unknown key is a page, and ends with what it means.
+fn last_line(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
+    let mut lines = text.lines().rev();
+    plain(
+        lines
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or("it says nothing"),
+    )
 }
 
 #[cfg(test)]

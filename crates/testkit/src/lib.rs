@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod oracle;
 pub mod random;
 pub mod servers;
+pub mod ssh;
 
 /// An error and its causes on one line.
 pub fn chain(error: &dyn std::error::Error) -> String {

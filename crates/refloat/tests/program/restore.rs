@@ -11,6 +11,7 @@ use refloat_sandbox::{
     EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, Sandbox, ServerKind,
 };
 use refloat_testkit::cluster::Cluster;
+use refloat_testkit::ssh::SshServer;
 use refloat_testkit::{oracle, servers};
 
 use crate::support::{Run, command, state_folder};
@@ -298,15 +299,25 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
     }
 }
 
-/// The list of a cluster whose nodes are started and stopped by commands.
+/// The list of a cluster whose nodes are started and stopped by commands; the machines of the first two are reached by ssh.
 fn by_commands(place: &Place) -> PathBuf {
     let mut text = "name = \"by commands\"\n".to_owned();
-    for node in place.cluster.nodes() {
+    let servers = std::env::var("REFLOAT_SERVERS");
+    let servers = servers.map_or_else(
+        |_| String::new(),
+        |folder| format!("REFLOAT_SERVERS={folder} "),
+    );
+    for (at, node) in place.cluster.nodes().iter().enumerate() {
         let node_command = format!(
-            "REFLOAT_STATE_DIR={} {} sandbox node",
+            "{servers}REFLOAT_STATE_DIR={} {} sandbox node",
             place.state.path().display(),
             env!("CARGO_BIN_EXE_refloat")
         );
+        let machine = if at < 2 {
+            format!("ssh = \"machine-{at}\"\n")
+        } else {
+            String::new()
+        };
         let name = node.name();
         // As it was started, but not to begin a cluster.
         let pid = node.pid().expect("a node").expect("it runs");
@@ -322,7 +333,7 @@ fn by_commands(place: &Place) -> PathBuf {
             .expect("a file");
         let _ = write!(
             text,
-            "\n[[node]]\nname = \"{name}\"\nurl = \"{}\"\ndatadir = \"{}\"\n[node.control]\nstart = '{node_command} start {name} --no-wait'\n\
+            "\n[[node]]\nname = \"{name}\"\nurl = \"{}\"\ndatadir = \"{}\"\n{machine}[node.control]\nstart = '{node_command} start {name} --no-wait'\n\
              stop = \"\"\"[ ! -e {pid_file} ] || {{ pid=$(cat {pid_file}); kill $pid; while readlink /proc/$pid/exe >/dev/null; do sleep 0.1; done; }}\"\"\"\n\
              bootstrap = '{node_command} start {name} --no-wait --bootstrap'\n\
              start_standalone = \"\"\"cd /; setsid {} $REFLOAT_SERVER_OPTIONS >/dev/null 2>&1 </dev/null &\"\"\"\n",
@@ -339,6 +350,8 @@ fn by_commands(place: &Place) -> PathBuf {
 #[test]
 fn nobody_joins_with_an_old_position() {
     let place = Place::new();
+    let ssh = SshServer::start();
+    let path = format!("{}:/usr/bin:/bin", ssh.bin().display());
     let rows = |at: usize| {
         place.ask(
             at,
@@ -349,6 +362,7 @@ fn nobody_joins_with_an_old_position() {
     // By replication first, as the cluster runs.
     let file = by_commands(&place);
     let output = command(place.state.path())
+        .env("PATH", &path)
         .args(["cluster", "restore"])
         .arg(&place.dump)
         .arg("--cluster")
@@ -364,7 +378,7 @@ fn nobody_joins_with_an_old_position() {
 
     // Then by one that stands alone; somebody takes it for a node of the cluster.
     let run = |args: &[&str]| {
-        let output = place.restore_by(&file, args).output();
+        let output = place.restore_by(&file, args).env("PATH", &path).output();
         Run::new(output.expect("the program can be started"))
     };
     let first = place.name(0);
@@ -402,6 +416,32 @@ fn nobody_joins_with_an_old_position() {
     run(&[]).exits(0);
     place.is_whole();
     assert_eq!(rows(2), all);
+    files_are_read_by_ssh(&place, &path, &file);
+}
+
+/// What a node that is down has written down; and why it cannot be read.
+fn files_are_read_by_ssh(place: &Place, path: &str, file: &Path) {
+    let status = |file: &Path| {
+        let output = command(place.state.path())
+            .env("PATH", path)
+            .args(["cluster", "status", "--no-defaults", "--json", "--cluster"])
+            .arg(file)
+            .output();
+        let run = Run::new(output.expect("the program can be started")).exits(0);
+        let view: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
+        view["nodes"][1].clone()
+    };
+    place.node(1).stop().expect("it stops");
+    let seqno = place.node(1).state().expect("a state").position.seqno;
+    assert_eq!(status(file)["grastate"]["seqno"], seqno);
+    let strange = fs::read_to_string(file).expect("a list");
+    let strange = strange.replace("machine-1", SshServer::STRANGER);
+    let file = place.state.path().join("strange.toml");
+    fs::write(&file, strange).expect("a list can be written");
+    let node = status(&file);
+    let why = node["files_unreadable"].as_str().unwrap_or_default();
+    assert!(why.contains("Host key verification failed"), "{node}");
+    assert!(!why.contains('\n'), "{why:?}");
 }
 
 /// Plans, and what stands against one: nothing is touched by either.

@@ -1,0 +1,123 @@
+//! A real sshd on this machine, for what reaches other machines by ssh.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const SSHD: &str = "/usr/sbin/sshd";
+/// Without it sshd does not start as root.
+const EMPTY_FOLDER: &str = "/run/sshd";
+/// Nothing here takes longer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A machine that `ssh` reaches: this one, by every name. It is gone when this is dropped.
+pub struct SshServer {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl SshServer {
+    /// A name that no machine has the key for.
+    pub const STRANGER: &str = "stranger";
+
+    /// Starts one on a port of its own, with keys of its own.
+    ///
+    /// # Panics
+    /// It does not start.
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder for sshd");
+        let path = |name: &str| folder.path().join(name);
+        for key in ["host", "client", "other"] {
+            let made = Command::new("ssh-keygen")
+                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+                .arg(path(key))
+                .status();
+            assert!(
+                made.is_ok_and(|status| status.success()),
+                "ssh-keygen does not work; scripts/install-servers tools installs it"
+            );
+        }
+        let _ = fs::create_dir_all(EMPTY_FOLDER);
+        let port = {
+            let free = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+            free.local_addr().expect("a port").port()
+        };
+        let write = |name: &str, text: String| fs::write(path(name), text).expect("a file");
+        write(
+            "sshd_config",
+            format!(
+                "ListenAddress 127.0.0.1\nPort {port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nUsePAM no\nStrictModes no\n\
+                 PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\nMaxStartups 100\nMaxSessions 100\n",
+                path("host").display(),
+                path("client.pub").display()
+            ),
+        );
+        let key = |name: &str| fs::read_to_string(path(name)).expect("a key");
+        write(
+            "known",
+            format!(
+                "here {}{} {}",
+                key("host.pub"),
+                Self::STRANGER,
+                key("other.pub")
+            ),
+        );
+        write(
+            "ssh_config",
+            format!(
+                "Host {}\n  HostKeyAlias {}\nHost *\n  HostKeyAlias here\n  HostName 127.0.0.1\n  Port {port}\n  IdentityFile {}\n  IdentitiesOnly yes\n  \
+                 UserKnownHostsFile {}\n  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n",
+                Self::STRANGER,
+                Self::STRANGER,
+                path("client").display(),
+                path("known").display()
+            ),
+        );
+        let bin = path("bin");
+        fs::create_dir(&bin).expect("a folder");
+        let script = format!(
+            "#!/bin/sh\nexec /usr/bin/ssh -F '{}' \"$@\"\n",
+            path("ssh_config").display()
+        );
+        write("bin/ssh", script);
+        fs::set_permissions(path("bin/ssh"), fs::Permissions::from_mode(0o755)).expect("a mode");
+        let log = fs::File::create(path("log")).expect("a log");
+        let child = Command::new(SSHD)
+            .args(["-D", "-e", "-f"])
+            .arg(path("sshd_config"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("sshd starts; scripts/install-servers tools installs it");
+        let server = Self { child, folder };
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(begun.elapsed() < PATIENCE, "sshd: {}", server.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+
+    /// The folder of an `ssh` that leads here: what has it first in its `PATH` runs the real one with options of its own.
+    pub fn bin(&self) -> PathBuf {
+        self.folder.path().join("bin")
+    }
+
+    /// What it has said so far.
+    pub fn log(&self) -> String {
+        let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        read(&self.folder.path().join("log"))
+    }
+}
+
+impl Drop for SshServer {
+    fn drop(&mut self) {
+        // Sessions have processes of their own, and end when their commands do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

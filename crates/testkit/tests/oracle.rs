@@ -69,10 +69,6 @@ fn every_mutation_is_seen(kind: ServerKind) {
     let server = servers::server(kind);
     let mut conn = servers::connect(server);
     for (mutation, about) in MUTATIONS {
-        if mutation.contains("0e0") && kind == ServerKind::MariaDb1011 {
-            // This server shows -0 as 0 in every form, so neither a dump nor anybody else can tell them apart.
-            continue;
-        }
         let run = |conn: &mut refloat_wire::Connection, script: &str| {
             for statement in script.split(';') {
                 conn.exec(statement)
@@ -84,6 +80,13 @@ fn every_mutation_is_seen(kind: ServerKind) {
             "DROP DATABASE IF EXISTS seen; DROP DATABASE IF EXISTS seen2",
         );
         run(&mut conn, BEFORE);
+        if mutation.contains("0e0")
+            && kind != ServerKind::MySql97
+            && !shows_negative_zero(&mut conn)
+        {
+            // MariaDB since 10.11.19 and 11.8.9: neither a dump nor anybody else can tell -0 from 0.
+            continue;
+        }
         let before = Snapshot::take(&mut conn, Scope::default()).unwrap();
         let again = Snapshot::take(&mut conn, Scope::default()).unwrap();
         assert_eq!(differences(&before, &again), [], "{kind}: nothing changed");
@@ -96,6 +99,15 @@ fn every_mutation_is_seen(kind: ServerKind) {
         );
     }
     conn.exec("DROP DATABASE IF EXISTS seen").unwrap();
+}
+
+/// Whether the server shows a negative zero, which is in row 2, as anything else than 0 in any form.
+fn shows_negative_zero(conn: &mut refloat_wire::Connection) -> bool {
+    let asked = "SELECT CONCAT(f), CONCAT(f * 1e0), CONCAT(ATAN2(f, -1) > 0) FROM t WHERE id = 2";
+    let shown = conn.query(asked).expect("a row");
+    (0..3)
+        .map(|at| shown.str(0, at))
+        .ne([Some("0"), Some("0"), Some("1")])
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use refloat_sandbox::ServerKind;
+use refloat_testkit::disk::SmallDisk;
 
-use crate::disk::SmallDisk;
 use crate::folders::folder;
 use crate::large::peak_kib;
 use crate::support::{

@@ -1,55 +1,12 @@
 //! No room: a full disk below the server's data, and below its temporary files.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::Command;
 
 use refloat_sandbox::{Instance, Sandbox, ServerKind, StartOptions};
+use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::servers;
 
 use crate::support::{Desk, Run, ask, assert_same_settings, dump, settings, table};
-
-/// A file system of its own, small enough to fill; it is unmounted when the value is dropped.
-pub struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    pub fn mount(megabytes: u32) -> Self {
-        let folder = tempfile::Builder::new().prefix("full").tempdir().unwrap();
-        let size = format!("size={megabytes}m,mode=0755");
-        let status = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
-            .arg(folder.path())
-            .status()
-            .unwrap();
-        assert!(
-            status.success(),
-            "a small file system can only be mounted as root"
-        );
-        Self(folder)
-    }
-
-    pub fn grow(&self, megabytes: u32) {
-        let status = Command::new("mount")
-            .args(["-o", &format!("remount,size={megabytes}m")])
-            .arg(self.path())
-            .status()
-            .unwrap();
-        assert!(status.success(), "it does not grow");
-    }
-
-    pub fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount")
-            .arg("--lazy")
-            .arg(self.0.path())
-            .status();
-    }
-}
 
 /// Rows that are there are those that the summary names.
 #[track_caller]

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use refloat_sandbox::{Ephemeral, Instance, ServerKind};
+use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::servers;
 use serde_json::Value;
 
-use crate::disk::SmallDisk;
 use crate::large::peak_kib;
 use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table, wait_until};
 

@@ -129,6 +129,39 @@ fn options_stand_in_groups() {
     }
 }
 
+/// Headings go on until the next one: an option behind those of a connection would stand among them.
+#[test]
+fn only_connections_stand_among_connections() {
+    let of_connections = [
+        "--to",
+        "--from",
+        "--cluster",
+        "--node",
+        "--defaults-",
+        "--no-defaults",
+        "--ask-password",
+        "--ssl-",
+    ];
+    for command in COMMANDS {
+        let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
+        let page = refloat(&args).exits(0).stdout;
+        let group = page
+            .lines()
+            .skip_while(|line| *line != "Connection:")
+            .skip(1)
+            .take_while(|line| line.is_empty() || line.starts_with(' '));
+        for option in group
+            .map(str::trim_start)
+            .filter(|line| line.starts_with('-') && !line.starts_with("- "))
+        {
+            assert!(
+                of_connections.iter().any(|name| option.starts_with(name)),
+                "{command:?}: {option}"
+            );
+        }
+    }
+}
+
 #[test]
 fn exit_codes_of_the_help_are_those_of_the_page() {
     let help = refloat(&["--help"]).exits(0).stdout;

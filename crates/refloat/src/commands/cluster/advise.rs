@@ -48,9 +48,6 @@ pub struct AdviseArgs {
     #[arg(value_name = "NODE")]
     node: Option<String>,
 
-    #[command(flatten)]
-    cluster: ClusterOf,
-
     /// Have write-sets kept for an absence of so long: 2h, 90m, 1d
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     window: Option<Duration>,
@@ -58,6 +55,9 @@ pub struct AdviseArgs {
     /// Measure rates for so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     sample: f64,
+
+    #[command(flatten)]
+    cluster: ClusterOf,
 
     /// Write the settings as a commented piece of an option file; a file that is there is left alone
     #[arg(long, value_name = "FILE", help_heading = "Output")]

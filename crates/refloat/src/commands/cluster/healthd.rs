@@ -48,15 +48,6 @@ which. The account needs no right but to connect (USAGE). In HAProxy:
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct HealthdArgs {
-    /// The node
-    ///
-    /// mysql://USER@HOST:PORT/, with ?socket=PATH for its unix socket, which is best on the node's own machine.
-    #[arg(long, value_name = "URL", help_heading = "Connection")]
-    node: String,
-
-    #[command(flatten)]
-    options: ConnectArgs,
-
     /// Answer HTTP checks at this address
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9200")]
     listen: SocketAddr,
@@ -76,6 +67,15 @@ pub struct HealthdArgs {
     /// Let a donor serve: for copies that do not block it
     #[arg(long)]
     donor_serves: bool,
+
+    /// The node
+    ///
+    /// mysql://USER@HOST:PORT/, with ?socket=PATH for its unix socket, which is best on the node's own machine.
+    #[arg(long, value_name = "URL", help_heading = "Connection")]
+    node: String,
+
+    #[command(flatten)]
+    options: ConnectArgs,
 }
 
 pub fn run(args: &HealthdArgs, context: &Context) -> anyhow::Result<Exit> {

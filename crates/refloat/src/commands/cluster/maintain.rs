@@ -103,9 +103,6 @@ pub struct MaintainArgs {
     node: String,
 
     #[command(flatten)]
-    cluster: ClusterOf,
-
-    #[command(flatten)]
     hold: HoldArgs,
 
     /// Say what would be done, and do nothing
@@ -123,6 +120,9 @@ pub struct MaintainArgs {
     /// The process in the background.
     #[arg(long, hide = true, conflicts_with_all = ["begin", "end", "plan"])]
     until_end: bool,
+
+    #[command(flatten)]
+    cluster: ClusterOf,
 
     /// Print events and the result as JSON lines on stdout
     #[arg(long, help_heading = "Output", conflicts_with_all = ["begin", "end"])]

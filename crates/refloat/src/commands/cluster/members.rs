@@ -13,7 +13,7 @@ use crate::connect::ConnectArgs;
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
 
-/// `--cluster` and everything about the connections.
+/// `--cluster` and everything about the connections. It stands behind the options that are a command's own: its heading goes on.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct ClusterOf {

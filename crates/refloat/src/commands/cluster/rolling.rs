@@ -38,9 +38,6 @@ REFLOAT_NODE_SSH.";
 #[command(after_long_help = AFTER_HELP)]
 pub struct RollingArgs {
     #[command(flatten)]
-    cluster: ClusterOf,
-
-    #[command(flatten)]
     hold: HoldArgs,
 
     /// Only these nodes, by their names in the list
@@ -50,6 +47,9 @@ pub struct RollingArgs {
     /// Say in which order it would be done and for how long it would last, and do nothing
     #[arg(long)]
     plan: bool,
+
+    #[command(flatten)]
+    cluster: ClusterOf,
 
     /// What is done while a node is down, behind `--`: a program and its arguments
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "plan")]

@@ -51,14 +51,14 @@ written last, is on the disk.";
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct DumpArgs {
-    #[command(flatten)]
-    pub source: SourceArgs,
-
     /// The folder that the dump becomes; it must not exist yet, or be empty; - for one archive on standard output
     ///
     /// The archive is a tar of that folder, with the manifest as its last file. One that stopped in the middle has no end mark.
     #[arg(long, short = 'o', value_name = "FOLDER")]
     pub out: PathBuf,
+
+    #[command(flatten)]
+    pub source: SourceArgs,
 
     #[command(flatten)]
     pub what: WhatArgs,

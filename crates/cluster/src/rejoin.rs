@@ -13,7 +13,7 @@ use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
 use crate::observe::{Member, Observation};
-use crate::proof::{Proof, proof};
+use crate::proof::{CameBy, Proof, proof};
 use crate::view::ClusterView;
 
 /// How often a node on its way is looked at.
@@ -40,6 +40,8 @@ pub struct RejoinPlan {
     pub runs: bool,
     /// What a full copy would wipe that may be nowhere else, and by which name that is given up; `None`: nothing.
     pub only_copy: Option<OnlyCopy>,
+    /// What would keep it from coming back by that way, as far as somebody has looked for it.
+    pub fails: Vec<String>,
 }
 
 /// Data that a full copy would wipe and that may be nowhere else.
@@ -75,6 +77,9 @@ pub struct Rejoined {
     pub back: u64,
     /// From its start until it was in step with the others, in seconds.
     pub join_seconds: f64,
+    /// Bytes of InnoDB's files that came by a full copy; `None`: no copy was made, or nobody can tell.
+    #[serde(default)]
+    pub copied: Option<u64>,
 }
 
 /// Why a node is not back.
@@ -94,6 +99,22 @@ pub enum RejoinError {
     /// It would wipe what may be nowhere else.
     #[error("a full copy would wipe what may be nowhere else: {}", .0.what)]
     OnlyCopy(OnlyCopy),
+    /// The full copy that it needs would wipe what it has, and then fail.
+    #[error("a full copy would wipe what {node} has, and then fail: {}", .reasons.join("; "))]
+    CopyFails {
+        /// The node.
+        node: String,
+        /// Why.
+        reasons: Vec<String>,
+    },
+    /// It would not come back.
+    #[error("{node} would not come back: {}", .reasons.join("; "))]
+    WouldFail {
+        /// The node.
+        node: String,
+        /// Why.
+        reasons: Vec<String>,
+    },
     /// It could not be started or looked at.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -187,6 +208,7 @@ pub fn plan_rejoin(
         donors,
         runs,
         only_copy,
+        fails: Vec::new(),
     })
 }
 
@@ -280,16 +302,31 @@ pub struct Leave {
     pub sst: bool,
     /// The history whose data on the node may be lost.
     pub discard: Option<String>,
+    /// It may be started although something was found that keeps it from coming back.
+    pub failing: bool,
 }
 
 impl RejoinPlan {
+    /// Whether to start the node begins a full copy, as far as can be told.
+    pub const fn begins_copy(&self) -> bool {
+        !self.runs && !matches!(self.forecast.kind, RejoinKind::Ist { .. })
+    }
+
     /// Whether the node may be started.
     ///
     /// # Errors
-    /// [`RejoinError::NeedsCopy`], [`RejoinError::OnlyCopy`].
+    /// [`RejoinError::NeedsCopy`], [`RejoinError::OnlyCopy`], [`RejoinError::CopyFails`], [`RejoinError::WouldFail`].
     pub fn check(&self, leave: &Leave) -> Result<(), RejoinError> {
-        if self.runs || matches!(self.forecast.kind, RejoinKind::Ist { .. }) {
-            return Ok(());
+        let fails = !self.fails.is_empty() && !leave.failing;
+        if !self.begins_copy() {
+            return if fails {
+                Err(RejoinError::WouldFail {
+                    node: self.node.clone(),
+                    reasons: self.fails.clone(),
+                })
+            } else {
+                Ok(())
+            };
         }
         if !leave.sst {
             return Err(RejoinError::NeedsCopy {
@@ -301,6 +338,10 @@ impl RejoinPlan {
             Some(lost) if leave.discard.as_ref() != Some(&lost.history) => {
                 Err(RejoinError::OnlyCopy(lost.clone()))
             }
+            _ if fails => Err(RejoinError::CopyFails {
+                node: self.node.clone(),
+                reasons: self.fails.clone(),
+            }),
             _ => Ok(()),
         }
     }
@@ -365,12 +406,14 @@ pub fn rejoin_node(
         std::thread::sleep(POLL);
     };
     let proof = proof(&plan.uuid, &now, joining.log_of(&now).as_deref());
+    let by_copy = proof.by == CameBy::Sst;
     Ok(Rejoined {
         node,
         proof,
         left: plan.seqno,
         back: now.seqno.unwrap_or(0),
         join_seconds: begun.elapsed().as_secs_f64(),
+        copied: now.sst.bytes.filter(|_| by_copy),
     })
 }
 

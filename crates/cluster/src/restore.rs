@@ -12,6 +12,7 @@ mod back;
 mod choose;
 mod files;
 mod plan;
+mod rates;
 mod state;
 mod steps;
 
@@ -25,7 +26,8 @@ use serde::Serialize;
 use crate::control::Control;
 use crate::join::brief;
 use crate::observe::{Member, observe};
-pub use plan::{Estimates, OldData, PlannedNode, Rates, RestorePlan, RestoreWish};
+pub use plan::{Estimates, OldData, PlannedNode, RestorePlan, RestoreWish};
+pub use rates::{Rate, RateFrom, Rates};
 use state::FORMAT;
 pub use state::{
     Loaded, NodeProgress, RestoreError, RestoreState, RestoreStep, RestoreWay,

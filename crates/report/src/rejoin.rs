@@ -25,6 +25,9 @@ pub fn plan(plan: &RejoinPlan) -> String {
             lost.what, lost.history
         );
     }
+    for reason in &plan.fails {
+        let _ = writeln!(page, "  FAILS     {reason}");
+    }
     if plan.runs {
         page.push_str("  start     it runs already, and is only waited for\n");
     }
@@ -105,6 +108,7 @@ mod tests {
                 what: "it holds data of another history, x".to_owned(),
                 history: "x".to_owned(),
             }),
+            fails: vec!["n1: there is too little space".to_owned()],
         });
         for line in [
             "  comes     by a FULL COPY (SST), which wipes what it has: 3.00 GiB, about 31.0 s",
@@ -112,6 +116,7 @@ mod tests {
             "  asks      n3: idle",
             "  then      n2: busy",
             "  LOSES     it holds data of another history, x: given up by --discard x",
+            "  FAILS     n1: there is too little space",
         ] {
             assert!(text.contains(line), "{line:?}: {text}");
         }
@@ -124,6 +129,7 @@ mod tests {
             left: Some(3),
             back: 10,
             join_seconds: 2.0,
+            copied: None,
         });
         assert!(
             text.starts_with("n1 is back by IST: 7 write-sets\n"),

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use refloat_cluster::{OldData, RestorePlan, RestoreState, RestoreStep, RestoreWay, Restored};
+use refloat_cluster::{
+    OldData, Rate, RateFrom, RestorePlan, RestoreState, RestoreStep, RestoreWay, Restored,
+};
 
 use crate::human;
 
@@ -19,6 +21,19 @@ const fn way(way: RestoreWay) -> &'static str {
         RestoreWay::Rebuild => "rebuild",
         RestoreWay::Replicate => "replicate",
     }
+}
+
+/// A rate, and how much it is worth.
+fn rate(rate: &Rate) -> String {
+    let from = match rate.from {
+        RateFrom::Given => "as given",
+        RateFrom::Measured { .. } => "as measured last",
+        RateFrom::Assumed => "assumed",
+    };
+    format!(
+        "{}/s ({from})",
+        human::bytes(rate.bytes_per_second.clamp(0.0, 1e18) as u64)
+    )
 }
 
 /// What is going to be done.
@@ -38,6 +53,14 @@ pub fn plan(plan: &RestorePlan) -> String {
         "  estimate  rebuild   {}: load into one node that stands alone, full copies to the others; THE CLUSTER SERVES NOBODY until its first node is back\n            replicate {}: load into one node, the others apply the same; the cluster goes on, slower",
         time(plan.estimates.rebuild),
         time(plan.estimates.replicate)
+    );
+    let rates = &plan.rates;
+    let _ = writeln!(
+        page,
+        "  by rates  load {}, through replication {}, full copies {}",
+        rate(&rates.load),
+        rate(&rates.replicate),
+        rate(&rates.copy)
     );
     let _ = writeln!(page, "  into      {}", plan.chosen());
     for (at, node) in plan.nodes.iter().enumerate() {
@@ -150,7 +173,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::path::PathBuf;
 
-    use refloat_cluster::{Estimates, NodeProgress, PlannedNode, StartOption};
+    use refloat_cluster::{Estimates, NodeProgress, PlannedNode, Rates, StartOption};
 
     use super::*;
 
@@ -171,6 +194,10 @@ mod tests {
             estimates: Estimates {
                 rebuild: Some(61.0),
                 replicate: None,
+            },
+            rates: Rates {
+                load: Rate::given(1_048_576.0),
+                ..Rates::default()
             },
             at: 0,
             nodes: vec![
@@ -201,6 +228,7 @@ mod tests {
             "Plan for shop.sql, about 1.00 GiB of text:",
             "  way       rebuild: it takes less time",
             "replicate nobody can tell how long",
+            "  by rates  load 1.00 MiB/s (as given), through replication 40.0 MiB/s (assumed), full copies 100 MiB/s (assumed)",
             "  into      n1",
             "  n2        is stopped, then takes a full copy, its old data go to /d.refloat-r",
             "  n3        is stopped, then takes a full copy, and LOSES its old data",

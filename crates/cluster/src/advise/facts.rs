@@ -76,7 +76,7 @@ pub struct MachineFacts {
     pub listens: Vec<Listener>,
     /// What an earlier state transfer has left in the data directory.
     pub leftovers: Vec<String>,
-    /// Scripts of an earlier state transfer that still run, by the file that names them.
+    /// Scripts of an earlier state transfer that still run: their processes, and the files that name them.
     pub running: Vec<String>,
     /// Whether the account for copies may log in; `None`: not tried.
     pub account: Option<Account>,

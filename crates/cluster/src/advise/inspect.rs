@@ -330,7 +330,7 @@ fn read(lines: &[Vec<String>]) -> MachineFacts {
             ["gcache", _] => machine.space.has_gcache = true,
             ["address", address] => drop(machine.addresses.insert((*address).to_owned())),
             ["leftover", name] => machine.leftovers.push((*name).to_owned()),
-            ["running", name] => machine.running.push((*name).to_owned()),
+            ["running", name, pid] => machine.running.push(format!("process {pid}, by {name}")),
             ["listens", pid, program] => machine.listens.push(Listener {
                 pid: pid.parse().ok(),
                 program: (*program).to_owned(),

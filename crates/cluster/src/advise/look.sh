@@ -122,7 +122,7 @@ if [ -d "$datadir" ] && [ -r "$datadir" ]; then
     for name in wsrep_sst.pid rsync_sst.pid; do
         other=$(cat -- "$datadir/$name" 2>/dev/null) || continue
         case $other in '' | *[!0-9]*) continue ;; esac
-        [ -d "/proc/$other" ] && say running "$name"
+        [ -d "/proc/$other" ] && printf 'running\t%s\t%s\n' "$name" "$other"
     done
 fi
 

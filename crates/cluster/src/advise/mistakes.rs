@@ -37,6 +37,18 @@ pub enum Effect {
     Fails,
 }
 
+impl Mistake {
+    /// Whether it keeps a node away that would come by IST too: the script for copies is started in any case.
+    pub fn stops_ist(&self, joiner: &str) -> bool {
+        self.effect == Effect::Fails
+            && matches!(
+                self.kind,
+                MistakeKind::Leftover | MistakeKind::PortTaken | MistakeKind::MissingTool
+            )
+            && self.nodes == [joiner]
+    }
+}
+
 /// What a mistake is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -203,8 +215,8 @@ fn alone(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found
         found.fails(
             MistakeKind::Leftover,
             &name,
-            format!("an earlier copy still runs ({} names its process): the next one waits for it 30 s and gives up", machine.running.join(", ")),
-            "wait for it, or end it",
+            format!("an earlier copy still runs ({}): the next one waits for it 30 s and gives up, and a node that comes by IST does too", machine.running.join("; ")),
+            "wait for it, or end it: when a donor is killed, the script of its copy may wait for it for ever",
         );
     }
     if !receives && !machine.leftovers.is_empty() {

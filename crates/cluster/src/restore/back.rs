@@ -92,10 +92,12 @@ impl Restore<'_> {
             }],
             runs: up,
             only_copy: None,
+            fails: Vec::new(),
         };
         let leave = Leave {
             sst: true,
             discard: None,
+            failing: true,
         };
         let joined = rejoin_node(member, control, &plan, &leave, self.run)?;
         let now = look(member).map_err(|reason| self.wrong(STEP, at, reason))?;

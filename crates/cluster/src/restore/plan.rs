@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::alone::alone;
 use super::choose::{choose, histories, one_cluster, whole};
 use super::files::{self, Folder};
+use super::rates::Rates;
 use super::state::RestoreWay;
 use crate::control::{Control, StartOption};
 use crate::error::chain;
@@ -19,31 +20,6 @@ use crate::view::{ClusterView, NodeView};
 
 /// InnoDB's files take about this much more room than dump text, indexes included.
 const FILES_PER_TEXT: f64 = 1.5;
-/// Rates by which the time of both ways is estimated.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Rates {
-    /// Bytes of text per second into one server.
-    pub load: f64,
-    /// The same with all nodes applying them too.
-    pub replicate: f64,
-    /// Bytes per second of a full copy.
-    pub copy: f64,
-    /// Seconds for a node to stop, start and join.
-    pub restart: f64,
-}
-
-impl Default for Rates {
-    /// Assumed, of the order of what a local disk and a few cores do: nothing is measured on the machines that there are.
-    fn default() -> Self {
-        const MIB: f64 = 1_048_576.0;
-        Self {
-            load: 80.0 * MIB,
-            replicate: 40.0 * MIB,
-            copy: 100.0 * MIB,
-            restart: 4.0,
-        }
-    }
-}
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -113,6 +89,9 @@ pub struct RestorePlan {
     pub why: String,
     /// How long both would take.
     pub estimates: Estimates,
+    /// By which rates.
+    #[serde(default)]
+    pub rates: Rates,
     /// The place of the node that is loaded into.
     pub at: usize,
     /// All nodes, in the order of the list.
@@ -193,10 +172,11 @@ fn estimate(text: Option<u64>, data: u64, nodes: usize, rates: &Rates) -> Estima
     let others = nodes.saturating_sub(1) as f64;
     Estimates {
         rebuild: text.map(|text| {
-            let copy = (data as f64 + text as f64 * FILES_PER_TEXT) / rates.copy;
-            text as f64 / rates.load + 2.0 * rates.restart + others * (rates.restart + copy)
+            let copy = (data as f64 + text as f64 * FILES_PER_TEXT) / rates.copy.bytes_per_second;
+            let load = text as f64 / rates.load.bytes_per_second;
+            load + 2.0 * rates.restart_seconds + others * (rates.restart_seconds + copy)
         }),
-        replicate: text.map(|text| text as f64 / rates.replicate),
+        replicate: text.map(|text| text as f64 / rates.replicate.bytes_per_second),
     }
 }
 
@@ -332,6 +312,7 @@ pub(super) fn make(
         way,
         why,
         estimates,
+        rates: wish.rates.clone(),
         at,
         nodes: nodes.collect(),
         options,
@@ -359,15 +340,16 @@ fn old_data(folder: &Folder, needed: u64, run_id: &str) -> OldData {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rates::Rate;
     use super::*;
 
     #[test]
     fn both_ways_are_estimated_from_sizes_and_rates() {
         let rates = Rates {
-            load: 100.0,
-            replicate: 10.0,
-            copy: 100.0,
-            restart: 5.0,
+            load: Rate::given(100.0),
+            replicate: Rate::given(10.0),
+            copy: Rate::given(100.0),
+            restart_seconds: 5.0,
         };
         let both = estimate(Some(1000), 500, 3, &rates);
         assert_eq!(both.replicate, Some(100.0));

@@ -111,6 +111,9 @@ pub struct Loaded {
     pub tables: u64,
     /// How long it took, in seconds; what was loaded before an interruption is not in it.
     pub seconds: f64,
+    /// Whether something had been loaded before an interruption.
+    #[serde(default)]
+    pub resumed: bool,
 }
 
 /// What is written down of a restore.

@@ -364,6 +364,7 @@ impl Restore<'_> {
             bytes: outcome.bytes,
             tables: outcome.tables.len() as u64,
             seconds: outcome.seconds,
+            resumed: outcome.resumed.is_some(),
         });
         Ok(())
     }

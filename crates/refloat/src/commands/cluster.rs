@@ -1,6 +1,7 @@
 //! `refloat cluster`: Galera clusters.
 
 mod advise;
+mod copies;
 mod healthd;
 mod lock;
 mod maintain;
@@ -13,6 +14,7 @@ mod status;
 use std::io::Write as _;
 
 use clap::{Args, Subcommand};
+use refloat_cluster::Rates;
 use serde::Serialize;
 
 use crate::context::Context;
@@ -93,6 +95,18 @@ fn seconds(text: &str) -> Result<f64, String> {
         Ok(value) if (0.1..=3600.0).contains(&value) => Ok(value),
         _ => Err("give seconds between 0.1 and 3600".to_owned()),
     }
+}
+
+/// Bytes per second of a full copy: as somebody has said, else as the last restore of the cluster has shown, else assumed.
+fn sst_rate(given: Option<u64>, cluster: &str, context: &Context) -> f64 {
+    given.map_or_else(
+        || {
+            Rates::measured(context.state_dir(), cluster)
+                .copy
+                .bytes_per_second
+        },
+        |rate| rate.max(1) as f64,
+    )
 }
 
 /// Prints what is going to be done: as a page, or as one line of JSON.

@@ -110,6 +110,10 @@ pub fn of_rejoin(error: &RejoinError) -> (Exit, Vec<String>) {
                 lost.history
             )],
         ),
+        RejoinError::CopyFails { .. } | RejoinError::WouldFail { .. } => (
+            Exit::Refused,
+            vec!["Nothing was started. `refloat cluster advise` says what to do; --ignore-advice goes on all the same.".to_owned()],
+        ),
         RejoinError::Interrupted { .. } => (Exit::Interrupted, Vec::new()),
         RejoinError::NeedsCopy { .. } => (
             Exit::Refused,

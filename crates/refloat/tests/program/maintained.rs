@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, Sandbox, ServerKind};
+use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -401,4 +402,102 @@ fn a_partition_during_rolling_maintenance_stops_it() {
         place.all_are_in_step();
     });
     assert_eq!(place.kept(), before);
+}
+
+#[test]
+#[ignore = "`make test-slow` runs it: nodes come and go for minutes"]
+fn a_copy_that_fails_is_told_and_the_next_one_is_whole() {
+    let place = Place::new(false);
+    // So much that a copy can be met at work, and that no node keeps it for those that miss it.
+    place.ask(
+        0,
+        "CREATE TABLE app.large (id INT PRIMARY KEY, v LONGBLOB) ENGINE=InnoDB",
+    );
+    let before = place.kept();
+    place.beside_an_application(|_| {
+        a_joiner_has_no_room(&place);
+        a_donor_is_killed(&place);
+    });
+    assert_eq!(place.kept(), before);
+}
+
+impl Place {
+    /// Writes more than anybody keeps, while the third node is down.
+    fn third_misses_too_much(&self) {
+        self.node(2).stop().expect("it stops");
+        for _ in 0..4 {
+            self.ask(
+                0,
+                "USE app; SET @n = (SELECT COUNT(*) FROM app.large); INSERT INTO app.large SELECT seq + @n, REPEAT(MD5(RAND()), 31250) FROM seq_1_to_20",
+            );
+        }
+    }
+
+    #[track_caller]
+    fn third_comes(&self, more: &[&str]) -> Run {
+        self.run(&["rejoin", self.name(2), "--allow-sst"], more)
+    }
+}
+
+/// The joiner's disk is too small for the copy: that is said before anything is begun, and found out when somebody insists.
+fn a_joiner_has_no_room(place: &Place) {
+    place.third_misses_too_much();
+    let third = place.node(2);
+    let grastate = fs::read(third.grastate()).expect("a position");
+    let small = SmallDisk::mount_over(&third.datadir(), 100).expect("a small disk");
+    fs::write(third.grastate(), grastate).expect("a position");
+    let said = place.third_comes(&[]).exits(3).stderr;
+    assert!(
+        said.contains("FAILS     ") && said.contains("there is too little space for a copy of"),
+        "{said}"
+    );
+    assert!(third.pid().expect("a node").is_none(), "it was started");
+    let said = place.third_comes(&["--ignore-advice"]).exits(1).stderr;
+    assert!(
+        said.contains("is not back: it has ended while it started"),
+        "{said}"
+    );
+    drop(small);
+    let said = place.third_comes(&[]).exits(0).stdout;
+    assert!(said.contains("is back by a FULL COPY (SST)"), "{said}");
+}
+
+/// The donor dies while it gives: both come back, one after the other.
+fn a_donor_is_killed(place: &Place) {
+    place.third_misses_too_much();
+    let running = Running::start(place.cluster(&["rejoin", place.name(2), "--allow-sst"], &[]));
+    let donor = 1;
+    let script = || {
+        let file = place.node(donor).datadir().join("wsrep_sst.pid");
+        let text = fs::read_to_string(file).unwrap_or_default();
+        text.trim().parse::<u32>().ok().map(|pid| pid.to_string())
+    };
+    wait("the one that applications do not write to gives", || {
+        let asked = "SHOW STATUS LIKE 'wsrep_local_state_comment'";
+        let said = place.node(donor).query(asked).unwrap_or_default();
+        said.contains("Donor") && script().is_some()
+    });
+    let script = script().expect("the process of a script");
+    // It may wait for its server for ever; so that it surely does:
+    signal("-STOP", &script);
+    let _ = place.node(donor).kill();
+    let said = running.ends(1);
+    assert!(
+        said.contains("is not back: it has ended while it started"),
+        "{said}"
+    );
+    // Whoever starts the donor again waits for the script in vain.
+    let name = place.name(donor);
+    place.run(&["rejoin", name], &[]).exits(3).says(&format!(
+        "{name} would not come back: {name}: an earlier copy still runs (process {script}, "
+    ));
+    signal("-KILL", &script);
+    place.run(&["rejoin", name], &[]).exits(0);
+    place.third_comes(&[]).exits(0);
+}
+
+#[track_caller]
+fn signal(which: &str, process: &str) {
+    let sent = Command::new("kill").args([which, process]).status();
+    assert!(sent.expect("kill is there").success());
 }

@@ -13,6 +13,7 @@ use refloat_sandbox::{
 use refloat_testkit::cluster::Cluster;
 use refloat_testkit::ssh::SshServer;
 use refloat_testkit::{oracle, servers};
+use refloat_wire::{ConnectOptions, Connection};
 
 use crate::support::{Run, command, state_folder};
 
@@ -30,10 +31,14 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
+        Self::with(&GaleraOptions::new(ServerKind::MariaDb1011, 3))
+    }
+
+    fn with(options: &GaleraOptions) -> Self {
         let state = state_folder();
         let sandbox = Sandbox::new(state.path().join("sandbox"));
         let cluster = sandbox
-            .start_cluster_ephemeral(&GaleraOptions::new(ServerKind::MariaDb1011, 3))
+            .start_cluster_ephemeral(options)
             .expect("a cluster starts");
         let dump = state.path().join("shop.sql");
         fs::write(&dump, text()).expect("the dump can be written");
@@ -270,6 +275,17 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
         done.stdout
     );
     place.restore(&["--resume"]).exits(3).says("no restore of");
+    // The next one is estimated by what this one has shown.
+    let plan = place.restore(&["--plan", "--replace", "--load-rate", "1M"]);
+    let plan = plan.exits(0).stdout;
+    let rates = plan.lines().find(|line| line.starts_with("  by rates  "));
+    let rates = rates.unwrap_or_default();
+    assert!(
+        rates.contains(
+            "load 1.00 MiB/s (as given), through replication 40.0 MiB/s (assumed), full copies "
+        ) && rates.ends_with("/s (as measured last)"),
+        "{plan}"
+    );
 
     place.is_whole();
     assert_eq!(
@@ -349,7 +365,8 @@ fn by_commands(place: &Place) -> PathBuf {
 
 #[test]
 fn nobody_joins_with_an_old_position() {
-    let place = Place::new();
+    let options = GaleraOptions::new(ServerKind::MariaDb1011, 3).option("log_bin", "binary-log");
+    let place = Place::with(&options);
     let ssh = SshServer::start();
     let path = format!("{}:/usr/bin:/bin", ssh.bin().display());
     let rows = |at: usize| {
@@ -359,6 +376,9 @@ fn nobody_joins_with_an_old_position() {
         )
     };
     let all = format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2);
+    let at_start =
+        "SELECT @@log_bin, @@innodb_doublewrite, @@innodb_autoinc_lock_mode, @@GLOBAL.wsrep_on";
+    assert_eq!(place.ask(0, at_start), "1\t1\t2\t1");
     // By replication first, as the cluster runs.
     let file = by_commands(&place);
     let output = command(place.state.path())
@@ -382,13 +402,23 @@ fn nobody_joins_with_an_old_position() {
         Run::new(output.expect("the program can be started"))
     };
     let first = place.name(0);
-    run(&["--node", first, "--stop-before", "bootstrap"]).exits(5);
+    let disposable = [
+        "--node",
+        first,
+        "--durability",
+        "disposable",
+        "--stop-before",
+        "bootstrap",
+    ];
+    run(&disposable).exits(5);
     let old = uuid(place.node(1));
     let alone = place.node(0);
     assert!(
         alone.query("SELECT 1").is_err(),
         "applications reach the node that stands alone"
     );
+    // What only a start can change, for the load alone.
+    assert_eq!(by_socket(&alone.datadir(), at_start), ["0", "0", "2", "0"]);
     let pid = fs::read_to_string(alone.folder().join("run/server.pid")).expect("it runs");
     let stopped = Command::new("sh")
         .args([
@@ -416,7 +446,22 @@ fn nobody_joins_with_an_old_position() {
     run(&[]).exits(0);
     place.is_whole();
     assert_eq!(rows(2), all);
+    assert_eq!(place.ask(0, at_start), "1\t1\t2\t1");
     files_are_read_by_ssh(&place, &path, &file);
+}
+
+/// The one row that a server which stands alone answers with.
+fn by_socket(datadir: &Path, sql: &str) -> Vec<String> {
+    let options = ConnectOptions {
+        socket: Some(datadir.join("refloat-standalone.sock")),
+        user: "root".to_owned(),
+        ..ConnectOptions::default()
+    };
+    let mut conn = Connection::connect(&options).expect("a server that stands alone");
+    let answer = conn.query(sql).expect("an answer");
+    (0..4)
+        .map(|at| answer.str(0, at).unwrap_or_default().to_owned())
+        .collect()
 }
 
 /// What a node that is down has written down; and why it cannot be read.

@@ -10,10 +10,12 @@ use refloat_cluster::{
 use refloat_report::rejoin as face;
 use refloat_run::events::RunResult;
 
+use super::copies;
 use super::lock::ClusterLock;
 use super::maintain::refuse_second;
 use super::members::ClusterOf;
 use super::restore::refuse_open;
+use super::sst_rate;
 use crate::context::Context;
 use crate::exit::{self, Exit};
 use crate::record::record;
@@ -37,7 +39,9 @@ EXAMPLES:
 By which way it will come is said before it is started. A full copy wipes what the node has, first thing,
 so that is not begun unless it is allowed; a node that is ahead of all others is never started, because
 what it holds is nowhere else, and one whose data are of another history, or of which nobody can tell
-where they stand, only when that history is named (--discard). A position that was not written down (a
+where they stand, only when that history is named (--discard). What would keep the node from coming back,
+such as a missing program, too little space for a copy, or the script of an earlier copy that still runs,
+is looked for beforehand, as by `refloat cluster advise`. A position that was not written down (a
 crash) is recovered first.
 
 Asked first for what is missed: a node that keeps it, that applications do not write to, that is not
@@ -59,8 +63,31 @@ pub struct RejoinArgs {
     node: String,
 
     #[command(flatten)]
+    copy: CopyArgs,
+
+    /// Go on although something was found that keeps the node from coming back
+    #[arg(long)]
+    ignore_advice: bool,
+
+    /// Say what would be done, and do nothing but recover a position that was not written down
+    #[arg(long)]
+    plan: bool,
+
+    /// Bytes per second that a full copy (SST) moves [default: as in the last restore, else 100M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    sst_rate: Option<u64>,
+
+    #[command(flatten)]
     cluster: ClusterOf,
 
+    /// Print events and the result as JSON lines on stdout
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+/// What is allowed of full copies.
+#[derive(Debug, Args)]
+struct CopyArgs {
     /// Let it take a full copy (SST) where it needs one: what it has is wiped
     #[arg(long)]
     allow_sst: bool,
@@ -68,18 +95,6 @@ pub struct RejoinArgs {
     /// Give up what the node holds of this history (its UUID), which may be nowhere else
     #[arg(long, value_name = "UUID", requires = "allow_sst")]
     discard: Option<String>,
-
-    /// Say what would be done, and do nothing but recover a position that was not written down
-    #[arg(long)]
-    plan: bool,
-
-    /// Bytes per second that a full copy is taken to move, for the estimate of its time
-    #[arg(long, value_name = "SIZE", default_value = "100M", value_parser = parse_bytes)]
-    sst_rate: u64,
-
-    /// Print events and the result as JSON lines on stdout
-    #[arg(long, help_heading = "Output")]
-    json: bool,
 }
 
 pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
@@ -90,14 +105,20 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     let control = nodes.control(&args.node)?;
     let how = Observation {
         tables: WantedTables::Never,
-        sst_bytes_per_second: args.sst_rate.max(1) as f64,
+        sst_bytes_per_second: sst_rate(args.sst_rate, &nodes.name, context),
         ..Observation::default()
     };
     let view = observe(&nodes.name, &nodes.members, &how);
-    let plan = plan_rejoin(&view, &args.node, control, &how)?;
+    let mut plan = plan_rejoin(&view, &args.node, control, &how)?;
+    if !plan.runs {
+        let mut mistakes = copies::fail_by(&args.cluster, Some(&args.node), context)?;
+        mistakes.retain(|mistake| plan.begins_copy() || mistake.stops_ist(&args.node));
+        plan.fails = mistakes.iter().map(copies::told).collect();
+    }
     let leave = Leave {
-        sst: args.allow_sst,
-        discard: args.discard.clone(),
+        sst: args.copy.allow_sst,
+        discard: args.copy.discard.clone(),
+        failing: args.ignore_advice,
     };
     let allowed = plan.check(&leave);
     if args.plan {

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use refloat_cluster::advise::{AdviseOptions, Effect, advise};
 use refloat_cluster::{
-    Control, Rates, Restore, RestoreError, RestorePlan, RestoreState, RestoreStep, RestoreWay,
-    RestoreWish, Restored, asked_for, open_restore, plan_restore,
+    Control, Rate, Rates, Restore, RestoreError, RestorePlan, RestoreState, RestoreStep,
+    RestoreWay, RestoreWish, Restored, asked_for, open_restore, plan_restore,
 };
 use refloat_logical::load::LoadOptions;
 use refloat_report::restore as face;
@@ -16,6 +15,7 @@ use refloat_run::events::RunResult;
 use refloat_run::{Run, RunDir};
 use refloat_wire::ConnectOptions;
 
+use super::copies;
 use super::lock::ClusterLock;
 use super::maintain::refuse_second;
 use super::members::{ClusterOf, Nodes};
@@ -81,9 +81,6 @@ pub struct RestoreArgs {
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
 
-    #[command(flatten)]
-    cluster: ClusterOf,
-
     /// The node that is loaded into [default: of those that hold what is newest, the one with the most space]
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
@@ -108,21 +105,24 @@ pub struct RestoreArgs {
     #[arg(long)]
     discard_old: bool,
 
-    /// Go on although `refloat cluster advise` finds what makes full copies fail
+    /// Go on although something was found that makes full copies fail
     #[arg(long)]
     ignore_advice: bool,
 
-    /// Bytes of text per second that a load is taken to move, for the estimate
-    #[arg(long, value_name = "SIZE", default_value = "80M", value_parser = parse_bytes)]
-    load_rate: u64,
+    /// Bytes of text per second that a load moves [default: as in the last restore, else 80M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    load_rate: Option<u64>,
 
-    /// The same through replication
-    #[arg(long, value_name = "SIZE", default_value = "40M", value_parser = parse_bytes)]
-    replicate_rate: u64,
+    /// The same through replication [default: as in the last restore, else 40M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    replicate_rate: Option<u64>,
 
-    /// Bytes per second that a full copy is taken to move
-    #[arg(long, value_name = "SIZE", default_value = "100M", value_parser = parse_bytes)]
-    sst_rate: u64,
+    /// Bytes per second that a full copy moves [default: as in the last restore, else 100M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    sst_rate: Option<u64>,
+
+    #[command(flatten)]
+    cluster: ClusterOf,
 
     #[command(flatten)]
     what: WhatArgs,
@@ -343,6 +343,18 @@ fn check_same(state: &RestoreState, load: &LoadOptions, nodes: &Nodes) -> anyhow
     Ok(())
 }
 
+/// By which rates both ways are estimated.
+fn rates(args: &RestoreArgs, cluster: &str, context: &Context) -> Rates {
+    let known = Rates::measured(context.state_dir(), cluster);
+    let given = |rate: Option<u64>| Some(Rate::given(rate?.max(1) as f64));
+    Rates {
+        load: given(args.load_rate).unwrap_or(known.load),
+        replicate: given(args.replicate_rate).unwrap_or(known.replicate),
+        copy: given(args.sst_rate).unwrap_or(known.copy),
+        ..known
+    }
+}
+
 /// The plan, and the folder of the run that it is for: what is set aside has its name.
 fn planned(
     args: &RestoreArgs,
@@ -357,12 +369,7 @@ fn planned(
             Way::Rebuild => RestoreWay::Rebuild,
             Way::Replicate => RestoreWay::Replicate,
         }),
-        rates: Rates {
-            load: args.load_rate.max(1) as f64,
-            replicate: args.replicate_rate.max(1) as f64,
-            copy: args.sst_rate.max(1) as f64,
-            ..Rates::default()
-        },
+        rates: rates(args, &nodes.name, context),
         discard_old: args.discard_old,
     };
     let dir = RunDir::create(context.state_dir(), COMMAND)
@@ -389,14 +396,8 @@ fn copies_work(args: &RestoreArgs, plan: &RestorePlan, context: &Context) -> any
     if !plan.nodes.iter().any(|node| node.runs) || plan.nodes.len() < 2 {
         return Ok(());
     }
-    let (nodes, candidates) = args.cluster.candidates(context)?;
-    let advice = advise(&nodes.name, &candidates, &AdviseOptions::default())?;
-    let fails: Vec<String> = advice
-        .mistakes
-        .iter()
-        .filter(|mistake| mistake.effect == Effect::Fails)
-        .map(|mistake| format!("{}: {}", mistake.nodes.join(", "), mistake.text))
-        .collect();
+    let fails = copies::fail_by(&args.cluster, None, context)?;
+    let fails: Vec<String> = fails.iter().map(copies::told).collect();
     if fails.is_empty() {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use refloat_run::Cancel;
 use refloat_run::signals::install_signal_handlers;
 
 use super::members::{ClusterOf, Nodes};
-use super::seconds;
+use super::{seconds, sst_rate};
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
 use crate::sizes::parse_bytes;
@@ -49,9 +49,6 @@ The exit code is 0 when at least one node answers.";
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct StatusArgs {
-    #[command(flatten)]
-    cluster: ClusterOf,
-
     /// Measure rates for so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     sample: f64,
@@ -60,9 +57,12 @@ pub struct StatusArgs {
     #[arg(long, conflicts_with = "watch")]
     tables: bool,
 
-    /// Bytes per second that a full copy (SST) is taken to move, for the estimate of its time
-    #[arg(long, value_name = "SIZE", default_value = "100M", value_parser = parse_bytes)]
-    sst_rate: u64,
+    /// Bytes per second that a full copy (SST) moves [default: as in the last restore, else 100M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    sst_rate: Option<u64>,
+
+    #[command(flatten)]
+    cluster: ClusterOf,
 
     /// Look again every two seconds, until Ctrl-C
     #[arg(long, help_heading = "Output")]
@@ -82,7 +82,7 @@ pub fn run(args: &StatusArgs, context: &Context) -> anyhow::Result<Exit> {
         } else {
             WantedTables::WhereCheap
         },
-        sst_bytes_per_second: args.sst_rate.max(1) as f64,
+        sst_bytes_per_second: sst_rate(args.sst_rate, &nodes.name, context),
     };
     if !args.watch {
         let view = look(&nodes, &how);

@@ -67,8 +67,7 @@ impl Snapshot {
                 .map_err(|error| DumpError::server("preparing a reader's session", error))?;
             readers.push(reader);
         }
-        // A node of a cluster may lag behind what another one has confirmed.
-        let _ = control.exec("SET SESSION wsrep_sync_wait = 1");
+        catch_up(control, &mut readers)?;
         let mut info = SnapshotInfo::default();
         let before = replica::before(control)?;
         if options.consistency != Consistency::None
@@ -79,7 +78,6 @@ impl Snapshot {
             position::complete(control, &mut info)?;
             replica::complete(control, &mut readers[0], &mut info, before.as_ref(), true)?;
             let listed = lists(control)?;
-            go_on(control);
             return Ok((
                 Self {
                     readers,
@@ -109,7 +107,6 @@ impl Snapshot {
             lock.is_some() || alone,
         )?;
         let listed = lists(control)?;
-        go_on(control);
         (info.consistent, info.method) = match lock.as_ref().map(|lock| lock.kind) {
             Some(kind) => (true, kind.method().to_owned()),
             None if options.consistency == Consistency::None => {
@@ -173,9 +170,22 @@ impl Snapshot {
     }
 }
 
-/// What is read from now on need not wait for what the cluster has since confirmed.
-fn go_on(control: &mut Connection) {
-    let _ = control.exec("SET SESSION wsrep_sync_wait = 0");
+/// Has a node of a cluster, which may lag behind, apply what others have confirmed so far. From then on nothing waits for that: while
+/// writers are stopped it would wait for them and they for it.
+fn catch_up(control: &mut Connection, readers: &mut [Connection]) -> Result<(), DumpError> {
+    const WAIT: &str = "SET SESSION wsrep_sync_wait = 1";
+    const GO_ON: &str = "SET SESSION wsrep_sync_wait = 0";
+    // Only servers that may be nodes know the variable.
+    if control.exec(WAIT).is_ok() {
+        control.query("SELECT 1").map_err(|error| {
+            DumpError::server("waiting for what the cluster has confirmed", error)
+        })?;
+        let _ = control.exec(GO_ON);
+    }
+    for reader in readers {
+        let _ = reader.exec(GO_ON);
+    }
+    Ok(())
 }
 
 /// Milliseconds, as seconds.
@@ -207,9 +217,12 @@ fn no_warning(reader: &mut Connection, ok: &OkInfo) -> Result<(), DumpError> {
     Ok(())
 }
 
-/// Whether the server's binary log has every transaction.
+/// Whether the server's binary log has every transaction, and nothing else has a position that would have to be of the same moment:
+/// that of a cluster is known only while nothing is committed.
 fn logs_everything(control: &mut Connection) -> Result<bool, DumpError> {
-    Ok(control.server().vendor == Vendor::MariaDb && !replica::commits_unlogged(control)?)
+    Ok(control.server().vendor == Vendor::MariaDb
+        && !replica::is_node(control)?
+        && !replica::commits_unlogged(control)?)
 }
 
 /// MariaDB with its binary log on: opens the snapshots until all of them tell the same place in the log.

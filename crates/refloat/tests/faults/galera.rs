@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use refloat_sandbox::{Instance, ServerKind};
+use refloat_sandbox::{GaleraOptions, Instance, ServerKind};
 use refloat_testkit::cluster::Cluster;
 use refloat_testkit::{oracle, servers};
 use serde_json::Value;
@@ -195,6 +197,79 @@ fn a_node_may_fall_behind_while_it_is_dumped() {
     running.signal("INT");
     running.ends_within(Duration::from_secs(10)).exits(5);
     assert_eq!(of_cluster(there, "wsrep_desync"), "OFF");
+}
+
+/// Each write-set brings one row, so the seqno of a dump tells how many it has to have.
+#[test]
+fn the_seqno_of_a_dump_is_that_of_its_rows() {
+    for logged in [false, true] {
+        let mut options = GaleraOptions::new(ServerKind::MariaDb1011, 2);
+        if logged {
+            options = options
+                .option("log_bin", "binary-log")
+                .option("log_slave_updates", "1");
+        }
+        let cluster = Cluster::start_with(&options);
+        cluster.ask(0, "CREATE DATABASE busy; CREATE TABLE busy.t (id BIGINT AUTO_INCREMENT PRIMARY KEY, v INT) ENGINE=InnoDB");
+        let seqno = |at: usize| -> u64 {
+            let place = of_cluster(cluster.node(at), "wsrep_last_committed");
+            place.parse().expect("a number")
+        };
+        wait_until("both nodes are at the same place", || seqno(0) == seqno(1));
+        let base = seqno(0);
+        let (desk, end) = (Desk::new(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let _end = Ending(&end);
+            for writer in 0..4 {
+                let mut conn = cluster.connect(writer % 2);
+                let end = &end;
+                scope.spawn(move || {
+                    while !end.load(Ordering::Relaxed) {
+                        // What fails has left no row, and no write-set.
+                        let _ = conn.exec("INSERT INTO busy.t (v) VALUES (1)");
+                    }
+                });
+            }
+            for round in 0..8 {
+                let node = cluster.node(round % 2);
+                let out = desk.path(&format!("{logged}-{round}"));
+                let mut command =
+                    desk.refloat(["dump", "--from", &node.url(), "--databases", "busy"]);
+                command
+                    .args(["--json", "--threads", "2", "--out"])
+                    .arg(&out);
+                let run = finish(command).exits(0);
+                let last: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
+                let rows = last["outcome"]["summary"]["rows"].as_u64().unwrap();
+                let manifest = std::fs::read(out.join("manifest.json")).unwrap();
+                let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+                let snapshot = &manifest["snapshot"];
+                let place = snapshot["galera"].as_str().unwrap();
+                let seqno: u64 = place.rsplit(':').next().unwrap().parse().unwrap();
+                assert_eq!(
+                    rows,
+                    seqno - base,
+                    "round {round}, logged {logged}: {snapshot}"
+                );
+                assert!(rows > 0 || round == 0, "nobody writes");
+                let took = last["outcome"]["seconds"].as_f64().unwrap();
+                assert!(
+                    took < 15.0,
+                    "round {round}, logged {logged}: {took} s: {snapshot}"
+                );
+                thread::sleep(Duration::from_millis(50));
+            }
+        });
+    }
+}
+
+/// Ends the writers also when the work beside them panics.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]

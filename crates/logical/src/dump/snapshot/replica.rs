@@ -28,28 +28,32 @@ const ORDER: &[&str] = &[
 /// Whether what is replicated into a MariaDB is missing in its own binary log.
 const UNLOGGED: &str = "SELECT @@GLOBAL.log_slave_updates = 0";
 /// Whether there is anything of that kind.
-const REPLICATED: &[&str] = &[
-    "SELECT @@GLOBAL.gtid_slave_pos <> ''",
-    "SELECT @@GLOBAL.wsrep_on",
-];
+const REPLICATED: &str = "SELECT @@GLOBAL.gtid_slave_pos <> ''";
+/// Whether it is a node of a cluster.
+const NODE: &str = "SELECT @@GLOBAL.wsrep_on";
 
 /// A place in a source's log: how long the file's name is, the name, the byte. The longer of two numbers is the larger.
 type Place = (usize, String, u64);
 
-/// Whether transactions may be committed that the server's binary log does not have: those of a source, or of a cluster, with
-/// `log_slave_updates` off. Then an equal place in the log does not prove an equal moment.
+/// Whether the server answers with a 1.
+fn is(control: &mut Connection, sql: &str) -> Result<bool, DumpError> {
+    let answer = told(control.query(sql))?;
+    Ok(answer.is_some_and(|answer| answer.u64(0, 0) == Some(1)))
+}
+
+/// Whether the server is a node of a Galera cluster.
+pub fn is_node(control: &mut Connection) -> Result<bool, DumpError> {
+    is(control, NODE)
+}
+
+/// Whether transactions of a source may be committed that the server's binary log does not have, with `log_slave_updates` off. Then an
+/// equal place in the log does not prove an equal moment.
 pub fn commits_unlogged(control: &mut Connection) -> Result<bool, DumpError> {
-    let mut is = |sql: &str| {
-        let answer = told(control.query(sql))?;
-        Ok::<_, DumpError>(answer.is_some_and(|answer| answer.u64(0, 0) == Some(1)))
-    };
-    if !is(UNLOGGED)? {
+    if !is(control, UNLOGGED)? {
         return Ok(false);
     }
-    for sql in REPLICATED {
-        if is(sql)? {
-            return Ok(true);
-        }
+    if is(control, REPLICATED)? {
+        return Ok(true);
     }
     // One whose source has no GTIDs.
     Ok(replica_status(control)?.is_some_and(|status| !status.is_empty()))

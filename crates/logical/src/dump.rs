@@ -26,6 +26,7 @@ pub(crate) mod tsv;
 pub(crate) mod work;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -140,6 +141,20 @@ fn with_server(
 ) -> Result<(), DumpError> {
     let (mut snapshot, plan) = moment(options, run, control, true)?;
     if options.format == DumpFormat::Sql {
+        let folder = options
+            .out
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let packed = options
+            .out
+            .extension()
+            .is_some_and(|ending| ending == "zst");
+        enough_room(
+            options,
+            &plan,
+            folder.unwrap_or_else(|| Path::new(".")),
+            packed,
+        )?;
         announce(options, run, outcome, &plan);
         return sql::write(options, run, outcome, clock, (control, snapshot, plan));
     }
@@ -341,17 +356,39 @@ fn read_programs(
     programs
 }
 
+/// Refuses a dump for which there is too little room, as far as the server's estimates tell.
+fn enough_room(
+    options: &DumpOptions,
+    plan: &Plan,
+    folder: &Path,
+    packed: bool,
+) -> Result<(), DumpError> {
+    if options.no_data || options.to_stdout() {
+        return Ok(());
+    }
+    let bytes: u64 = plan.tables.iter().flatten().map(|table| table.bytes).sum();
+    let expected = if packed {
+        bytes / COMPRESSION_GUESS
+    } else {
+        bytes
+    };
+    match refloat_run::machine::disk_available(folder) {
+        Some(free) if free < expected => Err(DumpError::Refused {
+            reason: format!(
+                "{} has {} MiB free, and the dump will take about {} MiB",
+                folder.display(),
+                free >> 20,
+                expected >> 20
+            ),
+            hint: "Choose another place, or compress more with --compress zstd --level 9."
+                .to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Makes the folder, where there is room for what is expected.
 fn make_folder(options: &DumpOptions, plan: &Plan) -> Result<Folder, DumpError> {
-    let bytes: u64 = if options.no_data {
-        0
-    } else {
-        plan.tables.iter().flatten().map(|table| table.bytes).sum()
-    };
-    let expected = match options.compression {
-        RowCompression::None => bytes,
-        RowCompression::Zstd { .. } => bytes / COMPRESSION_GUESS,
-    };
     if options.to_stdout() {
         return Ok(Folder::stdout()?);
     }
@@ -365,19 +402,9 @@ fn make_folder(options: &DumpOptions, plan: &Plan) -> Result<Folder, DumpError> 
         }
         other => other?,
     };
-    match refloat_run::machine::disk_available(&options.out) {
-        Some(free) if free < expected => Err(DumpError::Refused {
-            reason: format!(
-                "{} has {} MiB free, and the dump will take about {} MiB",
-                options.out.display(),
-                free >> 20,
-                expected >> 20
-            ),
-            hint: "Choose another place, or compress more with --compress zstd --level 9."
-                .to_owned(),
-        }),
-        _ => Ok(folder),
-    }
+    let packed = matches!(options.compression, RowCompression::Zstd { .. });
+    enough_room(options, plan, &options.out, packed)?;
+    Ok(folder)
 }
 
 fn announce(options: &DumpOptions, run: &Run, outcome: &DumpOutcome, plan: &Plan) {

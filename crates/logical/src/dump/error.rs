@@ -53,6 +53,18 @@ pub enum DumpError {
         /// Which table, view or program.
         what: String,
     },
+    /// Ranges of a key have not brought every row, or one twice.
+    #[error(
+        "table {table} was read in ranges of its key, which brought {read} rows, and the server counts {counted} in the same moment"
+    )]
+    Uncounted {
+        /// The table.
+        table: String,
+        /// Rows that were read.
+        read: u64,
+        /// Rows that the server counts.
+        counted: u64,
+    },
     /// The lock of the snapshot was not given in time.
     #[error("no consistent snapshot: the lock was not given within {seconds} s; {in_the_way}")]
     NoLock {

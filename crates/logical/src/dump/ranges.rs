@@ -33,6 +33,13 @@ pub struct Range {
     pub bytes: u64,
 }
 
+impl Range {
+    /// Whether there are others of the table.
+    pub const fn is_part(&self) -> bool {
+        self.partition.is_some() || self.from.is_some() || self.to.is_some()
+    }
+}
+
 /// Cuts a table so that a range has about `target` bytes.
 pub fn cut(conn: &mut Connection, table: &Table, target: u64) -> Result<Vec<Range>, DumpError> {
     let whole = |partition: Option<&String>, bytes: u64| Range {
@@ -100,6 +107,19 @@ fn from_clause(table: &Table, partition: Option<&str>) -> String {
         let _ = write!(text, " FORCE INDEX ({})", quote_ident(&table.key_name));
     }
     text
+}
+
+/// The statement that counts all rows, by whatever way the server likes best.
+pub fn count(table: &Table) -> String {
+    let history = if table.history {
+        " FOR SYSTEM_TIME ALL"
+    } else {
+        ""
+    };
+    format!(
+        "SELECT /* refloat dump */ COUNT(*) FROM {}{history}",
+        table.quoted()
+    )
 }
 
 /// The statement that reads the rows of a range, in the order of the key where the table lies in that order.

@@ -272,6 +272,9 @@ impl Work<'_> {
                 }
                 self.done.fetch_add(range.bytes, Ordering::Relaxed);
                 if of.open.fetch_sub(1, Ordering::SeqCst) == 1 {
+                    if range.is_part() && of.table.has_text_in_key() {
+                        counted(reader, &of.table, of.state().rows)?;
+                    }
                     self.table_done(of)?;
                     if let Sink::Stream(stream) = self.sink {
                         stream.table_end(table, of.state().rows);
@@ -378,6 +381,23 @@ impl Work<'_> {
             });
         }
         Ok(())
+    }
+}
+
+/// Makes sure that ranges of text have brought every row once: two indexes may see an order of text in two ways, or one index and a condition
+/// may. Somebody counts without either.
+fn counted(reader: &mut Connection, table: &Table, read: u64) -> Result<(), DumpError> {
+    let answer = reader.query(ranges::count(table)).map_err(|error| {
+        let doing = format!("counting the rows of table {}", table.label());
+        changed(DumpError::server(doing, error), table)
+    })?;
+    match answer.u64(0, 0) {
+        Some(counted) if counted != read => Err(DumpError::Uncounted {
+            table: table.label(),
+            read,
+            counted,
+        }),
+        _ => Ok(()),
     }
 }
 

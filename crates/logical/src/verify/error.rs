@@ -23,6 +23,20 @@ pub enum VerifyError {
     /// A server could not be read.
     #[error(transparent)]
     Server(DumpError),
+    /// Ranges have not brought every row, or one twice: what they say of a table is worth nothing.
+    #[error(
+        "table {table} of the {side} was read in ranges of its key, which brought {read} rows, and the server counts {counted}: whether it is the same is not known"
+    )]
+    Uncounted {
+        /// The table.
+        table: String,
+        /// Which of the two it is.
+        side: &'static str,
+        /// Rows that were read.
+        read: u64,
+        /// Rows that the server counts.
+        counted: u64,
+    },
     /// A file of a dump is not what the manifest says.
     #[error("{}: {what}", path.display())]
     Damaged {

@@ -31,6 +31,8 @@ pub enum Part {
     Range(Range),
     /// A file of a dump, by its place.
     File(usize),
+    /// No rows, but how many the server counts without any range.
+    Count,
 }
 
 impl Source<'_> {
@@ -45,6 +47,19 @@ impl Source<'_> {
             (_, Reading::Dump(entry, _)) => Ok((0..entry.chunks.len()).map(Part::File).collect()),
             (Self::Dump(_), Reading::Server(_)) => Ok(Vec::new()),
         }
+    }
+
+    /// How many rows the server counts in a table, by whatever way it likes best.
+    pub fn count(&mut self, reading: &Reading) -> Result<Option<u64>, VerifyError> {
+        let (Self::Server(conn), Reading::Server(table)) = (self, reading) else {
+            return Ok(None);
+        };
+        let count = ranges::count(table).replacen("refloat dump", "refloat verify", 1);
+        let counted = conn.query(count).map_err(|error| {
+            let doing = format!("counting the rows of table {}", table.label());
+            changed(DumpError::server(doing, error), table)
+        })?;
+        Ok(counted.u64(0, 0))
     }
 
     /// Hands over each row of a part, as [`RowText`] has it. `side`: 0 for the first, 1 for the second.

@@ -1,6 +1,7 @@
 //! Dumps: one moment for all rows, and what happens when that, or anything else, cannot be had.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -548,23 +549,33 @@ fn a_full_disk_ends_a_dump_with_its_name() {
     .exits(0);
     let small = SmallDisk::mount(2);
     let out = small.path().join("out");
-    // The statistics of a table that is new say that there is enough room, or that there is not: both are found.
-    let run = finish(dump_command(
-        &desk,
-        &server.url(),
-        &out,
-        &["--compress", "none"],
-    ));
-    assert!(matches!(run.code, Some(1 | 3)), "{run:?}");
-    run.says("out").says("hint: ");
-    assert!(!out.join("manifest.json").exists());
+    let sql = small.path().join("all.sql");
+    let plain = |out: &Path, format: &[&str]| {
+        let mut command = dump_command(&desk, &server.url(), out, &["--compress", "none"]);
+        command.args(format);
+        finish(command)
+    };
+    ask(server, &format!("ANALYZE TABLE {}.items", desk.db));
+    for (out, format) in [(&out, &[][..]), (&sql, &["--format", "sql"])] {
+        plain(out, format)
+            .exits(3)
+            .says("free, and the dump will take about")
+            .says("hint: ");
+    }
+    // Statistics that know nothing of the rows: it is found when the disk is full.
+    let db = &desk.db;
     ask(
         server,
         &format!(
-            "ALTER TABLE {}.items ENGINE=InnoDB; DELETE FROM mysql.innodb_table_stats WHERE database_name = '{}'",
-            desk.db, desk.db
+            "CREATE TABLE {db}.unseen LIKE {db}.items; ALTER TABLE {db}.unseen STATS_PERSISTENT = 1 STATS_AUTO_RECALC = 0; \
+             ANALYZE TABLE {db}.unseen; INSERT INTO {db}.unseen SELECT * FROM {db}.items; DROP TABLE {db}.items"
         ),
     );
+    plain(&out, &[]).exits(1).says("out").says("hint: ");
+    assert!(!out.join("manifest.json").exists());
+    fs::remove_dir_all(&out).unwrap();
+    plain(&sql, &["--format", "sql"]).exits(1).says("all.sql");
+    assert_eq!(fs::read_dir(small.path()).unwrap().count(), 0);
 }
 
 #[test]
@@ -861,6 +872,17 @@ fn a_dump_as_sql_is_whole_or_is_none() {
         let (plain, small) = (plain.to_str().unwrap(), small.to_str().unwrap());
         finish(command(plain)).exits(0).says("60,000");
         finish(command(plain)).exits(3).says("is there already");
+        assert_eq!(
+            std::fs::metadata(plain).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        // What somebody has put in the place of the file that grows is not written into.
+        let planted = desk.path("other.sql.partial");
+        std::os::unix::fs::symlink(desk.path("victim"), &planted).unwrap();
+        finish(command(desk.path("other.sql").to_str().unwrap()))
+            .exits(3)
+            .says("other.sql.partial is there already");
+        assert!(!desk.path("victim").exists());
         finish(command(small)).exits(0);
         let piped = finish(command("-")).exits(0).stdout;
         assert!(piped.ends_with("-- Dump completed\n"), "{}", piped.len());

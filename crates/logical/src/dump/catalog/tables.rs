@@ -89,6 +89,12 @@ impl Table {
         )
     }
 
+    /// Whether its ranges have borders of text.
+    pub fn has_text_in_key(&self) -> bool {
+        let is_text = |column: &KeyColumn| matches!(column.literal, KeyLiteral::Text { .. });
+        self.key.iter().any(is_text)
+    }
+
     /// How its rows are written.
     pub fn form(&self) -> DelimitedFile {
         let columns = self

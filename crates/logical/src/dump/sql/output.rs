@@ -1,7 +1,8 @@
 //! The file of a dump as SQL: under another name until it is whole.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::dump::error::DumpError;
@@ -50,7 +51,23 @@ impl Output {
             doing: "making it",
             source,
         };
-        let file = BufWriter::with_capacity(BUFFER, File::create(partial(&path)).map_err(failed)?);
+        // Rows are nobody else's business, and what is there already, be it a link to somewhere, is not written into.
+        let made = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(partial(&path));
+        let file = match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(DumpError::Refused {
+                    reason: format!("{} is there already", partial(&path).display()),
+                    hint:
+                        "Another dump writes it, or has left it when it was killed: then remove it."
+                            .to_owned(),
+                });
+            }
+            made => BufWriter::with_capacity(BUFFER, made.map_err(failed)?),
+        };
         let level = match options.compression {
             RowCompression::Zstd { level } => level,
             RowCompression::None => 1,

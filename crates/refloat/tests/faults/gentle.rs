@@ -7,7 +7,7 @@ use refloat_sandbox::{Ephemeral, Instance, ServerKind};
 use refloat_testkit::servers;
 use serde_json::Value;
 
-use crate::support::{BOTH, Desk, Run, ask, dump, finish, table};
+use crate::support::{BOTH, Desk, Run, ask, dump, finish, table, wait_until};
 
 /// A server with rows that a dump at `SLOW` reads for about six seconds.
 fn filled(kind: ServerKind, desk: &Desk) -> Ephemeral {
@@ -126,6 +126,35 @@ fn what_a_snapshot_costs_is_shown_and_limited() {
         .exits(1)
         .says("may be for 1 s");
         assert!(!desk.path("text.sql").exists());
+    }
+}
+
+/// Statements of others that take this long.
+const BUSY_SECONDS: u64 = 4;
+
+#[test]
+fn a_dump_waits_while_many_statements_run() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let server = filled(kind, &desk);
+        let dump = |name: &str, most: &str| {
+            let mut command = desk.refloat(["dump", "--from", &server.url(), "--out", name]);
+            command.args(["--threads", "2", "--json", "--max-running", most]);
+            let run = finish(command).exits(0);
+            let last: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
+            last["outcome"]["summary"]["held_seconds"].as_f64().unwrap()
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| ask(&server, &format!("SELECT SLEEP({BUSY_SECONDS})")));
+            }
+            let sleeping = "SELECT COUNT(*) >= 6 FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%'";
+            wait_until("they run", || ask(&server, sleeping) == "1");
+            assert!(dump("few", "40") < 1.0, "{kind}: nothing was in the way");
+            let held = dump("many", "2");
+            assert!(held > 1.0, "{kind}: held back for {held} s");
+        });
+        assert!(dump("quiet", "2") < 1.0, "{kind}: nobody was there");
     }
 }
 

@@ -1,8 +1,11 @@
 //! Keys that a table cannot be cut by, foreign keys that a server shows in a way that nobody can read, values that text does not tell apart: found
 //! by the random schemas.
 
+use std::collections::BTreeSet;
+
 use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
+use serde_json::Value;
 
 use crate::support::{Desk, ask, finish, shared};
 
@@ -46,6 +49,115 @@ fn goes_around_with(kind: ServerKind, tables: &[String], question: &str) {
     verify.arg(&out).arg(server.url());
     finish(verify).exits(0);
     ask(server, &format!("DROP DATABASE {}", desk.db));
+}
+
+/// Rows of each table that is cut.
+const MANY: u32 = 6000;
+
+/// By each kind of key several connections read one table; without a key, one reads it.
+#[test]
+fn every_kind_of_key_cuts_its_table() {
+    for kind in ServerKind::ALL {
+        let (desk, server) = (Desk::new(), shared(kind));
+        let mut conn = servers::connect(server);
+        conn.exec(format!("CREATE DATABASE {}", desk.db)).unwrap();
+        conn.exec(format!("USE {}", desk.db)).unwrap();
+        conn.exec("SET SESSION cte_max_recursion_depth = 1000000")
+            .or_else(|_| conn.exec("SET SESSION max_recursive_iterations = 1000000"))
+            .unwrap();
+        let kinds = [
+            ("small", "k INT NOT NULL, PRIMARY KEY (k)", "n"),
+            (
+                "unsigned",
+                "k BIGINT UNSIGNED NOT NULL, PRIMARY KEY (k)",
+                "18446744073709551615 - n",
+            ),
+            (
+                "fraction",
+                "k DECIMAL(20,4) NOT NULL, PRIMARY KEY (k)",
+                "n / 8",
+            ),
+            (
+                "moment",
+                "k DATETIME NOT NULL, PRIMARY KEY (k)",
+                "'2000-01-01' + INTERVAL n MINUTE",
+            ),
+            (
+                "words",
+                "k VARCHAR(40) CHARACTER SET utf8mb4 NOT NULL, PRIMARY KEY (k)",
+                "CONCAT(HEX(n * 2654435761 % 4294967291), n)",
+            ),
+            (
+                "raw",
+                "k VARBINARY(20) NOT NULL, PRIMARY KEY (k)",
+                "UNHEX(LPAD(HEX(n * 2654435761 % 4294967291), 16, 0))",
+            ),
+            ("downwards", "k INT NOT NULL, PRIMARY KEY (k DESC)", "n"),
+            (
+                "pair",
+                "k INT NOT NULL, m VARCHAR(9) NOT NULL DEFAULT 'm', PRIMARY KEY (m, k)",
+                "n",
+            ),
+            ("only_unique", "k INT NOT NULL, UNIQUE KEY u (k)", "n"),
+            ("parts", "k INT NOT NULL, PRIMARY KEY (k)", "n"),
+            ("none", "k INT NOT NULL", "n"),
+            ("nulls", "k INT, UNIQUE KEY u (k)", "n"),
+        ];
+        for (name, columns, value) in kinds {
+            let parts = if name == "parts" {
+                " PARTITION BY HASH (k) PARTITIONS 4"
+            } else {
+                ""
+            };
+            for sql in [
+                format!(
+                    "CREATE TABLE `{name}` ({columns}, pad VARCHAR(200) DEFAULT '{:0>150}') ENGINE=InnoDB{parts}",
+                    0
+                ),
+                format!(
+                    "INSERT INTO `{name}` (k) WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {MANY}) SELECT {value} FROM s"
+                ),
+                format!("ANALYZE TABLE `{name}`"),
+            ] {
+                conn.query(&sql)
+                    .unwrap_or_else(|error| panic!("{kind}: {sql}: {error}"));
+            }
+        }
+        let out = desk.path("dump");
+        let mut dump = desk.refloat(["dump", "--from", &server.url(), "--out"]);
+        // Five readers of twelve tables: whole tables are not dealt out evenly.
+        dump.arg(&out).args([
+            "--databases",
+            &desk.db,
+            "--threads",
+            "5",
+            "--chunk-size",
+            "64K",
+        ]);
+        finish(dump).exits(0);
+        let manifest = std::fs::read(out.join("manifest.json")).unwrap();
+        let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+        for table in manifest["databases"][0]["tables"].as_array().unwrap() {
+            let name = table["name"].as_str().unwrap();
+            assert_eq!(table["rows"], MANY, "{kind}: {name}");
+            // Files of one range have its number before their own.
+            let ranges: BTreeSet<&str> = table["chunks"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|chunk| {
+                    let file = chunk["path"].as_str().unwrap();
+                    file.rsplit('.')
+                        .find(|part| part.contains('-'))
+                        .and_then(|part| part.split('-').next())
+                        .unwrap()
+                })
+                .collect();
+            let cut = !["none", "nulls"].contains(&name);
+            assert_eq!(ranges.len() > 1, cut, "{kind}: {name}: {ranges:?}");
+        }
+        ask(server, &format!("DROP DATABASE {}", desk.db));
+    }
 }
 
 /// MariaDB pads CHAR in its keys, and compares it without padding where the collation says so.

@@ -18,10 +18,10 @@ use crate::support::{
 };
 
 /// Rows of each table: more than 8 MiB of text, from where on keys are put off.
-const ROWS: u64 = 60_000;
+pub const ROWS: u64 = 60_000;
 
 /// A child and its parent, in the order of their names, as dump programs write them: the child's rows come first.
-fn family() -> String {
+pub fn family() -> String {
     let mut text = String::new();
     for (name, column, key) in [
         (

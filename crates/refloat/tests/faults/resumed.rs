@@ -1,11 +1,14 @@
 //! Going on where a load has ended: what is kept, what is refused, and what the marks decide.
 
+use std::io::Write as _;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
 
+use crate::galera;
 use crate::held::{CHUNK, Held};
 use crate::support::{
     BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, finish_with_input, settings,
@@ -238,6 +241,59 @@ fn index_builds_of_a_killed_load_are_ended_and_done_again() {
             .says("400,000 of them were in already");
         releases.join().unwrap();
         whole(&desk, &server);
+    }
+}
+
+#[test]
+fn foreign_keys_of_a_killed_load_are_added_again() {
+    for kind in BOTH {
+        let server = server(kind);
+        let desk = Desk::new();
+        // No index is built before.
+        let text = galera::family().replace(
+            ", KEY parent (parent), CONSTRAINT of_parent FOREIGN KEY (parent)",
+            ", CONSTRAINT of_parent FOREIGN KEY (id)",
+        );
+        let load = || desk.load_command(Path::new("-"), &server.url(), &[]);
+        let mut command = load();
+        command.stdin(Stdio::piped());
+        let (running, mut pipe) = Running::start_with_stdin(command);
+        // The rows of the child and half of its parent's.
+        let (first, rest) = text.as_bytes().split_at(text.len() * 3 / 4);
+        pipe.write_all(first).unwrap();
+        wait_until("rows are in", || {
+            desk.tables(&server) == 2 && desk.rows(&server, "child").unwrap_or(0) > 0
+        });
+        let mut reader = servers::connect(&server);
+        reader.exec("START TRANSACTION").unwrap();
+        reader
+            .query_value(format!("SELECT id FROM {}.child LIMIT 1", desk.db))
+            .unwrap();
+        pipe.write_all(rest).unwrap();
+        drop(pipe);
+        let adding = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'ALTER TABLE%ADD CONSTRAINT%'";
+        wait_until("a foreign key is being added", || {
+            ask(&server, adding) == "1"
+        });
+        running.signal("KILL");
+        let _ = running.ends_within(Duration::from_secs(10));
+        let key = "SELECT COUNT(*) FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = '@db'";
+        assert_eq!(desk.ask(&server, key), "0");
+        let releases = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(3));
+            reader.exec("ROLLBACK").unwrap();
+        });
+        let text = text.into_bytes();
+        finish_with_input(load(), move |pipe| {
+            let _ = pipe.write_all(&text);
+        })
+        .exits(0)
+        .says("120,000 of them were in already");
+        releases.join().unwrap();
+        assert_eq!(desk.ask(&server, key), "1");
+        for table in ["child", "parent"] {
+            assert_eq!(desk.rows(&server, table), Some(galera::ROWS));
+        }
     }
 }
 

@@ -397,15 +397,7 @@ impl Restore<'_> {
         let mut started = false;
         if !is_member && !starting {
             if alone {
-                self.stop(at, STEP)?;
-                // It answers at another address than the one that was just looked at.
-                let begun = Instant::now();
-                while self.stands_alone(state).is_some() {
-                    if begun.elapsed() > ANSWER_PATIENCE {
-                        return Err(self.wrong(STEP, at, "it was told to stop and still answers"));
-                    }
-                    std::thread::sleep(POLL);
-                }
+                self.stop_alone(state, STEP)?;
             }
             start_first()?;
             started = true;
@@ -427,6 +419,13 @@ impl Restore<'_> {
                     );
                     return Err(self.wrong(STEP, at, reason));
                 }
+                // It has crashed while it stood alone, and systemd has started it again so.
+                Seen::Coming if !started && self.stands_alone(state).is_some() => {
+                    self.stop_alone(state, STEP)?;
+                    start_first()?;
+                    started = true;
+                    joining = Joining::new(member, control, log.as_ref());
+                }
                 Seen::Coming => {}
             }
             self.may_go_on(STEP)?;
@@ -441,6 +440,21 @@ impl Restore<'_> {
         }
         self.settings_are_back(state, member)?;
         state.uuid = Some(now.cluster_uuid);
+        Ok(())
+    }
+
+    /// Stops the chosen node where it stands alone.
+    fn stop_alone(&self, state: &RestoreState, step: RestoreStep) -> Result<(), RestoreError> {
+        let at = state.plan.at;
+        self.stop(at, step)?;
+        // It answers at another address than the one that is looked at by that.
+        let begun = Instant::now();
+        while self.stands_alone(state).is_some() {
+            if begun.elapsed() > ANSWER_PATIENCE {
+                return Err(self.wrong(step, at, "it was told to stop and still answers"));
+            }
+            std::thread::sleep(POLL);
+        }
         Ok(())
     }
 

@@ -23,3 +23,5 @@ mod restore;
 mod sandbox;
 #[path = "program/servers.rs"]
 mod servers;
+#[path = "program/units.rs"]
+mod units;

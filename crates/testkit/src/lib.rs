@@ -13,6 +13,7 @@ pub mod oracle;
 pub mod random;
 pub mod servers;
 pub mod ssh;
+pub mod systemd;
 
 /// An error and its causes on one line.
 pub fn chain(error: &dyn std::error::Error) -> String {

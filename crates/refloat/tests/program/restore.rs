@@ -18,19 +18,19 @@ use refloat_wire::{ConnectOptions, Connection};
 use crate::support::{Run, command, state_folder};
 
 /// Rows of the dump: enough that a load can be caught at work.
-const ROWS: u64 = 200_000;
+pub const ROWS: u64 = 200_000;
 /// Nothing here takes longer.
 const LONG: Duration = Duration::from_secs(120);
 
 /// A cluster, the state directory that knows its nodes, and a dump.
-struct Place {
-    cluster: EphemeralCluster,
-    state: tempfile::TempDir,
-    dump: PathBuf,
+pub struct Place {
+    pub cluster: EphemeralCluster,
+    pub state: tempfile::TempDir,
+    pub dump: PathBuf,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::with(&GaleraOptions::new(ServerKind::MariaDb1011, 3))
     }
 
@@ -49,19 +49,19 @@ impl Place {
         }
     }
 
-    fn node(&self, at: usize) -> &GaleraNode {
+    pub fn node(&self, at: usize) -> &GaleraNode {
         &self.cluster.nodes()[at]
     }
 
     #[track_caller]
-    fn ask(&self, at: usize, sql: &str) -> String {
+    pub fn ask(&self, at: usize, sql: &str) -> String {
         let node = self.node(at);
         node.query(sql)
             .unwrap_or_else(|error| panic!("{}: {sql}: {error}", node.name()))
     }
 
     #[track_caller]
-    fn all_are_in_step(&self) {
+    pub fn all_are_in_step(&self) {
         let begun = Instant::now();
         let state = |at: usize| {
             let sql = "SHOW STATUS WHERE Variable_name IN ('wsrep_cluster_size', 'wsrep_local_state_comment')";
@@ -76,7 +76,7 @@ impl Place {
         }
     }
 
-    fn name(&self, at: usize) -> &str {
+    pub fn name(&self, at: usize) -> &str {
         self.node(at).name()
     }
 
@@ -151,7 +151,7 @@ impl Place {
 
     /// All nodes are in step, and hold the same.
     #[track_caller]
-    fn is_whole(&self) {
+    pub fn is_whole(&self) {
         self.all_are_in_step();
         let all: Vec<_> = (0..3)
             .map(|at| {
@@ -315,6 +315,18 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
     }
 }
 
+/// The words by which a node was started, but for those that begin a cluster.
+pub fn as_it_was_started(node: &GaleraNode) -> Vec<String> {
+    let pid = node.pid().expect("a node").expect("it runs");
+    let words = fs::read(format!("/proc/{pid}/cmdline")).expect("a process");
+    let words = String::from_utf8(words).expect("text");
+    words
+        .split_terminator('\0')
+        .filter(|word| !word.starts_with("--wsrep-new-cluster"))
+        .map(str::to_owned)
+        .collect()
+}
+
 /// The list of a cluster whose nodes are started and stopped by commands; the machines of the first two are reached by ssh.
 fn by_commands(place: &Place) -> PathBuf {
     let mut text = "name = \"by commands\"\n".to_owned();
@@ -335,14 +347,7 @@ fn by_commands(place: &Place) -> PathBuf {
             String::new()
         };
         let name = node.name();
-        // As it was started, but not to begin a cluster.
-        let pid = node.pid().expect("a node").expect("it runs");
-        let words = fs::read(format!("/proc/{pid}/cmdline")).expect("a process");
-        let words = String::from_utf8(words).expect("text");
-        let words: Vec<&str> = words
-            .split_terminator('\0')
-            .filter(|word| !word.starts_with("--wsrep-new-cluster"))
-            .collect();
+        let words = as_it_was_started(node);
         let pid_file = words
             .iter()
             .find_map(|word| word.strip_prefix("--pid-file="))

@@ -1,0 +1,151 @@
+//! Nodes that are units of a real systemd: restored, maintained and brought back by it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use refloat_testkit::systemd::Systemd;
+
+use crate::restore::{Place, ROWS, as_it_was_started};
+use crate::support::{Run, command};
+
+/// Units as MariaDB's package has them: what a start has more than others comes by variables.
+fn units(place: &Place, systemd: &Systemd) -> PathBuf {
+    let mut list = "name = \"units\"\n".to_owned();
+    for node in place.cluster.nodes() {
+        let words: Vec<String> = as_it_was_started(node)
+            .into_iter()
+            // Numbers of its processes say nothing outside of it.
+            .map(|word| match word.strip_prefix("--pid-file=") {
+                Some(path) => format!("--pid-file={path}.unit"),
+                None => word,
+            })
+            .collect();
+        let name = node.name();
+        let unit = format!(
+            "[Unit]\nDefaultDependencies=no\n[Service]\nType=notify\nExecStart={} --log-error={} $MYSQLD_OPTS $_WSREP_NEW_CLUSTER $_WSREP_START_POSITION\n\
+             Restart=on-abnormal\nRestartSec=1s\nSendSIGKILL=no\nTimeoutStartSec=120\n",
+            words.join(" "),
+            node.folder().join("tmp/unit.log").display()
+        );
+        systemd
+            .unit(&format!("db-{name}.service"), &unit)
+            .expect("a unit");
+        let _ = write!(
+            list,
+            "\n[[node]]\nname = \"{name}\"\nurl = \"{}\"\ndatadir = \"{}\"\ncontrol = {{ systemd = \"db-{name}\" }}\n",
+            node.url(),
+            node.datadir().display()
+        );
+    }
+    let file = place.state.path().join("units.toml");
+    fs::write(&file, list).expect("a list can be written");
+    file
+}
+
+/// Runs the program where the units are.
+#[track_caller]
+fn cluster(place: &Place, systemd: &Systemd, file: &Path, args: &[&str]) -> Run {
+    let program = command(place.state.path());
+    let mut inside = systemd.command(program.get_program());
+    inside.env_clear();
+    inside.envs(
+        program
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    let (verb, rest) = args.split_first().expect("a command");
+    // What is behind `--` is the last.
+    let own = rest.iter().take_while(|arg| **arg != "--").count();
+    inside
+        .args(["cluster", verb])
+        .args(&rest[..own])
+        .args(["--no-defaults", "--cluster"])
+        .arg(file)
+        .args(&rest[own..]);
+    Run::new(inside.output().expect("the program can be started"))
+}
+
+#[test]
+fn nodes_that_are_units_are_restored_and_come_back() {
+    let place = Place::new();
+    let systemd = Systemd::start();
+    let file = units(&place, &systemd);
+    for at in (0..3).rev() {
+        place.node(at).stop().expect("it stops");
+    }
+    let (first, second) = (place.name(0).to_owned(), place.name(1).to_owned());
+    let dump = place.dump.to_string_lossy().into_owned();
+    let restore = ["restore", &dump, "--way", "rebuild", "--node", &first];
+    let run = |args: &[&str]| cluster(&place, &systemd, &file, args);
+
+    // All are down, so what would make copies fail cannot be seen.
+    let alone = run(&[&restore[..], &["--stop-before", "bootstrap"]].concat()).exits(5);
+    assert!(
+        alone.stderr.contains("has Restart=on-abnormal"),
+        "{}",
+        alone.stderr
+    );
+    let piece =
+        |name: &str| format!("/run/systemd/system/db-{name}.service.d/zz-refloat-standalone.conf");
+    let exists = |path: &str| {
+        let status = systemd.command("test").args(["-e", path]).status();
+        status.expect("test can be run").success()
+    };
+    assert!(exists(&piece(&first)), "it would come up as a member");
+    assert!(place.node(0).query("SELECT 1").is_err());
+    // It crashes: systemd starts it again, and it stands alone again.
+    let pid = || {
+        let unit = format!("db-{first}.service");
+        let said = systemd.systemctl(["show", "--property=MainPID", "--value", &unit]);
+        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+    };
+    let before = pid();
+    let killed = systemd.systemctl([
+        "kill",
+        "--signal=KILL",
+        "--kill-whom=main",
+        &format!("db-{first}.service"),
+    ]);
+    assert!(killed.status.success(), "{killed:?}");
+    let begun = std::time::Instant::now();
+    while pid() == before || pid() == "0" {
+        assert!(begun.elapsed().as_secs() < 60, "{}", systemd.log());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+
+    run(&restore).exits(0);
+    place.is_whole();
+    let rows = "SET wsrep_sync_wait = 15; SELECT COUNT(*), SUM(id) FROM shop.t";
+    for at in 0..3 {
+        let all = format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2);
+        assert_eq!(place.ask(at, rows), all);
+    }
+    // Nothing of one start is there for the next.
+    assert!(!exists(&piece(&first)));
+    let environment = systemd.systemctl(["show-environment"]);
+    let environment = String::from_utf8_lossy(&environment.stdout).into_owned();
+    assert!(!environment.contains("WSREP"), "{environment}");
+
+    let kept = run(&["maintain", &second, "--sample", "0.5s", "--", "true"]).exits(0);
+    assert!(
+        kept.stdout.starts_with(&format!("{second} is back by IST")),
+        "{}",
+        kept.stdout
+    );
+    let stopped = systemd.systemctl(["stop", &format!("db-{second}")]);
+    assert!(stopped.status.success(), "{stopped:?}");
+    place.ask(0, "UPDATE shop.t SET v = 'meanwhile' WHERE id = 1");
+    let back = run(&["rejoin", &second]).exits(0);
+    assert!(
+        back.stdout.starts_with(&format!("{second} is back by IST")),
+        "{}",
+        back.stdout
+    );
+    place.is_whole();
+    for at in (0..3).rev() {
+        let unit = format!("db-{}", place.name(at));
+        let stopped = systemd.systemctl(["stop", &unit]);
+        assert!(stopped.status.success(), "{stopped:?}");
+    }
+}

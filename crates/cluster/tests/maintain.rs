@@ -17,7 +17,7 @@ use refloat_run::settings;
 use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
 use refloat_testkit::servers;
-use refloat_wire::Error;
+use refloat_wire::{Connection, Error};
 
 use nodes::{connect, members};
 
@@ -251,14 +251,21 @@ impl<'a> Place<'a> {
         for node in self.cluster.nodes() {
             assert_eq!(memory(node), "0", "{}", node.name());
             let mut conn = connect(node);
-            // What was removed on one node may not be gone on the next one yet.
-            conn.exec("SET SESSION wsrep_sync_wait = 1").unwrap();
+            // What was removed on one node may not be gone on the next one yet; 1 alone does not wait for what is shown.
+            conn.exec("SET SESSION wsrep_sync_wait = 15").unwrap();
             let left = conn.query("SHOW DATABASES LIKE 'refloat%'").unwrap();
-            assert!(left.is_empty(), "{}", node.name());
+            assert!(left.is_empty(), "{}: {}", node.name(), journal(&mut conn));
         }
         assert!(settings::list(self.state).unwrap().is_empty());
         assert_eq!(open_maintenance(&self.run.dir).unwrap(), None);
     }
+}
+
+/// What the journals on a server look like, for a test that fails.
+fn journal(conn: &mut Connection) -> String {
+    let tables = "SELECT TABLE_NAME, TABLE_COMMENT, TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'refloat'";
+    let rows = "SELECT run, journal FROM refloat.settings_journal";
+    format!("{:?} {:?}", conn.query(tables), conn.query(rows))
 }
 
 const LIMITS: MaintainLimits = MaintainLimits {

@@ -416,12 +416,14 @@ impl Maintenance<'_> {
     /// Ends one that has not come as far as to stop the node.
     fn call_off(&self, state: &mut MaintainState) -> Result<Maintained, MaintainError> {
         let node = state.plan.node.clone();
-        let now = look(self.member(state.plan.at)).map_err(|reason| MaintainError::NotBack {
-            node: node.clone(),
-            reason,
-        })?;
         let not_released = self.release(state);
         self.enter(state, MaintainPhase::Ended);
+        let now = look(self.member(state.plan.at)).map_err(|reason| MaintainError::NotBack {
+            node: node.clone(),
+            reason: format!(
+                "it was not stopped by this, and does not answer: {reason}. Nothing is kept for it any more; `refloat cluster rejoin {node}` brings it back"
+            ),
+        })?;
         let seqno = now.seqno.unwrap_or(0);
         Ok(Maintained {
             node,

@@ -374,6 +374,8 @@ pub fn rejoin_node(
             .into_iter()
             .collect();
         run.events.note(format!("starting {node}"));
+        // A restore that was given up may have left with what it was to stand alone.
+        control.end_standalone()?;
         control.start(StartAs::Member, &donors)?;
     }
     let mut joining = Joining::new(member, control, log.as_ref());

@@ -6,9 +6,21 @@ use super::plan::{RestoreWish, Seen};
 use crate::view::{ClusterView, NodeView};
 
 /// The history of each node, and where it stands in it.
-pub(super) fn histories(view: &ClusterView, seen: &[Seen]) -> Vec<Option<(String, Option<u64>)>> {
+///
+/// `known`: where nodes stood, by name, before an earlier restore had one of them give its place up. Its tables hold what they held.
+pub(super) fn histories(
+    view: &ClusterView,
+    seen: &[Seen],
+    known: &[(String, (String, u64))],
+) -> Vec<Option<(String, Option<u64>)>> {
+    let before = |name: &str| {
+        let (_, (uuid, seqno)) = known.iter().find(|(of, _)| of == name)?;
+        Some((uuid.clone(), Some(*seqno)))
+    };
     let nodes = view.nodes.iter().zip(seen);
-    nodes.map(|(node, seen)| history(node, seen)).collect()
+    nodes
+        .map(|(node, seen)| history(node, seen).or_else(|| before(&node.name)))
+        .collect()
 }
 
 fn history(node: &NodeView, seen: &Seen) -> Option<(String, Option<u64>)> {
@@ -195,12 +207,14 @@ mod tests {
 
     fn chosen(all: &ClusterView, node: Option<&str>) -> Result<usize, String> {
         let seen: Vec<Seen> = all.nodes.iter().map(|_| Seen::default()).collect();
-        let histories = histories(all, &seen);
+        let known = [("n9".to_owned(), ("of another".to_owned(), 1))];
+        let histories = histories(all, &seen, &known);
         let wish = RestoreWish {
             node: node.map(str::to_owned),
             way: None,
             rates: Rates::default(),
             discard_old: false,
+            known: Vec::new(),
         };
         choose(all, &seen, &histories, &wish).map_err(|against| against.join("; "))
     }
@@ -230,10 +244,23 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_gave_its_place_up_still_holds_what_it_held() {
+        let mut all = down(&[Some(10), Some(11), None]);
+        let uuid = all.nodes[0].grastate.as_ref().unwrap().uuid.clone();
+        let third = all.nodes[2].grastate.as_mut().unwrap();
+        third.uuid = "00000000-0000-0000-0000-000000000000".to_owned();
+        let seen: Vec<Seen> = all.nodes.iter().map(|_| Seen::default()).collect();
+        let known = [("n3".to_owned(), (uuid.clone(), 5000))];
+        let all = histories(&all, &seen, &known);
+        assert_eq!(all[2], Some((uuid, Some(5000))));
+        assert_eq!(all[1].as_ref().unwrap().1, Some(11));
+    }
+
+    #[test]
     fn nodes_of_several_clusters_are_shown_by_what_they_are_of() {
         let mut all = down(&[Some(1), Some(1)]);
         let seen = [Seen::default(), Seen::default()];
-        let told = |all: &ClusterView| one_cluster(all, &histories(all, &seen));
+        let told = |all: &ClusterView| one_cluster(all, &histories(all, &seen, &[]));
         assert!(told(&all).is_empty());
         let other = "40ba41b5-e6ea-11f1-acb3-d71df7acd2d5";
         all.nodes[1].grastate.as_mut().unwrap().uuid = other.to_owned();

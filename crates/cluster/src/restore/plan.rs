@@ -32,6 +32,8 @@ pub struct RestoreWish {
     pub rates: Rates,
     /// Whether nodes may lose their old data where those cannot be set aside.
     pub discard_old: bool,
+    /// Where nodes stood, by name, before an earlier restore had one of them give its place up: history and last write-set.
+    pub known: Vec<(String, (String, u64))>,
 }
 
 /// How long both ways would take, in seconds; the comparison at the end is the same for both.
@@ -193,7 +195,7 @@ pub(super) fn make(
     text: Option<u64>,
     run_id: &str,
 ) -> Result<RestorePlan, Vec<String>> {
-    let histories = histories(view, seen);
+    let histories = histories(view, seen, &wish.known);
     let mut against = one_cluster(view, &histories);
     against.extend(whole(view, seen));
     let at = match choose(view, seen, &histories, wish) {

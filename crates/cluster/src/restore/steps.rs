@@ -1,6 +1,7 @@
 //! The steps up to a cluster of one: the others stop, the chosen node stands alone, is loaded, and begins the cluster anew.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use refloat_logical::load::{self, GaleraMode, GaleraOptions, LoadFailure};
@@ -182,11 +183,21 @@ impl Restore<'_> {
     /// Whether the chosen node stands alone. `None`: it does not answer there.
     fn stands_alone(&self, state: &RestoreState) -> Option<Result<(), String>> {
         let mut conn = Connection::connect(&impatient(&self.alone(state))).ok()?;
-        let asked = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'wsrep_provider', 'datadir')";
+        let asked = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'wsrep_provider', 'datadir', 'socket')";
         let values = match values(&mut conn, asked) {
             Ok(values) => values,
             Err(error) => return Some(Err(chain(&error))),
         };
+        // Another server may have the port. This socket is in the node's own data directory, and none but this node is started with it.
+        let said = values.get("socket").map_or("", String::as_str);
+        if state
+            .plan
+            .socket
+            .as_ref()
+            .is_some_and(|socket| Path::new(said) != socket)
+        {
+            return None;
+        }
         let is = |name: &str, wanted: &str| {
             values
                 .get(name)
@@ -220,6 +231,15 @@ impl Restore<'_> {
         self.others_are_down(state, STEP)?;
         if self.stands_alone(state) == Some(Ok(())) {
             return Ok(());
+        }
+        if look(&self.members[at]).is_ok()
+            && Connection::connect(&impatient(&self.alone(state))).is_ok()
+        {
+            let reason = format!(
+                "another server answers where it would stand alone, at port {}: end that one, or plan anew (--restart)",
+                state.plan.port
+            );
+            return Err(self.wrong(STEP, at, reason));
         }
         let (member, control) = (&self.members[at], self.control(at)?);
         if state.before.is_empty() {

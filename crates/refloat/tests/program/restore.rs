@@ -415,6 +415,8 @@ fn nobody_joins_with_an_old_position() {
         "--stop-before",
         "bootstrap",
     ];
+    another_server_has_the_port(&place, &disposable, &run);
+    what_was_written_last_is_not_left_behind(&place, &disposable, &run);
     run(&disposable).exits(5);
     let old = uuid(place.node(1));
     let alone = place.node(0);
@@ -424,15 +426,7 @@ fn nobody_joins_with_an_old_position() {
     );
     // What only a start can change, for the load alone.
     assert_eq!(by_socket(&alone.datadir(), at_start), ["0", "0", "2", "0"]);
-    let pid = fs::read_to_string(alone.folder().join("run/server.pid")).expect("it runs");
-    let stopped = Command::new("sh")
-        .args([
-            "-c",
-            "kill $0; while readlink /proc/$0/exe >/dev/null; do sleep 0.1; done",
-        ])
-        .arg(pid.trim())
-        .status();
-    assert!(stopped.expect("a shell").success());
+    stop_alone(alone);
     let refused = alone.start_with(&NodeStart::bootstrap());
     assert!(refused.is_err(), "it has begun a cluster by itself");
     run(&["--stop-before", "rejoin"]).exits(5);
@@ -451,8 +445,85 @@ fn nobody_joins_with_an_old_position() {
     run(&[]).exits(0);
     place.is_whole();
     assert_eq!(rows(2), all);
+    assert_eq!(place.ask(2, "SELECT COUNT(*) FROM late.t"), "1");
     assert_eq!(place.ask(0, at_start), "1\t1\t2\t1");
     files_are_read_by_ssh(&place, &path, &file);
+}
+
+/// Stops a node that stands alone.
+fn stop_alone(node: &GaleraNode) {
+    let pid = fs::read_to_string(node.folder().join("run/server.pid")).expect("it runs");
+    let stopped = Command::new("sh")
+        .args([
+            "-c",
+            "kill $0; while readlink /proc/$0/exe >/dev/null; do sleep 0.1; done",
+        ])
+        .arg(pid.trim())
+        .status();
+    assert!(stopped.expect("a shell").success());
+}
+
+/// The others are down when an application writes once more. Who gives the restore up begins with none of those.
+fn what_was_written_last_is_not_left_behind(
+    place: &Place,
+    args: &[&str],
+    run: &dyn Fn(&[&str]) -> Run,
+) {
+    place.ask(0, "CREATE DATABASE late; CREATE TABLE late.t (id INT PRIMARY KEY); INSERT INTO late.t VALUES (1)");
+    let mut load = args.to_vec();
+    *load.last_mut().expect("a step") = "load";
+    run(&load).exits(5);
+    stop_alone(place.node(0));
+    let (first, second) = (place.name(0), place.name(1));
+    let plan = run(&["--restart", "--plan", "--node", first])
+        .exits(0)
+        .stdout;
+    assert!(plan.contains(&format!("into      {first}")), "{plan}");
+    run(&["--restart", "--plan"])
+        .exits(3)
+        .says("all nodes are down at different places");
+    run(&["--restart", "--plan", "--node", second])
+        .exits(3)
+        .says(&format!("{second} does not hold what is newest"));
+}
+
+/// A server that looks much alike is where the node would stand alone: nothing is loaded into it, and the node goes on.
+fn another_server_has_the_port(place: &Place, args: &[&str], run: &dyn Fn(&[&str]) -> Run) {
+    let mut before = args.to_vec();
+    *before.last_mut().expect("a step") = "stop";
+    run(&before).exits(5);
+    let plan = run(&["--plan", "--json"]).exits(0).stdout;
+    let plan: serde_json::Value = serde_json::from_str(&plan).expect("JSON");
+    let port = plan["plan"]["port"].as_u64().expect("a port");
+    let other = servers::start(&servers::quick(ServerKind::MariaDb1011));
+    let mut way = Command::new("socat")
+        .arg(format!("TCP-LISTEN:{port},bind=127.0.0.1,fork,reuseaddr"))
+        .arg(format!("TCP:127.0.0.1:{}", other.port()))
+        .spawn()
+        .expect("socat; scripts/install-servers galera installs it");
+    let begun = Instant::now();
+    while std::net::TcpStream::connect(("127.0.0.1", u16::try_from(port).expect("a port"))).is_err()
+    {
+        assert!(begun.elapsed() < LONG, "socat does not listen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let first = place.name(0);
+    let said = run(args);
+    way.kill().expect("it can be killed");
+    way.wait().expect("it ends");
+    said.exits(1).says(&format!(
+        "{first}: another server answers where it would stand alone, at port {port}"
+    ));
+    assert!(
+        !other
+            .query("SHOW DATABASES")
+            .expect("an answer")
+            .contains("shop")
+    );
+    assert!(
+        place.node(0).query("SELECT 1").is_ok(),
+        "{first} was stopped"
+    );
 }
 
 /// The one row that a server which stands alone answers with.

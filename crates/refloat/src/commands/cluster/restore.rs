@@ -212,8 +212,11 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
         }
         return Ok(Exit::Done);
     }
+    let known = open
+        .as_ref()
+        .map_or_else(Vec::new, |(_, state)| places(state));
     if args.what.plan {
-        let (plan, _) = planned(args, &nodes, &controls, &load, context)?;
+        let (plan, _) = planned(args, &nodes, &controls, &load, &known, context)?;
         print_plan(&plan, face::plan, args.json)?;
         return Ok(Exit::Done);
     }
@@ -239,7 +242,7 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
             .into());
         }
         earlier => {
-            let (plan, dir) = planned(args, &nodes, &controls, &load, context)?;
+            let (plan, dir) = planned(args, &nodes, &controls, &load, &known, context)?;
             if !args.json {
                 write!(std::io::stderr(), "{}", face::plan(&plan))?;
             }
@@ -297,6 +300,21 @@ fn open(cluster: &str, context: &Context) -> anyhow::Result<Option<(RunDir, Rest
         }
     }
     Ok(None)
+}
+
+/// Where its nodes stood before it began.
+fn places(state: &RestoreState) -> Vec<(String, (String, u64))> {
+    let nodes = state.plan.nodes.iter().zip(&state.nodes);
+    nodes
+        .filter_map(|(node, progress)| {
+            let planned = || {
+                let (uuid, seqno) = node.history.clone()?;
+                Some((uuid, seqno?))
+            };
+            let place = progress.left.clone().or_else(planned)?;
+            Some((node.name.clone(), place))
+        })
+        .collect()
 }
 
 /// Refuses to do something else to a cluster while it is being restored.
@@ -361,6 +379,7 @@ fn planned(
     nodes: &Nodes,
     controls: &[Option<&Control>],
     load: &LoadOptions,
+    known: &[(String, (String, u64))],
     context: &Context,
 ) -> anyhow::Result<(RestorePlan, RunDir)> {
     let wish = RestoreWish {
@@ -371,6 +390,7 @@ fn planned(
         }),
         rates: rates(args, &nodes.name, context),
         discard_old: args.discard_old,
+        known: known.to_vec(),
     };
     let dir = RunDir::create(context.state_dir(), COMMAND)
         .context("cannot begin the record of the run")?;

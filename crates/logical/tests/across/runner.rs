@@ -157,15 +157,6 @@ fn build(case: &Case, two: &Two, folder: &Path, across: &Across) -> (Option<Buil
     (Some(built), failures)
 }
 
-/// Between the versions of MariaDB each tool goes one way: `tests/copy.rs` has the others.
-fn is_tested_elsewhere(way: Way) -> bool {
-    match (way.from, way.to) {
-        (ServerKind::MariaDb1011, ServerKind::MariaDb118) => way.tool == Tool::Refloat,
-        (ServerKind::MariaDb118, ServerKind::MariaDb1011) => way.tool == Tool::Stock,
-        _ => false,
-    }
-}
-
 /// The collation of each column, `database.table.column`: definitions leave out the one that is the default of a server.
 fn collations(conn: &mut Connection) -> BTreeMap<String, String> {
     let own = "'mysql', 'sys', 'information_schema', 'performance_schema'";
@@ -203,9 +194,6 @@ impl Bench<'_> {
                     to: self.target.kind,
                     tool: *tool,
                 };
-                if is_tested_elsewhere(way) {
-                    continue;
-                }
                 loads += 1;
                 let mut seen = Vec::new();
                 self.take(way, source, dump, &mut seen);

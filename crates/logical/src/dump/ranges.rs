@@ -94,8 +94,8 @@ fn within(
     Ok(ranges)
 }
 
-/// The `FROM` clause of a table or partition.
-fn from_clause(table: &Table, partition: Option<&str>) -> String {
+/// The `FROM` clause of a table or partition, read by whatever way the server likes best.
+fn from_any_way(table: &Table, partition: Option<&str>) -> String {
     let mut text = format!("FROM {}", table.quoted());
     if let Some(partition) = partition {
         let _ = write!(text, " PARTITION ({})", quote_ident(partition));
@@ -103,6 +103,12 @@ fn from_clause(table: &Table, partition: Option<&str>) -> String {
     if table.history {
         text += " FOR SYSTEM_TIME ALL";
     }
+    text
+}
+
+/// The `FROM` clause of a table or partition, read by its key.
+fn from_clause(table: &Table, partition: Option<&str>) -> String {
+    let mut text = from_any_way(table, partition);
     if !table.key_name.is_empty() {
         let _ = write!(text, " FORCE INDEX ({})", quote_ident(&table.key_name));
     }
@@ -111,14 +117,9 @@ fn from_clause(table: &Table, partition: Option<&str>) -> String {
 
 /// The statement that counts all rows, by whatever way the server likes best.
 pub fn count(table: &Table) -> String {
-    let history = if table.history {
-        " FOR SYSTEM_TIME ALL"
-    } else {
-        ""
-    };
     format!(
-        "SELECT /* refloat dump */ COUNT(*) FROM {}{history}",
-        table.quoted()
+        "SELECT /* refloat dump */ COUNT(*) {}",
+        from_any_way(table, None)
     )
 }
 

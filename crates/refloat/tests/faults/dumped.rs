@@ -13,7 +13,9 @@ use refloat_testkit::servers;
 use serde_json::Value;
 
 use crate::large::peak_kib;
-use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table, wait_until};
+use crate::support::{
+    BOTH, Desk, Run, Running, StopOnDrop, ask, dump, finish, shared, table, wait_until,
+};
 
 /// Writers beside a dump.
 const WRITERS: u64 = 3;
@@ -84,15 +86,6 @@ fn transactions(gtid: &str) -> u64 {
         .trim()
         .parse()
         .unwrap()
-}
-
-/// Tells writers to stop, also when an assertion ends the test.
-struct StopOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Money goes from one table to another while dumps are taken: none is ever lost in them, and the position is the one at which the

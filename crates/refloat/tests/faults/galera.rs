@@ -14,7 +14,8 @@ use refloat_testkit::{oracle, servers};
 use serde_json::Value;
 
 use crate::support::{
-    Desk, Running, ask, assert_same_settings, dump, finish, settings, shared, wait_until,
+    Desk, Running, StopOnDrop, ask, assert_same_settings, dump, finish, settings, shared,
+    wait_until,
 };
 
 /// Rows of each table: more than 8 MiB of text, from where on keys are put off.
@@ -219,7 +220,7 @@ fn the_seqno_of_a_dump_is_that_of_its_rows() {
         let base = seqno(0);
         let (desk, end) = (Desk::new(), AtomicBool::new(false));
         thread::scope(|scope| {
-            let _end = Ending(&end);
+            let _end = StopOnDrop(&end);
             for writer in 0..4 {
                 let mut conn = cluster.connect(writer % 2);
                 let end = &end;
@@ -260,15 +261,6 @@ fn the_seqno_of_a_dump_is_that_of_its_rows() {
                 thread::sleep(Duration::from_millis(50));
             }
         });
-    }
-}
-
-/// Ends the writers also when the work beside them panics.
-struct Ending<'a>(&'a AtomicBool);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

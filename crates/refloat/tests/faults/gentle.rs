@@ -7,7 +7,7 @@ use refloat_sandbox::{Ephemeral, Instance, ServerKind};
 use refloat_testkit::servers;
 use serde_json::Value;
 
-use crate::support::{BOTH, Desk, Run, ask, dump, finish, table, wait_until};
+use crate::support::{BOTH, Desk, Run, StopOnDrop, ask, dump, finish, table, wait_until};
 
 /// A server with rows that a dump at `SLOW` reads for about six seconds.
 fn filled(kind: ServerKind, desk: &Desk) -> Ephemeral {
@@ -28,15 +28,6 @@ fn desk_sql(desk: &Desk, sql: &str) -> String {
     sql.replace("@db", &desk.db)
 }
 
-/// Tells the writer to stop, also when an assertion ends the test.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Runs `work` while somebody changes a row again and again: each time leaves an old version behind.
 fn while_changed<T>(server: &Instance, desk: &Desk, work: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
@@ -48,7 +39,7 @@ fn while_changed<T>(server: &Instance, desk: &Desk, work: impl FnOnce() -> T) ->
                     .unwrap();
             }
         });
-        let _stop = Stop(&stop);
+        let _stop = StopOnDrop(&stop);
         work()
     })
 }

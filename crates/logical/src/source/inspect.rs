@@ -3,20 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use refloat_sqltext::{CommentKind, ItemKind, ObjectName, StatementKind, Step};
+use refloat_sqltext::{CommentKind, ItemKind, ObjectName, StatementKind};
 use refloat_store::{Input, InputError, LooksLike};
 use serde::Serialize;
 
 use super::archive;
-use super::cutter::{Cutter, Ends};
+use super::cutter::Ends;
 use super::detect::open_folder;
 use super::error::SourceError;
+use super::items::Items;
 use super::layout::{Layout, SourceFormat};
 use super::options::DelimitedOptions;
 use crate::load::Modes;
-
-/// Bytes read at a time.
-const BLOCK: usize = 4 << 20;
 
 /// What a source is.
 #[derive(Debug, Clone, Serialize)]
@@ -173,70 +171,37 @@ struct Marks {
 
 fn walk(input: &mut Input, ends: Ends, gathered: &mut Gathered) -> Result<Marks, String> {
     let mut marks = Marks::default();
-    let mut cutter = Cutter::new(ends);
     let mut modes = Modes::default();
-    let mut buffer: Vec<u8> = Vec::new();
-    let mut eof = false;
-    loop {
-        let want = BLOCK.max(buffer.len() * 2);
-        while !eof && buffer.len() < want {
-            let missing = want - buffer.len();
-            eof = input
-                .read_block(&mut buffer, missing)
-                .map_err(|error| error.to_string())?
-                == 0;
-        }
-        let mut at = 0;
-        loop {
-            let step = cutter
-                .next(&buffer[at..], eof)
-                .map_err(|error| error.to_string())?;
-            let item = match step {
-                Step::Item(item) => item,
-                Step::NeedMore => break,
-                Step::End => return Ok(marks),
-            };
-            let text = &buffer[at..][item.text.clone()];
-            match &item.kind {
-                ItemKind::Statement(kind) => {
-                    if !item.terminated {
-                        return Err(format!(
-                            "line {}: it ends in the middle of a statement",
-                            item.line
-                        ));
-                    }
-                    if matches!(kind, StatementKind::Set) {
-                        cutter.set_mode(modes.set(text));
-                    }
-                    marks.statements += u64::from(!matches!(kind, StatementKind::Empty));
-                    gathered.statement(kind);
+    let mut items = Items::new(input, ends);
+    while let Some(item) = items.next().map_err(|error| error.to_string())? {
+        let text = items.text(&item);
+        match &item.kind {
+            ItemKind::Statement(kind) => {
+                let mode = matches!(kind, StatementKind::Set).then(|| modes.set(text));
+                marks.statements += u64::from(!matches!(kind, StatementKind::Empty));
+                gathered.statement(kind);
+                if let Some(mode) = mode {
+                    items.set_mode(mode);
                 }
-                ItemKind::Rows(rows) => {
-                    if rows.last && !item.terminated {
-                        return Err(format!(
-                            "line {}: it ends in the middle of a statement",
-                            item.line
-                        ));
-                    }
-                    marks.statements += 1;
-                    let header = &rows.header;
-                    let table =
-                        gathered.table(header.database.as_deref().map(shown), shown(&header.table));
-                    table.files = 1;
-                    table.bytes += rows.rows.len() as u64;
-                    *table.rows.get_or_insert(0) += rows.row_count;
-                }
-                ItemKind::Comment(CommentKind::DumpHeader) => {
-                    let line = shown(text);
-                    marks.header = Some(line.trim_start_matches(['-', ' ']).trim_end().to_owned());
-                }
-                ItemKind::Comment(CommentKind::DumpCompleted) => marks.closed = true,
-                _ => {}
             }
-            at += item.len;
+            ItemKind::Rows(rows) => {
+                marks.statements += 1;
+                let header = &rows.header;
+                let table =
+                    gathered.table(header.database.as_deref().map(shown), shown(&header.table));
+                table.files = 1;
+                table.bytes += rows.rows.len() as u64;
+                *table.rows.get_or_insert(0) += rows.row_count;
+            }
+            ItemKind::Comment(CommentKind::DumpHeader) => {
+                let line = shown(text);
+                marks.header = Some(line.trim_start_matches(['-', ' ']).trim_end().to_owned());
+            }
+            ItemKind::Comment(CommentKind::DumpCompleted) => marks.closed = true,
+            _ => {}
         }
-        buffer.drain(..at);
     }
+    Ok(marks)
 }
 
 fn of_file(mut input: Input) -> Result<Inspection, SourceError> {

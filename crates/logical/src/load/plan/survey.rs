@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use refloat_sqltext::{ClientCommand, CommentKind, Danger, ItemKind, StatementKind, Step};
+use refloat_sqltext::{ClientCommand, CommentKind, Danger, ItemKind, StatementKind};
 use refloat_store::Input;
 
 use super::PlannedTable;
@@ -14,10 +14,11 @@ use crate::load::options::{
 use crate::load::outcome::{Bounded, head};
 use crate::load::outline::{Gather, Modes, Outline};
 use crate::load::pattern::matches_any;
-use crate::source::cutter::{Cutter, Ends};
+use crate::source::cutter::Ends;
+use crate::source::items::{Items, ItemsError, Runs};
 use crate::source::layout::{DelimitedFile, Layout, RowForm};
 
-/// Bytes read at a time.
+/// Bytes of rows that are cut at a time.
 const BLOCK: usize = 4 << 20;
 /// Statements that a load would stop at, as many as are kept: there may be one on every line.
 const STOPS_MAX: usize = 100;
@@ -158,106 +159,76 @@ impl<'a> Survey<'a> {
 
     /// Rows and bytes of a delimited file.
     fn lines(&mut self, input: &mut Input, form: &DelimitedFile) -> Result<(u64, u64), LoadError> {
-        let (mut rows, mut bytes) = (0, 0);
-        let mut buffer: Vec<u8> = Vec::new();
-        let mut eof = false;
-        loop {
-            let want = BLOCK.max(buffer.len() * 2);
-            while !eof && buffer.len() < want {
-                let before = buffer.len();
-                eof = input.read_block(&mut buffer, want - before)? == 0;
-                bytes += (buffer.len() - before) as u64;
-            }
-            let mut at = 0;
-            while let Some(run) = form.format.cut(&buffer[at..], BLOCK, eof) {
-                at += run.len;
-                rows += run.rows;
-            }
-            if eof {
-                self.found.bytes += bytes;
-                let head = form.skip_lines + u64::from(form.header);
-                return Ok((rows.saturating_sub(head), bytes));
-            }
-            buffer.drain(..at);
+        let mut runs = Runs::new(input, form);
+        let mut rows = 0;
+        while let Some(run) = runs.next(BLOCK).map_err(|error| self.unreadable(error))? {
+            rows += run.rows;
         }
+        self.found.bytes += runs.bytes();
+        Ok((rows, runs.bytes()))
     }
 
     /// Reads the dump to its end.
     pub fn read(&mut self, input: &mut Input, ends: Ends) -> Result<(), LoadError> {
-        let mut scanner = Cutter::new(ends);
-        let mut buffer: Vec<u8> = Vec::new();
-        let mut eof = false;
-        loop {
-            let want = BLOCK.max(buffer.len() * 2);
-            while !eof && buffer.len() < want {
-                let before = buffer.len();
-                eof = input.read_block(&mut buffer, want - before)? == 0;
-                self.found.bytes += (buffer.len() - before) as u64;
-            }
-            let mut at = 0;
-            loop {
-                let step = scanner
-                    .next(&buffer[at..], eof)
-                    .map_err(|source| LoadError::Scan {
-                        file: self.source.clone(),
-                        source,
-                    })?;
-                let item = match step {
-                    Step::Item(item) => item,
-                    Step::NeedMore => break,
-                    Step::End => return Ok(()),
-                };
-                let text = &buffer[at + item.text.start..at + item.text.end];
-                let whole = match &item.kind {
-                    ItemKind::Rows(rows) => item.terminated || !rows.last,
-                    ItemKind::Statement(_) => item.terminated,
-                    _ => true,
-                };
-                if !whole {
-                    return Err(LoadError::Text {
-                        file: self.source.clone(),
-                        line: item.line,
-                        offset: item.offset,
-                        message:
-                            "the dump ends in the middle of a statement: no delimiter follows it"
-                                .to_owned(),
-                    });
+        let before = self.found.bytes;
+        let mut items = Items::new(input, ends);
+        while let Some(item) = items.next().map_err(|error| self.unreadable(error))? {
+            self.found.bytes = before + items.bytes();
+            let text = items.text(&item);
+            match &item.kind {
+                ItemKind::Rows(rows) => {
+                    let header = &rows.header;
+                    self.gather.outline().completed = false;
+                    self.items += 1;
+                    self.rows(
+                        header.database.as_deref(),
+                        &header.table,
+                        rows.row_count,
+                        rows.rows.len() as u64,
+                    );
                 }
-                match &item.kind {
-                    ItemKind::Rows(rows) => {
-                        let header = &rows.header;
-                        self.gather.outline().completed = false;
+                ItemKind::Statement(kind) => {
+                    self.gather.outline().completed = false;
+                    let mode = matches!(kind, StatementKind::Set).then(|| self.modes.set(text));
+                    if !matches!(kind, StatementKind::Empty) {
                         self.items += 1;
-                        self.rows(
-                            header.database.as_deref(),
-                            &header.table,
-                            rows.row_count,
-                            rows.rows.len() as u64,
-                        );
+                        self.statement(kind, text, item.line);
                     }
-                    ItemKind::Statement(kind) => {
-                        self.gather.outline().completed = false;
-                        if matches!(kind, StatementKind::Set) {
-                            scanner.set_mode(self.modes.set(text));
-                        }
-                        if !matches!(kind, StatementKind::Empty) {
-                            self.items += 1;
-                            self.statement(kind, text, item.line);
-                        }
+                    if let Some(mode) = mode {
+                        items.set_mode(mode);
                     }
-                    ItemKind::ClientCommand(command) => self.command(command, text, item.line),
-                    ItemKind::Comment(CommentKind::DumpHeader) => {
-                        self.gather.outline().header = true;
-                    }
-                    ItemKind::Comment(CommentKind::DumpCompleted) => {
-                        self.gather.outline().completed = true;
-                    }
-                    ItemKind::Comment(_) => self.gather.comment(text),
-                    ItemKind::Blank => {}
                 }
-                at += item.len;
+                ItemKind::ClientCommand(command) => self.command(command, text, item.line),
+                ItemKind::Comment(CommentKind::DumpHeader) => {
+                    self.gather.outline().header = true;
+                }
+                ItemKind::Comment(CommentKind::DumpCompleted) => {
+                    self.gather.outline().completed = true;
+                }
+                ItemKind::Comment(_) => self.gather.comment(text),
+                ItemKind::Blank => {}
             }
-            buffer.drain(..at);
+        }
+        self.found.bytes = before + items.bytes();
+        Ok(())
+    }
+
+    /// The error of a file that cannot be read to its end.
+    fn unreadable(&self, error: ItemsError) -> LoadError {
+        let file = self.source.clone();
+        match error {
+            ItemsError::Input(error) => error.into(),
+            ItemsError::Scan(source) => LoadError::Scan { file, source },
+            ItemsError::Text {
+                line,
+                offset,
+                message,
+            } => LoadError::Text {
+                file,
+                line,
+                offset,
+                message,
+            },
         }
     }
 

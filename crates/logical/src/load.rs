@@ -21,7 +21,7 @@ mod marks;
 pub(crate) mod opened;
 mod options;
 mod outcome;
-mod outline;
+pub(crate) mod outline;
 mod patience;
 pub(crate) mod pattern;
 pub(crate) mod phases;

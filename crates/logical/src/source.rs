@@ -13,6 +13,7 @@ pub(crate) mod folder;
 pub mod fuzzing;
 pub mod infile;
 mod inspect;
+pub(crate) mod items;
 pub mod layout;
 mod mydumper;
 pub(crate) mod native;

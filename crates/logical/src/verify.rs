@@ -1,6 +1,6 @@
 //! Do two servers, or a dump and a server, hold the same? Definitions and rows.
 //!
-//! [`verify`] is the recipe. `side` opens what is compared, `pair` says how the two sides of a table are read, `work` digests
+//! [`verify`] is the recipe. `side` opens what is compared (`folder` the dumps of this program, `other` those of other tools), `pair` says how the two sides of a table are read, `work` digests
 //! them with all readers, `narrow` finds the rows that differ, `schema` compares definitions. Nothing is written anywhere, and
 //! nothing of the code that writes dumps is used to read them.
 
@@ -9,6 +9,7 @@ mod error;
 mod folder;
 mod narrow;
 mod options;
+mod other;
 mod outcome;
 mod pair;
 mod schema;
@@ -49,7 +50,11 @@ use work::{Read, Work};
 pub fn verify(options: &VerifyOptions, run: &Run) -> Result<VerifyOutcome, VerifyFailure> {
     verify_between(options, run, || {
         refuse_one_server(options, run)?;
-        open(options, run)
+        let [first, mut second] = open(options, run)?;
+        if let (true, Side::Server(second)) = (options.more_in_second, &mut second) {
+            second.keep_tables_of(&first);
+        }
+        Ok([first, second])
     })
 }
 
@@ -64,7 +69,7 @@ pub(crate) fn verify_kept(
 ) -> Result<VerifyOutcome, VerifyFailure> {
     verify_between(options, run, || {
         let first = Side::Server(first);
-        let mut second = Side::open(&options.b, options, &known(&first), run)?;
+        let mut second = Side::open(&options.b, &options.a, options, &known(&first), run)?;
         // What else the target holds was not copied.
         if let Side::Server(second) = &mut second {
             second.keep_tables_of(&first);
@@ -198,26 +203,26 @@ fn moments(outcome: &mut VerifyOutcome) {
     ));
 }
 
-/// Opens both; a dump first, because a server is not looked at beyond the databases that the dump has, unless somebody names
-/// others.
+/// Opens both; dumps first, because a server is not looked at beyond the databases that a dump has, unless somebody names others,
+/// and because nobody is to wait for a lock while a dump is read.
 fn open(options: &VerifyOptions, run: &Run) -> Result<[Side; 2], VerifyError> {
     let all = &options.databases;
     let chosen = !options.databases.is_empty() || !options.tables.is_empty();
-    Ok(match (&options.a, &options.b) {
-        (Endpoint::Dump(_), Endpoint::Server(_)) if !chosen => {
-            let a = Side::open(&options.a, options, all, run)?;
-            let b = Side::open(&options.b, options, &known(&a), run)?;
-            [a, b]
+    let open = |one, other, known: &[String]| Side::open(one, other, options, known, run);
+    let (a, b) = (&options.a, &options.b);
+    let of = |dump: &Side| if chosen { all.clone() } else { known(dump) };
+    Ok(match (a, b) {
+        (Endpoint::Dump(_), Endpoint::Server(_)) => {
+            let first = open(a, b, all)?;
+            let second = open(b, a, &of(&first))?;
+            [first, second]
         }
-        (Endpoint::Server(_), Endpoint::Dump(_)) if !chosen => {
-            let b = Side::open(&options.b, options, all, run)?;
-            let a = Side::open(&options.a, options, &known(&b), run)?;
-            [a, b]
+        (Endpoint::Server(_), Endpoint::Dump(_)) => {
+            let second = open(b, a, all)?;
+            let first = open(a, b, &of(&second))?;
+            [first, second]
         }
-        _ => [
-            Side::open(&options.a, options, all, run)?,
-            Side::open(&options.b, options, all, run)?,
-        ],
+        _ => [open(a, b, all)?, open(b, a, all)?],
     })
 }
 
@@ -239,7 +244,7 @@ fn leave_out(
     }
     for (dump, server) in [(0, 1), (1, 0)] {
         let known: Vec<String> = match &sides[dump] {
-            Side::Dump(_) => sides[dump]
+            Side::Dump(_) | Side::Other(_) => sides[dump]
                 .databases()
                 .into_iter()
                 .map(|of| of.name)
@@ -247,7 +252,8 @@ fn leave_out(
             Side::Server(_) => continue,
         };
         if let Side::Server(server) = &mut sides[server] {
-            for name in server.keep(options, &known)? {
+            let beyond = server.keep(options, &known)?;
+            for name in beyond.iter().filter(|_| !options.more_in_second) {
                 outcome.not_compared.push(format!(
                     "database {name}: it is on the server and not in the dump"
                 ));
@@ -259,7 +265,13 @@ fn leave_out(
 
 /// The tables that both have, and what of them is not compared.
 fn pairs(options: &VerifyOptions, sides: &[Side; 2], outcome: &mut VerifyOutcome) -> Vec<Pair> {
-    let vendors = [sides[0].vendor(), sides[1].vendor()];
+    let vendors = [&sides[0], &sides[1]].map(Side::vendor);
+    // A dump that does not say is taken for one of the other's vendor.
+    let vendors = [
+        vendors[0].as_deref().or(vendors[1].as_deref()),
+        vendors[1].as_deref().or(vendors[0].as_deref()),
+    ];
+    let vendors = vendors.map(Option::unwrap_or_default);
     let (of_a, of_b) = (sides[0].tables(), sides[1].tables());
     let mut pairs = Vec::new();
     for (name, a) in of_a {
@@ -274,7 +286,7 @@ fn pairs(options: &VerifyOptions, sides: &[Side; 2], outcome: &mut VerifyOutcome
                 .push(format!("rows of table {label}: {reason}"));
             continue;
         }
-        let pair = Pair::new(label, [a, *b], [&vendors[0], &vendors[1]]);
+        let pair = Pair::new(label, [a, *b], vendors);
         outcome.not_compared.extend(pair.notes.iter().cloned());
         if pair.columns.is_empty() {
             continue;
@@ -293,6 +305,11 @@ fn compare_rows(
     clock: &Phases,
 ) -> Result<(), VerifyError> {
     let pairs = pairs(options, sides, outcome);
+    for side in sides.iter() {
+        if let Side::Other(dump) = side {
+            outcome.notes.extend(dump.notes.iter().cloned());
+        }
+    }
     let done = Arc::new(AtomicU64::new(0));
     let bytes = pairs.iter().flat_map(|pair| &pair.readings);
     let bytes = bytes.map(pair::Reading::bytes).sum();
@@ -317,7 +334,8 @@ fn compare_rows(
             continue;
         }
         clock.enter(Phase::Data);
-        let read = work.read(sources(sides, options.threads.max(1)), &which)?;
+        let readers = sources(options, sides, options.threads.max(1));
+        let read = work.read(readers, &which)?;
         clock.enter(Phase::Proof);
         judge(options, run, &pairs, read, sides, outcome)?;
     }
@@ -325,13 +343,18 @@ fn compare_rows(
 }
 
 /// Readers of both sides.
-fn sources(sides: &mut [Side; 2], threads: usize) -> [Vec<Source<'_>>; 2] {
+fn sources<'s>(
+    options: &'s VerifyOptions,
+    sides: &'s mut [Side; 2],
+    threads: usize,
+) -> [Vec<Source<'s>>; 2] {
     sides.each_mut().map(|side| match side {
         Side::Server(server) => {
             let readers = server.snapshot.readers.iter_mut().take(threads);
             readers.map(Source::Server).collect()
         }
         Side::Dump(folder) => (0..threads).map(|_| Source::Dump(folder)).collect(),
+        Side::Other(dump) => (0..threads).map(|_| Source::Other(dump, options)).collect(),
     })
 }
 
@@ -344,14 +367,14 @@ fn judge(
     sides: &mut [Side; 2],
     outcome: &mut VerifyOutcome,
 ) -> Result<(), VerifyError> {
-    let [mut a, mut b] = sources(sides, 1);
+    let [mut a, mut b] = sources(options, sides, 1);
     let (Some(a), Some(b)) = (a.pop(), b.pop()) else {
         return Ok(());
     };
     let mut one_of_each = [a, b];
     let _kill = one_of_each.each_ref().map(|source| match source {
         Source::Server(conn) => Some(kill_on_cancel(&run.cancel, conn)),
-        Source::Dump(_) => None,
+        Source::Dump(_) | Source::Other(..) => None,
     });
     for (index, read) in read {
         let digests = [0, 1].map(|side| read.digest(side));

@@ -15,6 +15,9 @@ mod lost;
 mod mutations;
 #[path = "verify/support.rs"]
 mod support;
+#[path = "across/tools.rs"]
+#[expect(dead_code, reason = "the tool that is this program")]
+mod tools;
 #[path = "verify/vendors.rs"]
 mod vendors;
 

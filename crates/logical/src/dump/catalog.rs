@@ -24,7 +24,7 @@ pub use tables::{DataPolicy, KeyColumn, Table, read_tables};
 const OWN_DATABASE: &str = "refloat";
 
 /// A database that is dumped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Database {
     /// Its name.
     pub name: String,
@@ -151,7 +151,7 @@ fn texts(result: &ResultSet, column: usize) -> Vec<String> {
 
 /// What servers say of an object that was there a moment ago: `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`, `ER_SP_DOES_NOT_EXIST`,
 /// `ER_TRG_DOES_NOT_EXIST`, `ER_EVENT_DOES_NOT_EXIST`, MariaDB's `ER_UNKNOWN_SEQUENCES`.
-const GONE: &[u16] = &[1049, 1146, 1305, 1360, 1539, 4091];
+pub const GONE: &[u16] = &[1049, 1146, 1305, 1360, 1539, 4091];
 
 /// The text of a `SHOW CREATE`; [`DumpError::Changed`] when the object is gone. A server that hides it from the account gives NULL:
 /// that is no empty definition.

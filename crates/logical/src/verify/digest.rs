@@ -7,7 +7,7 @@
 use twox_hash::XxHash3_128;
 
 /// Buckets of a table whose two sides cannot be read in the same ranges. More cost memory, fewer leave more rows to look at.
-const BUCKETS: usize = 1024;
+pub const BUCKETS: usize = 1024;
 
 /// A row as it is hashed; see the module's head.
 #[derive(Debug, Default)]
@@ -109,13 +109,6 @@ impl Buckets {
     /// Adds a row by its hash.
     pub fn add(&mut self, hash: u128) {
         self.0[Self::of(hash)].add(hash);
-    }
-
-    /// Adds the rows of others.
-    pub fn merge(&mut self, other: &Self) {
-        for (own, other) in self.0.iter_mut().zip(&other.0) {
-            own.merge(*other);
-        }
     }
 
     /// Buckets that differ, with the rows that both sides have in them.

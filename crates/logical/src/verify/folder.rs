@@ -10,13 +10,12 @@ use std::io::{self, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
 
-use refloat_run::{Cancel, Run};
+use refloat_run::Cancel;
 use refloat_store::Unpacked;
 use twox_hash::XxHash3_128;
 
 use super::error::VerifyError;
 use crate::manifest::{ChunkEntry, FORMAT, FileEntry, MANIFEST, Manifest, TableEntry};
-use crate::source::archive;
 pub use fields::Fields;
 
 /// Bytes that are read at a time.
@@ -38,10 +37,8 @@ pub struct DumpFolder {
 
 impl DumpFolder {
     /// Reads the manifest, and looks whether all files are there with their sizes.
-    /// An archive is unpacked into `scratch` before.
-    pub fn open(root: &Path, scratch: &Path, run: &Run) -> Result<Self, VerifyError> {
-        let say = |words| run.events.note(words);
-        let unpacked = archive::unpack_file(root, scratch, &run.cancel, say)?;
+    /// Of an archive `unpacked` is what was in it.
+    pub fn open(root: &Path, unpacked: Option<Unpacked>) -> Result<Self, VerifyError> {
         let root = unpacked.as_ref().map_or(root, Unpacked::root).to_owned();
         let root = root.as_path();
         let path = root.join(MANIFEST);

@@ -1,15 +1,15 @@
 //! From a table that differs to the rows that do.
 //!
 //! Where both servers were read in the same ranges, a range that differs is halved by its key until it is a few rows. Where they
-//! were not (a dump, or a table without a key), the rows of buckets that differ are counted by their hash; what does not cancel
-//! out is fetched.
+//! were not (a dump, or a table without a key), rows are counted by their hash, of large tables only those of buckets that differ; what
+//! does not cancel out is fetched.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use refloat_run::Cancel;
 
-use super::digest::{Buckets, Digest, RowText, cells, hash};
+use super::digest::{BUCKETS, Buckets, Digest, RowText, cells, hash};
 use super::error::VerifyError;
 use super::outcome::{RangeDifference, RowDifference, RowKind, TableDifference};
 use super::pair::{Pair, Reading};
@@ -85,9 +85,10 @@ impl Narrow<'_> {
             difference.more = true;
             return Ok(difference);
         }
-        let found = match &self.read.buckets {
-            None => self.by_halves(sources, &mut difference.ranges)?,
-            Some(buckets) => self.by_buckets(sources, buckets)?,
+        let found = if self.pair.same_ranges {
+            self.by_halves(sources, &mut difference.ranges)?
+        } else {
+            self.by_buckets(sources)?
         };
         self.rows(sources, found, &mut difference)?;
         Ok(difference)
@@ -102,7 +103,7 @@ impl Narrow<'_> {
     ) -> Result<(), VerifyError> {
         let mut rows: Vec<RowDifference> = Vec::new();
         if !self.pair.key.is_empty() {
-            if found.more && self.read.buckets.is_some() {
+            if found.more && !self.pair.same_ranges {
                 self.complete(sources, &mut found)?;
             }
             let mut by_key: HashMap<Vec<u8>, Alone> = HashMap::new();
@@ -287,12 +288,21 @@ impl Narrow<'_> {
         Ok(())
     }
 
-    fn by_buckets(
+    /// The buckets whose rows are looked at: all of a table whose hashes are few enough, else as many as may be that differ.
+    fn choose(
         &self,
         sources: &mut [Source<'_>; 2],
-        buckets: &[Buckets; 2],
-    ) -> Result<Found, VerifyError> {
-        let mut found = Found::default();
+        found: &mut Found,
+    ) -> Result<HashSet<usize>, VerifyError> {
+        let rows: u64 = [0, 1].map(|side| self.read.digest(side).rows).iter().sum();
+        if rows <= HASHES_MAX {
+            return Ok((0..BUCKETS).collect());
+        }
+        let buckets = both(sources, |side, source| {
+            let mut buckets = Buckets::default();
+            self.all(side, source, &mut |row, _| buckets.add(hash(row)))?;
+            Ok(buckets)
+        })?;
         let mut chosen = HashSet::new();
         let mut rows = 0;
         for (bucket, more) in buckets[0].different(&buckets[1]) {
@@ -303,6 +313,12 @@ impl Narrow<'_> {
             rows += more;
             chosen.insert(bucket);
         }
+        Ok(chosen)
+    }
+
+    fn by_buckets(&self, sources: &mut [Source<'_>; 2]) -> Result<Found, VerifyError> {
+        let mut found = Found::default();
+        let chosen = self.choose(sources, &mut found)?;
         let counts = both(sources, |side, source| {
             let mut counts: HashMap<u128, u64> = HashMap::new();
             self.all(side, source, &mut |row, _| {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use refloat_wire::ConnectOptions;
 
-use crate::source::SCRATCH_DEFAULT;
+use crate::source::{DelimitedOptions, SCRATCH_DEFAULT, SourceFormat};
 
 /// Rows shown of one table.
 const ROWS_SHOWN: usize = 10;
@@ -14,7 +14,7 @@ const ROWS_SHOWN: usize = 10;
 pub enum Endpoint {
     /// A server.
     Server(Box<ConnectOptions>),
-    /// The folder of a dump.
+    /// The file, folder or archive of a dump.
     Dump(PathBuf),
 }
 
@@ -56,6 +56,14 @@ pub struct VerifyOptions {
     pub tables: Vec<String>,
     /// Tables and views that are left out, as `table` or `db.table`.
     pub exclude: Vec<String>,
+    /// The second may have more than the first: that is no difference.
+    pub more_in_second: bool,
+    /// The database of a dump that names none; else it is the one in the URL of the other side.
+    pub database: Option<String>,
+    /// What a dump of another tool is; found out by what is in it otherwise.
+    pub source_format: Option<SourceFormat>,
+    /// How its delimited files are written.
+    pub delimited: DelimitedOptions,
     /// What is compared.
     pub compared: Compared,
     /// Leave rows of the past out of system-versioned tables.
@@ -78,6 +86,10 @@ impl VerifyOptions {
             databases: Vec::new(),
             tables: Vec::new(),
             exclude: Vec::new(),
+            more_in_second: false,
+            database: None,
+            source_format: None,
+            delimited: DelimitedOptions::default(),
             compared: Compared::All,
             no_history: false,
             rows_shown: ROWS_SHOWN,

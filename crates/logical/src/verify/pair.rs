@@ -2,6 +2,7 @@
 
 use refloat_sqltext::quote_ident;
 
+use super::other::{Domain, OtherColumn, OtherTable};
 use super::side::TableOf;
 use crate::dump::catalog::{Column, DataPolicy, Table};
 use crate::load::definition::fingerprint;
@@ -18,6 +19,22 @@ pub enum CellKind {
     Json,
     /// When a row of a system-versioned table ended; that it has not is another time before MariaDB 11.5.
     PeriodEnd,
+    /// A whole number, whatever zeros or sign stand before it. This kind and those below are for literals of dumps of other tools.
+    Integer,
+    /// A number with a point, whatever zeros stand around it.
+    Decimal,
+    /// A `FLOAT`, by its value.
+    Float,
+    /// A `DOUBLE`, by its value.
+    Double,
+    /// A time, whatever zeros its fraction ends with.
+    Fraction,
+    /// A `BIT`, whatever zeros it begins with.
+    Bits,
+    /// A `CHAR`, whatever blanks it ends with.
+    Blanks,
+    /// A `BINARY`, whatever zero bytes it ends with.
+    Zeros,
 }
 
 /// A column that is compared.
@@ -36,6 +53,8 @@ pub enum Reading {
     Server(Box<Table>),
     /// From a dump: the table, and the places of the columns in a row of a file.
     Dump(Box<TableEntry>, Vec<usize>),
+    /// From a dump of another tool, whose rows are digested already.
+    Other(Box<OtherTable>),
 }
 
 impl Reading {
@@ -44,6 +63,7 @@ impl Reading {
         match self {
             Self::Server(table) => table.bytes,
             Self::Dump(entry, _) => entry.chunks.iter().map(|chunk| chunk.text_bytes).sum(),
+            Self::Other(table) => table.bytes,
         }
     }
 }
@@ -75,6 +95,8 @@ struct Own<'a> {
     load: Option<FieldLoad>,
     /// Its place in a row of a dump.
     place: usize,
+    /// Of a dump of another tool.
+    other: Option<&'a OtherColumn>,
 }
 
 fn columns<'a>(table: &TableOf<'a>, generated: bool) -> Vec<Own<'a>> {
@@ -87,6 +109,7 @@ fn columns<'a>(table: &TableOf<'a>, generated: bool) -> Vec<Own<'a>> {
                 column: Some(column),
                 load: column.load,
                 place: 0,
+                other: None,
             })
             .collect()
         }
@@ -97,6 +120,18 @@ fn columns<'a>(table: &TableOf<'a>, generated: bool) -> Vec<Own<'a>> {
                 column: None,
                 load: column.load,
                 place,
+                other: None,
+            })
+            .collect()
+        }
+        TableOf::Other(table) => {
+            let all = table.columns.iter().enumerate();
+            all.map(|(place, column)| Own {
+                name: &column.name,
+                column: None,
+                load: None,
+                place,
+                other: Some(column),
             })
             .collect()
         }
@@ -116,6 +151,7 @@ pub fn out_of_reach(table: TableOf<'_>, no_history: bool) -> Option<String> {
         TableOf::Dump(entry) if entry.history && no_history => Some(
             "the dump holds rows of the past; they are compared without --no-history".to_owned(),
         ),
+        TableOf::Other(table) => table.problem.clone(),
         _ => None,
     }
 }
@@ -132,8 +168,16 @@ impl Pair {
         let history = tables.iter().all(|table| match table {
             TableOf::Server(table) => table.history,
             TableOf::Dump(entry) => entry.history,
+            TableOf::Other(_) => false,
         });
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = tables
+            .iter()
+            .flat_map(|table| match table {
+                TableOf::Other(table) => table.notes.as_slice(),
+                _ => &[],
+            })
+            .cloned()
+            .collect();
         let mut pair_columns = Vec::new();
         let mut selects: [Vec<Column>; 2] = [Vec::new(), Vec::new()];
         let mut places: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
@@ -231,10 +275,15 @@ enum Select {
     Member,
     /// Text in one character set.
     Converted,
+    /// Text in the character set of a dump.
+    ToldIn(String),
 }
 
 impl How {
     fn new(of: [&Own<'_>; 2], across: bool, vendors: [&str; 2]) -> Self {
+        if let Some(other) = of.iter().find_map(|own| own.other) {
+            return Self::other(other, of);
+        }
         let types = of.map(|own| own.column.map(|column| column.data_type.as_str()));
         let float = |of: Option<&str>| of.is_none_or(|name| matches!(name, "float" | "double"));
         let told = types.iter().any(Option::is_some);
@@ -287,10 +336,33 @@ impl How {
         Self { kind, select, note }
     }
 
+    /// As a dump of another tool tells it.
+    fn other(other: &OtherColumn, of: [&Own<'_>; 2]) -> Self {
+        let select = match (&other.told_in, other.domain) {
+            (Some(charset), _) => Select::ToldIn(charset.clone()),
+            (None, Domain::Names) => Select::Name,
+            (None, _) => Select::Plain,
+        };
+        let own_dump = of
+            .iter()
+            .any(|own| own.other.is_none() && own.column.is_none());
+        let note = match (&other.told_in, own_dump) {
+            (Some(charset), true) => Some(format!(
+                "one dump has it in {charset}, and the other in its own character set: it will differ where it is not ASCII"
+            )),
+            _ => None,
+        };
+        Self {
+            kind: other.kind,
+            select,
+            note,
+        }
+    }
+
     fn column(&self, column: &Column) -> Column {
         let name = quote_ident(&column.name);
         let mut read = column.clone();
-        read.select = match self.select {
+        read.select = match &self.select {
             Select::Plain => return read,
             Select::Name => name,
             Select::Number => format!("CAST({name} AS UNSIGNED)"),
@@ -298,6 +370,7 @@ impl How {
                 format!("IF({name} + 0 = 0, x'00', CONCAT(x'01', CAST({name} AS BINARY)))")
             }
             Select::Converted => format!("CONVERT({name} USING utf8mb4)"),
+            Select::ToldIn(charset) => format!("CONVERT({name} USING {charset})"),
         };
         read
     }
@@ -307,6 +380,7 @@ impl Reading {
     fn new(table: TableOf<'_>, columns: Vec<Column>, places: Vec<usize>) -> Self {
         match table {
             TableOf::Dump(entry) => Self::Dump(Box::new(entry.clone()), places),
+            TableOf::Other(table) => Self::Other(Box::new(table.clone())),
             TableOf::Server(table) => {
                 let mut table = table.clone();
                 let mut key = std::mem::take(&mut table.key);
@@ -335,6 +409,7 @@ fn key_of(tables: &[TableOf<'_>; 2], columns: &[PairColumn]) -> Vec<usize> {
             let names: Vec<&str> = match table {
                 TableOf::Server(table) => table.key.iter().map(|part| part.name.as_str()).collect(),
                 TableOf::Dump(entry) => entry.key.iter().map(String::as_str).collect(),
+                TableOf::Other(_) => Vec::new(),
             };
             let places: Option<Vec<usize>> = names
                 .iter()

@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 
 use refloat_run::Run;
 use refloat_run::cancel::HookGuard;
+use refloat_store::Unpacked;
 use refloat_wire::{ConnectOptions, Connection};
 
 use super::error::VerifyError;
 use super::folder::DumpFolder;
 use super::options::{Compared, Endpoint, VerifyOptions};
+use super::other::{OtherDump, OtherTable};
 use super::outcome::SideInfo;
 use crate::dump::catalog::{Database, Table, wanted_database, wanted_table};
 use crate::dump::snapshot::Snapshot;
 use crate::dump::{self, DumpOptions, session};
 use crate::load::context::kill_on_cancel;
-use crate::manifest::TableEntry;
+use crate::manifest::{MANIFEST, SnapshotInfo, TableEntry};
+use crate::source::archive;
 
 /// One of the two.
 pub enum Side {
@@ -22,6 +25,8 @@ pub enum Side {
     Server(Box<ServerSide>),
     /// The folder of a dump.
     Dump(Box<DumpFolder>),
+    /// A dump of another tool.
+    Other(Box<OtherDump>),
 }
 
 /// A server, seen in one snapshot.
@@ -44,19 +49,34 @@ pub enum TableOf<'a> {
     Server(&'a Table),
     /// In a dump.
     Dump(&'a TableEntry),
+    /// In a dump of another tool.
+    Other(&'a OtherTable),
 }
 
 impl Side {
-    /// Opens a server's snapshot, or a dump's manifest; of a server these databases, all where there are none.
+    /// Opens a server's snapshot, or reads a dump, or only the manifest of one that has it; of a server these databases, all where there
+    /// are none. `other` is what it is compared with.
     pub fn open(
         endpoint: &Endpoint,
+        other: &Endpoint,
         options: &VerifyOptions,
         databases: &[String],
         run: &Run,
     ) -> Result<Self, VerifyError> {
         match endpoint {
             Endpoint::Dump(path) => {
-                let mut folder = DumpFolder::open(path, &options.scratch, run)?;
+                let say = |words| run.events.note(words);
+                let unpacked = archive::unpack_file(path, &options.scratch, &run.cancel, say)?;
+                let root = unpacked.as_ref().map_or(path.as_path(), Unpacked::root);
+                if !root.join(MANIFEST).exists() {
+                    let server = match other {
+                        Endpoint::Server(server) => Some(&**server),
+                        Endpoint::Dump(_) => None,
+                    };
+                    let dump = OtherDump::open(path, unpacked, options, server, run)?;
+                    return Ok(Self::Other(Box::new(dump)));
+                }
+                let mut folder = DumpFolder::open(path, unpacked)?;
                 let asked = asked(options, &ConnectOptions::default());
                 let databases = &mut folder.manifest.databases;
                 databases.retain(|database| wanted_database(&asked, &database.name));
@@ -113,14 +133,37 @@ impl Side {
                     rows: 0,
                 }
             }
+            Self::Other(dump) => {
+                let words = |(vendor, version): &(String, String)| format!("{vendor} {version}");
+                let unknown = || "a server that it does not name".to_owned();
+                SideInfo {
+                    name,
+                    kind: "dump".to_owned(),
+                    server: dump.server.as_ref().map_or_else(unknown, words),
+                    uuid: None,
+                    hostname: String::new(),
+                    port: None,
+                    snapshot: SnapshotInfo {
+                        at: dump
+                            .at
+                            .clone()
+                            .unwrap_or_else(|| "a moment that it does not tell".to_owned()),
+                        consistent: false,
+                        method: "dumps of other tools do not say".to_owned(),
+                        ..SnapshotInfo::default()
+                    },
+                    rows: 0,
+                }
+            }
         }
     }
 
-    /// `MariaDB` or `MySQL`.
-    pub fn vendor(&self) -> String {
+    /// `MariaDB` or `MySQL`; `None` of a dump that does not say.
+    pub fn vendor(&self) -> Option<String> {
         match self {
-            Self::Server(server) => server.control.server().vendor.to_string(),
-            Self::Dump(folder) => folder.manifest.server.vendor.clone(),
+            Self::Server(server) => Some(server.control.server().vendor.to_string()),
+            Self::Dump(folder) => Some(folder.manifest.server.vendor.clone()),
+            Self::Other(dump) => dump.server.as_ref().map(|(vendor, _)| vendor.clone()),
         }
     }
 
@@ -128,6 +171,7 @@ impl Side {
     pub fn databases(&self) -> Vec<Database> {
         match self {
             Self::Server(server) => server.plan.databases.clone(),
+            Self::Other(dump) => dump.databases.clone(),
             Self::Dump(folder) => {
                 let entries = folder.manifest.databases.iter();
                 entries
@@ -167,6 +211,15 @@ impl Side {
                             let name = (database.name.as_str(), table.name.as_str());
                             (name, TableOf::Dump(table))
                         })
+                    })
+                    .collect()
+            }
+            Self::Other(dump) => {
+                let tables = dump.tables();
+                tables
+                    .map(|table| {
+                        let name = (table.database.as_str(), table.name.as_str());
+                        (name, TableOf::Other(table))
                     })
                     .collect()
             }

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use refloat_run::progress::{TableProgress, TableState};
 use refloat_run::{Cancel, Event, Events, Progress};
 
-use super::digest::{Buckets, Digest, hash};
+use super::digest::{Digest, hash};
 use super::error::VerifyError;
-use super::pair::Pair;
+use super::pair::{Pair, Reading};
 use super::source::{Part, Source};
 use crate::jobs::{Job, Queue};
 use crate::load::context::kill_on_cancel;
@@ -45,8 +45,6 @@ pub struct Read {
     pub parts: [BTreeMap<usize, (Part, Digest)>; 2],
     /// Rows as the servers count them, where a table was read in ranges.
     pub counted: [Option<u64>; 2],
-    /// Rows by a part of their hash, where the two were not read in the same ranges.
-    pub buckets: Option<Box<[Buckets; 2]>>,
     /// Bytes of values, of both.
     pub bytes: u64,
 }
@@ -118,16 +116,19 @@ impl Work<'_> {
             let mut jobs = queue.jobs();
             for &table in which {
                 let pair = &self.pairs[table];
-                let sides = if pair.same_ranges { 1 } else { 2 };
-                for side in 0..sides {
+                let mut read = Read::default();
+                let mut open = 0;
+                for side in 0..if pair.same_ranges { 1 } else { 2 } {
                     let bytes = pair.readings[side].bytes();
+                    if let Reading::Other(of) = &pair.readings[side] {
+                        // Digested when the dump was read.
+                        read.parts[side].insert(0, (Part::All, of.digest));
+                        read.bytes += bytes;
+                        continue;
+                    }
                     jobs.push(side, Job::Cut { bytes, table });
+                    open += 1;
                 }
-                let read = Read {
-                    buckets: (!pair.same_ranges).then(Box::default),
-                    ..Read::default()
-                };
-                let open = sides;
                 jobs.shared.tables.insert(
                     table,
                     Table {
@@ -162,7 +163,7 @@ impl Work<'_> {
     fn work(&self, queue: &Both, side: usize, reader: &mut Source<'_>, target: u64) {
         let _kill = match reader {
             Source::Server(conn) => Some(kill_on_cancel(self.cancel, conn)),
-            Source::Dump(_) => None,
+            Source::Dump(_) | Source::Other(..) => None,
         };
         queue.work(side, VerifyError::defect, |job| match job {
             Job::Cut { table, .. } => self.cut(queue, side, reader, table, target),
@@ -213,7 +214,7 @@ impl Work<'_> {
                 let bytes = match part {
                     Part::Range(range) => range.bytes,
                     Part::File(_) => all / parts.len() as u64,
-                    Part::Count => 0,
+                    Part::Count | Part::All => 0,
                 };
                 let read = Job::Read {
                     bytes,
@@ -261,7 +262,6 @@ impl Work<'_> {
             self.closed(&mut jobs.shared, table);
             return Ok(());
         }
-        let mut buckets = (!pair.same_ranges).then(Buckets::default);
         let mut digest = Digest::default();
         let (mut bytes, mut told) = (0, (0, 0));
         let mut tell = |rows: u64, bytes: u64| {
@@ -271,11 +271,7 @@ impl Work<'_> {
             told = (rows, bytes);
         };
         reader.rows(pair, side, &part, self.cancel, &mut |row| {
-            let hash = hash(row);
-            digest.add(hash);
-            if let Some(buckets) = &mut buckets {
-                buckets.add(hash);
-            }
+            digest.add(hash(row));
             bytes += values(row, pair);
             if digest.rows.is_multiple_of(TELL_ROWS) {
                 tell(digest.rows, bytes);
@@ -288,9 +284,6 @@ impl Work<'_> {
         if let Some(of) = jobs.shared.tables.get_mut(&table) {
             of.read.parts[side].insert(number, (part, digest));
             of.read.bytes += bytes;
-            if let (Some(all), Some(buckets)) = (&mut of.read.buckets, &buckets) {
-                all[side].merge(buckets);
-            }
         }
         self.closed(&mut jobs.shared, table);
         Ok(())

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use refloat_logical::load::{LoadOptions, LoadOutcome, WritePath, load};
+use refloat_logical::verify::{Compared, Endpoint, VerifyOptions, verify};
 use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
@@ -119,6 +120,45 @@ impl Bench {
                 found.len()
             );
         }
+        self.is_same(source, adjust);
+    }
+
+    /// The source and what is on the server are called the same, all rows of them.
+    #[track_caller]
+    fn is_same(&self, source: &Path, adjust: Adjust) {
+        let server = servers::target(self.server);
+        let mut loaded = LoadOptions::new(source, server.clone());
+        adjust(&mut loaded);
+        let a = Endpoint::Dump(source.to_owned());
+        let mut options = VerifyOptions::new(a, Endpoint::Server(Box::new(server)));
+        options.compared = Compared::Rows;
+        options.database = loaded.database;
+        options.source_format = loaded.source_format;
+        options.delimited = loaded.delimited;
+        let outcome = verify(&options, &self.run("verify"))
+            .unwrap_or_else(|failure| panic!("{}: {}", self.kind, chain(&failure.error)));
+        let differences = &outcome.table_differences;
+        assert!(
+            outcome.same,
+            "{}: {differences:?} {:?}",
+            self.kind, outcome.schema_differences.first
+        );
+        let untold: Vec<_> = outcome
+            .not_compared
+            .iter()
+            .filter(|line| line.starts_with("rows of") || line.starts_with("column "))
+            .collect();
+        assert!(untold.is_empty(), "{}: {untold:?}", self.kind);
+        assert!(outcome.tables > 0, "{}: nothing was compared", self.kind);
+    }
+
+    fn run(&self, command: &str) -> Run {
+        Run {
+            dir: RunDir::create(self.folder.path(), command).unwrap(),
+            cancel: Cancel::new(),
+            events: Events::new(),
+            progress: Progress::new(),
+        }
     }
 
     /// A tar archive of a folder.
@@ -141,13 +181,7 @@ impl Bench {
         for adjust in adjust {
             adjust(&mut options);
         }
-        let run = Run {
-            dir: RunDir::create(self.folder.path(), "load").unwrap(),
-            cancel: Cancel::new(),
-            events: Events::new(),
-            progress: Progress::new(),
-        };
-        load(&options, &run).map_err(|failure| chain(&failure.error))
+        load(&options, &self.run("load")).map_err(|failure| chain(&failure.error))
     }
 
     /// A load that must be refused with these words.

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
 
 use crate::support::{BOTH, Desk, Running, ask, dump, finish, shared, table, wait_until};
@@ -120,19 +121,88 @@ fn a_row_that_is_changed_while_it_is_loaded_is_found_by_digest() {
             run.stdout.contains("no difference"),
             "counts see nothing: {run:?}"
         );
-        let file = desk.file("plain.sql", dump(&table("items", 1)));
-        let args = [
-            "load",
-            file.to_str().unwrap(),
-            "--to",
-            &url,
-            "-D",
-            db,
-            "--verify",
-            "digest",
-        ];
-        finish(desk.refloat(args))
-            .exits(3)
-            .says("a folder of refloat dump");
+        ask(server, &format!("DROP DATABASE {db}"));
     }
+}
+
+#[test]
+fn a_dump_of_another_tool_is_compared_by_its_rows() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        let db = &desk.db;
+        let rows = table("items", 3_000);
+        let file = desk.file("plain.sql", dump(&format!("{rows}{}", table("few", 3))));
+        let file = file.to_str().unwrap();
+        let url = server.url();
+        let load = |source: &str, more: &[&str]| {
+            let args = ["load", source, "--to", &url, "-D", db, "--verify", "digest"];
+            desk.refloat([&args, more].concat())
+        };
+        finish(load(file, &[]))
+            .exits(0)
+            .says("done and proven")
+            .says("the SAME");
+        finish(load("-", &["--replace"]))
+            .exits(3)
+            .says("reads the dump a second time");
+        // One row another, one away, one more.
+        ask(
+            server,
+            &format!("UPDATE {db}.items SET name = 'changed' WHERE id = 7"),
+        );
+        ask(server, &format!("DELETE FROM {db}.few WHERE id = 2"));
+        ask(
+            server,
+            &format!("INSERT INTO {db}.few (id, name) VALUES (70, 'more')"),
+        );
+        let verify =
+            |more: &[&str]| finish(desk.refloat([&["verify", file, &url][..], more].concat()));
+        verify(&["-D", db])
+            .exits(4)
+            .says("DIFFERENT")
+            .says("'changed'")
+            .says("only in the first")
+            .says("'more'");
+        // It has to be told in which database the tables are: by the URL as well.
+        verify(&[]).exits(3).says("does not say in which database");
+        let of_db = format!("{url}{db}");
+        finish(desk.refloat(["verify", file, &of_db, "--tables", "items"]))
+            .exits(4)
+            .says("1 table")
+            .never_says("'more'");
+        // What the server makes of a value that is no literal is not guessed.
+        let file = desk.file(
+            "unknown.sql",
+            dump("CREATE TABLE odd (id INT PRIMARY KEY, n INT); INSERT INTO odd VALUES (1, 1), (2, 1 + 1);"),
+        );
+        finish(load(file.to_str().unwrap(), &["--replace"]))
+            .exits(0)
+            .says("rows of table")
+            .says("what the server makes of 1 + 1 in column n is not known");
+    }
+}
+
+#[test]
+fn a_dump_that_is_cut_is_compared_with_nothing() {
+    let server = shared(ServerKind::MariaDb1011);
+    let desk = Desk::new();
+    let whole = dump(&table("items", 100));
+    desk.load_text(whole.clone(), server, &[]).exits(0);
+    let url = format!("{}{}", server.url(), desk.db);
+    let half = whole.find(" VALUES\n").unwrap() + 8;
+    for (name, text, words) in [
+        ("trailer.sql", &whole[..whole.len() - 30], "is not whole"),
+        ("half.sql", &whole[..half], "in the middle of a statement"),
+    ] {
+        let file = desk.file(name, text);
+        finish(desk.refloat(["verify", file.to_str().unwrap(), &url]))
+            .exits(1)
+            .says(words)
+            .says(name);
+    }
+    let file = desk.file("none.bin", "\0\u{1}\u{2}\0");
+    finish(desk.refloat(["verify", file.to_str().unwrap(), &url]))
+        .exits(3)
+        .says("is no dump");
 }

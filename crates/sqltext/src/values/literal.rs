@@ -43,6 +43,11 @@ impl<'a> StrLit<'a> {
         }
     }
 
+    /// What a backslash or a quote within a character of several bytes is.
+    pub fn family(&self) -> CharsetFamily {
+        self.family
+    }
+
     /// `raw` is the value: nothing is escaped.
     pub fn is_plain(&self) -> bool {
         !self.has_backslash && !self.has_doubled_quote

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use refloat_sqltext::{
-    CharsetFamily, Item, ItemKind, LexMode, ObjectName, ScanOptions, Scanner, StatementKind, Step,
+    CharsetFamily, ItemKind, LexMode, ObjectName, ScanOptions, Scanner, StatementKind, Step,
     parse_set,
 };
 
@@ -15,6 +15,7 @@ use crate::manifest::FileEntry;
 use crate::verify::error::VerifyError;
 use crate::verify::folder::DumpFolder;
 use crate::verify::options::VerifyOptions;
+use crate::verify::other::is_sequence;
 use crate::verify::side::asked;
 
 /// Variables that belong to a program.
@@ -27,14 +28,7 @@ const SESSION: [&str; 4] = [
 
 /// Reads the files with definitions.
 pub fn read(folder: &DumpFolder, options: &VerifyOptions) -> Result<Definitions, VerifyError> {
-    let mut reader = Reader {
-        options,
-        found: Definitions::default(),
-        database: String::new(),
-        session: BTreeMap::new(),
-        mode: LexMode::default(),
-        sequence: None,
-    };
+    let mut reader = Reader::new(options);
     let manifest = &folder.manifest;
     for database in &manifest.databases {
         reader.file(folder, &database.schema)?;
@@ -45,9 +39,11 @@ pub fn read(folder: &DumpFolder, options: &VerifyOptions) -> Result<Definitions,
     Ok(reader.found)
 }
 
-struct Reader<'a> {
+/// Gathers definitions from statements.
+pub struct Reader<'a> {
     options: &'a VerifyOptions,
-    found: Definitions,
+    /// What was found.
+    pub found: Definitions,
     database: String,
     session: BTreeMap<&'static str, String>,
     mode: LexMode,
@@ -55,7 +51,26 @@ struct Reader<'a> {
     sequence: Option<String>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    /// Nothing read yet.
+    pub fn new(options: &'a VerifyOptions) -> Self {
+        Self {
+            options,
+            found: Definitions::default(),
+            database: String::new(),
+            session: BTreeMap::new(),
+            mode: LexMode::default(),
+            sequence: None,
+        }
+    }
+
+    /// Begins a file whose statements are about this database when they name none.
+    pub fn enter(&mut self, database: Option<&str>) {
+        database.unwrap_or_default().clone_into(&mut self.database);
+        self.session.clear();
+        self.mode = LexMode::default();
+    }
+
     fn file(&mut self, folder: &DumpFolder, file: &FileEntry) -> Result<(), VerifyError> {
         let text = folder.read(file)?;
         let mut scanner = Scanner::new(ScanOptions::default());
@@ -71,15 +86,15 @@ impl Reader<'_> {
             };
             let range = at + item.text.start..at + item.text.end;
             at += item.len;
-            self.item(&item, &text[range]);
+            if let ItemKind::Statement(statement) = &item.kind {
+                self.statement(statement, &text[range]);
+            }
             scanner.set_mode(self.mode);
         }
     }
 
-    fn item(&mut self, item: &Item, text: &[u8]) {
-        let ItemKind::Statement(statement) = &item.kind else {
-            return;
-        };
+    /// Gathers what a statement defines.
+    pub fn statement(&mut self, statement: &StatementKind, text: &[u8]) {
         let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match statement {
             StatementKind::Set => self.set(text),
@@ -87,7 +102,21 @@ impl Reader<'_> {
             StatementKind::CreateDatabase { database, .. } if self.options.tables.is_empty() => {
                 self.add("database", words(database), text);
             }
-            StatementKind::CreateTable { table, .. } => self.object("table", table, text),
+            StatementKind::CreateTable {
+                table,
+                temporary: false,
+                ..
+            } => {
+                // A tool that knows no sequences tells of their tables.
+                let sequence = is_sequence(text, self.mode);
+                self.object(if sequence { "sequence" } else { "table" }, table, text);
+            }
+            StatementKind::DropTable { tables } => {
+                for table in tables {
+                    let label = self.label(table);
+                    self.found.all.remove(&("table", label));
+                }
+            }
             StatementKind::CreateSequence { sequence } => {
                 self.object("sequence", sequence, text);
                 self.sequence = Some(self.label(sequence));

@@ -96,7 +96,7 @@ pub struct LoadArgs {
 
     /// What proves the load
     ///
-    /// `digest` is for folders of refloat dump.
+    /// `digest` reads the dump a second time, so it is not for standard input.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Verify::Counts, help_heading = "Speed and safety")]
     pub verify: Verify,
 

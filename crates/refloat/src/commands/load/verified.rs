@@ -2,7 +2,6 @@
 
 use anyhow::Error;
 use refloat_logical::load::LoadOptions;
-use refloat_logical::manifest::MANIFEST;
 use refloat_logical::verify::VerifyOutcome;
 use refloat_logical::verify::{self, Compared, Endpoint, VerifyFailure, VerifyOptions};
 use refloat_run::Run;
@@ -12,8 +11,10 @@ use crate::exit::{Exit, ProgramError};
 
 /// Refuses what cannot be compared, before anything is loaded.
 pub fn refuse(args: &LoadArgs) -> anyhow::Result<()> {
-    let reason = if !args.source.join(MANIFEST).is_file() {
-        "--verify digest compares with the digests of a folder of refloat dump, and the source is none"
+    let again = args.source.is_file() || args.source.is_dir();
+    // What is not there is for the load to say.
+    let reason = if args.source.as_os_str() == "-" || (args.source.exists() && !again) {
+        "--verify digest reads the dump a second time, which a pipe cannot give"
     } else if args.what.append {
         "--verify digest compares whole tables, and --append adds rows to others"
     } else {
@@ -34,6 +35,11 @@ pub fn compare(
     let mut asked = VerifyOptions::new(dump, target);
     asked.threads = options.threads;
     asked.tables.clone_from(&options.tables);
+    asked.more_in_second = true;
+    asked.database.clone_from(&options.database);
+    asked.source_format = options.source_format;
+    asked.delimited.clone_from(&options.delimited);
+    asked.scratch.clone_from(&options.scratch);
     asked.compared = Compared::Rows;
     verify::verify(&asked, run)
         .map_err(|VerifyFailure { error, outcome }| (Error::new(error), outcome))

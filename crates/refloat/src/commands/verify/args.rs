@@ -1,11 +1,9 @@
 //! The flags of `refloat verify`. Their comments are the manual page.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use refloat_logical::verify::{Compared, Endpoint, VerifyOptions};
 
-use crate::commands::load::OutputArgs;
+use crate::commands::load::{DataArgs, OutputArgs, source_of};
 use crate::connect::ConnectArgs;
 use crate::context::Context;
 
@@ -16,6 +14,7 @@ EXAMPLES:
 
   A dump and the server that it was made of, or restored into:
       refloat verify /backup/db1 mysql://root@db1/
+      refloat verify shop.sql.gz mysql://root@db1/shop
 
   One database, without the tables whose names begin with log_:
       refloat verify mysql://root@db1/ mysql://root@db2/ --databases shop --exclude 'log_*'
@@ -36,20 +35,22 @@ Nothing is written to either side.";
 
 /// Compare two servers, or a dump and a server: the same definitions, the same rows?
 ///
-/// A and B are each a server (mysql://USER@HOST:PORT/) or the folder of a dump. Each server is read in one consistent
-/// snapshot, over several connections; what is written between the two snapshots differs, so compare servers that rest, or a
-/// dump with a replica that stands at its position. The summary says of which moment each was.
+/// A and B are each a server (mysql://USER@HOST:PORT/) or a dump: whatever `refloat load` reads. Each server is read in one
+/// consistent snapshot, over several connections; what is written between the two snapshots differs, so compare servers that
+/// rest, or a dump with a replica that stands at its position. The summary says of which moment each was.
 ///
 /// Rows are compared by a 128-bit digest that does not cancel out and does not round; of a table that differs, the rows that do
-/// are looked for and shown. Of a dump every file is checked against the manifest as well.
+/// are looked for and shown. Of a dump of refloat every file is checked against the manifest as well; one of another
+/// tool is read as it stands, and a value of which it is not certain what a server makes of it is never called the same: its
+/// table is named as not compared.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct VerifyArgs {
-    /// The first: URL of a server, or folder or tar archive of a dump
+    /// The first: URL of a server, or file, folder or tar archive of a dump
     #[arg(value_name = "A")]
     pub a: String,
 
-    /// The second: URL of a server, or folder or tar archive of a dump
+    /// The second: URL of a server, or file, folder or tar archive of a dump
     #[arg(value_name = "B")]
     pub b: String,
 
@@ -68,11 +69,8 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub show_rows: u32,
 
-    /// The folder that a dump is unpacked into when it is a tar archive
-    ///
-    /// It needs room for what is in the archive; what is unpacked is removed at the end.
-    #[arg(long, value_name = "FOLDER", default_value = refloat_logical::source::SCRATCH_DEFAULT)]
-    pub scratch: PathBuf,
+    #[command(flatten)]
+    pub data: DataArgs,
 
     #[command(flatten)]
     pub connect: ConnectArgs,
@@ -85,6 +83,12 @@ pub struct VerifyArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What to compare")]
 pub struct WhatArgs {
+    /// The database of a dump that names none (mysqldump NAME, without --databases)
+    ///
+    /// Without it: the one in the URL of the other side.
+    #[arg(long, short = 'D', value_name = "NAME")]
+    pub database: Option<String>,
+
     /// Compare only these databases
     ///
     /// A list with commas; * and ? stand for any text and any one character. Without it: all but those of the server
@@ -144,7 +148,9 @@ impl VerifyArgs {
         };
         options.no_history = self.what.no_history;
         options.rows_shown = usize::try_from(self.show_rows).unwrap_or(usize::MAX);
-        options.scratch.clone_from(&self.scratch);
+        options.scratch.clone_from(&self.data.scratch);
+        options.database.clone_from(&self.what.database);
+        (options.source_format, options.delimited) = source_of(&self.data);
         Ok(options)
     }
 }

@@ -10,6 +10,8 @@ mod applied;
 mod archives;
 #[path = "faults/attributes.rs"]
 mod attributes;
+#[path = "faults/bombs.rs"]
+mod bombs;
 #[path = "faults/certificates.rs"]
 mod certificates;
 #[path = "faults/chance.rs"]

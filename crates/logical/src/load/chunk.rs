@@ -62,6 +62,19 @@ impl Block {
     pub fn new(data: Vec<u8>, pool: Arc<BlockPool>) -> Self {
         Self { data, pool }
     }
+
+    /// The bytes from `at` on, to be read on from: the buffer itself where nothing was taken of it, so that a row that is longer than
+    /// a block is not there twice.
+    pub fn rest(mut block: Arc<Self>, at: usize, pool: &BlockPool) -> Vec<u8> {
+        if at == 0
+            && let Some(whole) = Arc::get_mut(&mut block)
+        {
+            return std::mem::take(&mut whole.data);
+        }
+        let mut rest = pool.take();
+        rest.extend_from_slice(&block[at..]);
+        rest
+    }
 }
 
 impl std::ops::Deref for Block {

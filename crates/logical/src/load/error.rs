@@ -5,6 +5,7 @@ use refloat_run::settings::SettingsError;
 use refloat_store::InputError;
 
 use super::outcome::{LoadOutcome, StatementFailure};
+use crate::source::cutter::ITEM_MAX;
 
 /// One reason why a load was refused before anything was touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -319,6 +320,16 @@ impl LoadError {
             .map(|text| (*text).to_owned())
             .or_else(|| panic.downcast_ref::<String>().cloned());
         Self::Defect(text.unwrap_or_else(|| "a panic without words".to_owned()))
+    }
+
+    /// The error of delimited text in which no row ends any more.
+    pub fn row_without_end(file: String, line: u64, offset: u64) -> Self {
+        Self::Text {
+            file,
+            line,
+            offset,
+            message: format!("no row ends within {ITEM_MAX} bytes from here on"),
+        }
     }
 
     /// A connection error with what was being done.

@@ -16,7 +16,7 @@ use super::options::LoadOptions;
 use super::outline::{Gather, Modes, Outline};
 use super::preflight;
 use crate::source::archive;
-use crate::source::cutter::Cutter;
+use crate::source::cutter::{Cutter, fill_target};
 use crate::source::folder::plain_name;
 use crate::source::layout::{Layout, SqlFile};
 use crate::source::{self, SourceFormat};
@@ -257,7 +257,7 @@ pub fn each_statement(
     let mut buffer: Vec<u8> = Vec::new();
     let mut eof = false;
     loop {
-        let want = BLOCK.max(buffer.len() * 2);
+        let want = fill_target(buffer.len(), BLOCK);
         while !eof && buffer.len() < want {
             let missing = want - buffer.len();
             eof = input.read_block(&mut buffer, missing)? == 0;

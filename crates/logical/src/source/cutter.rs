@@ -5,7 +5,15 @@ use refloat_sqltext::{Item, ItemKind, LexMode, ScanError, ScanOptions, Scanner, 
 /// Bytes of rows in one piece, the unit that is never divided between chunks.
 const PIECE_BYTES: usize = 1 << 20;
 /// Largest single statement or row that is kept in memory: the server takes no larger one either.
-const ITEM_MAX: usize = 1 << 30;
+pub const ITEM_MAX: usize = 1 << 30;
+
+/// Bytes that a buffer is filled up to which holds `rest` bytes that nothing ends yet: twice as many, so that they are not looked at time
+/// and again, but hardly more than a statement or row may have.
+pub fn fill_target(rest: usize, block: usize) -> usize {
+    rest.saturating_mul(2)
+        .min(rest.max(ITEM_MAX) + block)
+        .max(block)
+}
 
 /// What ends a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +57,7 @@ impl Cutter {
     pub fn next(&mut self, buf: &[u8], eof: bool) -> Result<Step, ScanError> {
         match self {
             Self::Client(scanner) => scanner.next(buf, eof),
-            Self::Lines(lines) => Ok(lines.next(buf, eof)),
+            Self::Lines(lines) => lines.next(buf, eof),
         }
     }
 }
@@ -58,6 +66,7 @@ impl Cutter {
 #[derive(Debug)]
 pub struct Lines {
     mode: LexMode,
+    max_item: usize,
     offset: u64,
     line: u64,
 }
@@ -66,6 +75,7 @@ impl Default for Lines {
     fn default() -> Self {
         Self {
             mode: LexMode::default(),
+            max_item: ITEM_MAX,
             offset: 0,
             line: 1,
         }
@@ -73,12 +83,20 @@ impl Default for Lines {
 }
 
 impl Lines {
-    fn next(&mut self, buf: &[u8], eof: bool) -> Step {
+    fn next(&mut self, buf: &[u8], eof: bool) -> Result<Step, ScanError> {
         let found = memchr::memmem::find(buf, b";\n");
+        if found.unwrap_or(buf.len()) > self.max_item {
+            let start = buf.len() - buf.trim_ascii_start().len();
+            return Err(ScanError::TooLong {
+                limit: self.max_item,
+                offset: self.offset + start as u64,
+                line: self.line + newlines(&buf[..start]),
+            });
+        }
         let (end, len) = match found {
             Some(at) => (at, at + 2),
-            None if !eof => return Step::NeedMore,
-            None if buf.is_empty() => return Step::End,
+            None if !eof => return Ok(Step::NeedMore),
+            None if buf.is_empty() => return Ok(Step::End),
             None => (buf.len(), buf.len()),
         };
         let whole = &buf[..end];
@@ -105,7 +123,7 @@ impl Lines {
         };
         self.offset += len as u64;
         self.line += newlines(&buf[..len]);
-        Step::Item(item)
+        Ok(Step::Item(item))
     }
 }
 
@@ -145,5 +163,34 @@ mod tests {
                 (5, 68, "DROP VIEW v".to_owned(), false),
             ]
         );
+    }
+
+    #[test]
+    fn a_statement_that_no_line_ends_is_given_up_at_the_limit() {
+        let text = b"SELECT 1;\n \n SELECT 22222222;\n";
+        for eof in [false, true] {
+            let mut lines = Lines {
+                max_item: 12,
+                ..Lines::default()
+            };
+            let Ok(Step::Item(first)) = lines.next(text, eof) else {
+                panic!("the first statement is short");
+            };
+            let error = lines.next(&text[first.len..], eof).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "a statement or row of more than 12 bytes begins at byte 13, line 3"
+            );
+            let error = lines.next(&text[first.len..text.len() - 2], eof);
+            assert!(error.is_err(), "nothing has ended it yet");
+        }
+    }
+
+    #[test]
+    fn buffers_grow_no_further_than_a_row_may() {
+        assert_eq!(fill_target(0, 10), 10);
+        assert_eq!(fill_target(6, 10), 12);
+        assert_eq!(fill_target(ITEM_MAX - 1, 10), ITEM_MAX + 10);
+        assert_eq!(fill_target(ITEM_MAX + 5, 10), ITEM_MAX + 15);
     }
 }

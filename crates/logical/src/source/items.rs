@@ -3,13 +3,11 @@
 use refloat_sqltext::{Item, ItemKind, LexMode, RowVisitor, ScanError, Step};
 use refloat_store::{Input, InputError};
 
-use super::cutter::{Cutter, Ends};
+use super::cutter::{Cutter, Ends, ITEM_MAX, fill_target};
 use super::layout::DelimitedFile;
 
 /// Bytes read at a time.
 const BLOCK: usize = 4 << 20;
-/// Largest single row: the server takes no larger one either.
-const ROW_MAX: usize = 1 << 30;
 /// What some programs begin a file of UTF-8 with.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -63,7 +61,7 @@ impl<'i> Text<'i> {
     /// Reads on: a block, or as much again as is there already.
     fn fill(&mut self) -> Result<(), InputError> {
         self.buffer.drain(..std::mem::take(&mut self.at));
-        let want = BLOCK.max(self.buffer.len() * 2);
+        let want = fill_target(self.buffer.len(), BLOCK);
         while !self.eof && self.buffer.len() < want {
             let before = self.buffer.len();
             self.eof = self.input.read_block(&mut self.buffer, want - before)? == 0;
@@ -221,11 +219,11 @@ impl<'i> Runs<'i> {
                 if eof {
                     return Ok(None);
                 }
-                if text.len() > ROW_MAX {
+                if text.len() > ITEM_MAX {
                     return Err(ItemsError::Text {
                         line: self.line,
                         offset: self.offset,
-                        message: format!("no row ends within {ROW_MAX} bytes from here on"),
+                        message: format!("no row ends within {ITEM_MAX} bytes from here on"),
                     });
                 }
                 self.text.fill()?;

@@ -16,6 +16,7 @@ use twox_hash::XxHash3_128;
 
 use super::error::VerifyError;
 use crate::manifest::{ChunkEntry, FORMAT, FileEntry, MANIFEST, Manifest, TableEntry};
+use crate::source::cutter::ITEM_MAX;
 pub use fields::Fields;
 
 /// Bytes that are read at a time.
@@ -214,6 +215,12 @@ impl Counted {
                     end + 1
                 }
                 None => {
+                    if rest.len() > ITEM_MAX {
+                        return Err(VerifyError::damaged(
+                            path,
+                            format!("row {} has more than {ITEM_MAX} bytes", self.rows + 1),
+                        ));
+                    }
                     rest.extend_from_slice(block);
                     self.bytes += block.len() as u64;
                     let length = block.len();

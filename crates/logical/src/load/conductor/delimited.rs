@@ -12,11 +12,10 @@ use crate::load::error::LoadError;
 use crate::load::form::{DelimitedRows, Form};
 use crate::load::rows::leaves_to_server;
 use crate::load::table::Layout as Columns;
+use crate::source::cutter::{ITEM_MAX, fill_target};
 use crate::source::delimited::Decode;
 use crate::source::layout::DelimitedFile;
 
-/// Largest single row: the server takes no larger one either.
-const ROW_MAX: usize = 1 << 30;
 /// What some programs begin a file of UTF-8 with.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -89,7 +88,7 @@ impl Conductor<'_> {
     ) -> Result<bool, LoadError> {
         self.check_cancel()?;
         let mut rest = std::mem::take(&mut reader.rest);
-        let want = BLOCK_BYTES.max(rest.len() * 2);
+        let want = fill_target(rest.len(), BLOCK_BYTES);
         while !reader.eof && rest.len() < want {
             let before = rest.len();
             reader.eof = reader.input.read_block(&mut rest, want - before)? == 0;
@@ -143,20 +142,14 @@ impl Conductor<'_> {
             }
             at += run.len;
         }
-        if block.len() - at > ROW_MAX {
-            return Err(LoadError::Text {
-                file: self.place.name.to_string(),
-                line: reader.line,
-                offset: reader.offset,
-                message: format!("no row ends within {ROW_MAX} bytes from here on"),
-            });
+        if block.len() - at > ITEM_MAX {
+            let file = self.place.name.to_string();
+            return Err(LoadError::row_without_end(file, reader.line, reader.offset));
         }
         if reader.eof {
             return Ok(false);
         }
-        let mut rest = pool.take();
-        rest.extend_from_slice(&block[at..]);
-        reader.rest = rest;
+        reader.rest = Block::rest(block, at, pool);
         Ok(true)
     }
 

@@ -9,7 +9,7 @@ use super::{BLOCK_BYTES, Conductor, PIECE_BYTES_WHOLE, has_tail};
 use crate::load::chunk::{Block, BlockPool, Head, Piece, PlainFile};
 use crate::load::error::LoadError;
 use crate::load::session::Session;
-use crate::source::cutter::{Cutter, Ends};
+use crate::source::cutter::{Cutter, Ends, fill_target};
 
 /// How far one file is, and what its rows wait for.
 pub struct Place {
@@ -109,7 +109,7 @@ impl Conductor<'_> {
         reader.cutter.set_mode(mode);
         // A row larger than a block makes the next block twice as large, so the rest is not copied time and again.
         let mut rest = std::mem::take(&mut reader.rest);
-        let want = BLOCK_BYTES.max(rest.len() * 2);
+        let want = fill_target(rest.len(), BLOCK_BYTES);
         while !reader.eof && rest.len() < want {
             let before = rest.len();
             if reader.input.read_block(&mut rest, want - before)? == 0 {
@@ -157,9 +157,7 @@ impl Conductor<'_> {
                 refloat_sqltext::Step::End => return Ok(false),
             }
         }
-        let mut rest = reader.pool.take();
-        rest.extend_from_slice(&block[at..]);
-        reader.rest = rest;
+        reader.rest = Block::rest(block, at, &reader.pool);
         Ok(true)
     }
 }

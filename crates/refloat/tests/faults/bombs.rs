@@ -1,0 +1,269 @@
+//! Sources of some kilobytes that stand for gigabytes: rows and statements that do not end, metadata without end, frames that ask
+//! for a giant window. Each is refused by its file and the limit, in bounded memory.
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use refloat_sandbox::{Instance, ServerKind};
+
+use crate::folders::folder;
+use crate::large::peak_kib;
+use crate::support::{Desk, Run, Running, dump, finish, shared};
+
+/// Bytes of one part of a bomb. A compressed file may be several streams, so a bomb is one small stream many times.
+const PART: usize = 64 << 20;
+/// Parts that are more than the largest row or statement, 1 GiB.
+const PARTS_ROW: usize = 17;
+/// Parts that are more than what may describe a dump, 256 MiB.
+const PARTS_METADATA: usize = 5;
+/// Most memory for a row or statement that is too long, in KiB: it is there once, with what was read ahead. 1050 MiB were measured.
+const ROW_PEAK_KIB: u64 = 1280 << 10;
+/// Most memory for metadata that is too long, in KiB. 290 MiB were measured.
+const METADATA_PEAK_KIB: u64 = 400 << 10;
+/// What is said of a row or statement.
+const ROW_LIMIT: &str = "1073741824 bytes";
+/// What is said of metadata.
+const METADATA_LIMIT: &str = "it has more than 268435456 bytes, and describes a dump";
+/// A frame whose header asks for a window of 2 GiB, with one block of two bytes in it (RFC 8878, 3.1.1).
+const GIANT_WINDOW: [u8; 11] = [
+    0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x11, 0x00, 0x00, b'-', b'-',
+];
+/// How long a refusal may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a compressor makes of these bytes.
+fn packed(program: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut child = Command::new(program)
+        .arg("-c")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the compressor runs");
+    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut out = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(move || stdin.write_all(bytes).expect("the compressor reads"));
+        stdout.read_to_end(&mut out).expect("the compressor writes");
+    });
+    assert!(child.wait().expect("the compressor ends").success());
+    out
+}
+
+/// `head`, and `filler` for as many parts, compressed.
+fn bomb(program: &str, head: &str, filler: u8, parts: usize) -> Vec<u8> {
+    let mut out = packed(program, head.as_bytes());
+    let part = packed(program, &vec![filler; PART]);
+    for _ in 0..parts {
+        out.extend_from_slice(&part);
+    }
+    assert!(out.len() < 2 << 20, "{} bytes are no bomb", out.len());
+    out
+}
+
+/// Runs the program to its end; also the most memory that it took, in KiB.
+#[track_caller]
+fn measured(command: Command) -> (Run, u64) {
+    let mut running = Running::start(command);
+    let mut peak = 0;
+    let started = std::time::Instant::now();
+    while !running.has_ended() && started.elapsed() < PATIENCE {
+        peak = peak_kib(running.pid()).unwrap_or(0).max(peak);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (running.ends_within(Duration::from_secs(1)), peak)
+}
+
+/// A run that must end by itself, with these words, within this memory.
+#[track_caller]
+fn refused(command: Command, code: i32, words: &[&str], most: u64) {
+    let (run, peak) = measured(command);
+    let run = run.exits(code);
+    words.iter().fold(run, |run, words| run.says(words));
+    assert!(peak <= most, "{} MiB for {words:?}", peak >> 10);
+}
+
+#[track_caller]
+fn load_fails(desk: &Desk, source: &Path, more: &[&str], words: &[&str], most: u64) {
+    let server: &Instance = shared(ServerKind::MariaDb1011);
+    refused(
+        desk.load_command(source, &server.url(), more),
+        1,
+        words,
+        most,
+    );
+}
+
+#[test]
+fn a_row_without_end_is_given_up() {
+    let desk = Desk::new();
+    let head = dump("CREATE TABLE t (id int, s longtext);\n");
+    let head = format!("{head}INSERT INTO t VALUES (1,'a'),(2,'");
+    let file = desk.file("rows.sql.gz", bomb("gzip", &head, b'x', PARTS_ROW));
+    let row = head.rfind("INSERT").unwrap();
+    let place = format!(
+        "rows.sql.gz: a statement or row of more than {ROW_LIMIT} begins at byte {row}, line {}",
+        head.lines().count()
+    );
+    load_fails(&desk, &file, &[], &[&place], ROW_PEAK_KIB);
+    let plan = desk.load_command(&file, &shared(ServerKind::MariaDb1011).url(), &["--plan"]);
+    refused(plan, 1, &[&place], ROW_PEAK_KIB);
+}
+
+#[test]
+fn a_statement_without_end_is_given_up() {
+    let desk = Desk::new();
+    let head = dump("CREATE TABLE t (id int);\n-- ");
+    let (head, _) = head.split_once("-- \n").expect("the comment is there");
+    let text = format!("{head}CREATE PROCEDURE p() SELECT '");
+    let file = desk.file("program.sql.zst", bomb("zstd", &text, b'x', PARTS_ROW));
+    let place = format!(
+        "program.sql.zst: a statement or row of more than {ROW_LIMIT} begins at byte {}",
+        head.len()
+    );
+    load_fails(&desk, &file, &[], &[&place], ROW_PEAK_KIB);
+    refused(
+        desk.refloat(["inspect".as_ref(), file.as_os_str()]),
+        3,
+        &["program.sql.zst", ROW_LIMIT],
+        ROW_PEAK_KIB,
+    );
+}
+
+#[test]
+fn a_delimited_row_without_end_is_given_up() {
+    let desk = Desk::new();
+    desk.ask(shared(ServerKind::MariaDb1011), "CREATE DATABASE @db");
+    desk.ask(
+        shared(ServerKind::MariaDb1011),
+        "CREATE TABLE @db.t (id int, s longtext)",
+    );
+    let file = desk.file("t.tsv.gz", bomb("gzip", "1\ta\n2\t", b'x', PARTS_ROW));
+    let place = format!("t.tsv.gz: line 2, byte 4: no row ends within {ROW_LIMIT} from here on");
+    load_fails(&desk, &file, &["--table", "t"], &[&place], ROW_PEAK_KIB);
+    load_fails(
+        &desk,
+        &file,
+        &["--table", "t", "--plan"],
+        &[&place],
+        ROW_PEAK_KIB,
+    );
+    assert_eq!(desk.rows(shared(ServerKind::MariaDb1011), "t"), Some(0));
+}
+
+#[test]
+fn a_program_of_mydumper_without_end_is_given_up() {
+    let desk = Desk::new();
+    let source = folder(&desk, 10);
+    let head = "SELECT 1;\nCREATE PROCEDURE p() SELECT '";
+    let name = format!("{}-schema-post.sql.gz", desk.db);
+    std::fs::write(source.join(&name), bomb("gzip", head, b'x', PARTS_ROW)).unwrap();
+    let place =
+        format!("{name}: a statement or row of more than {ROW_LIMIT} begins at byte 10, line 2");
+    load_fails(&desk, &source, &[], &[&place], ROW_PEAK_KIB);
+}
+
+#[test]
+fn metadata_without_end_is_given_up() {
+    let desk = Desk::new();
+    let bomb = bomb("gzip", "{", b' ', PARTS_METADATA);
+    for name in ["manifest.json", "metadata", "@.json", "@.done.json"] {
+        let source = folder(&desk, 10);
+        if name.starts_with('@') {
+            std::fs::remove_file(source.join("metadata")).unwrap();
+            std::fs::write(source.join("@.json"), "{}").unwrap();
+        }
+        std::fs::write(source.join(name), &bomb).unwrap();
+        let said = format!("{name}: {METADATA_LIMIT}");
+        let load = desk.load_command(&source, &shared(ServerKind::MariaDb1011).url(), &[]);
+        refused(load, 3, &[&said], METADATA_PEAK_KIB);
+        let inspect = desk.refloat(["inspect".as_ref(), source.as_os_str()]);
+        refused(inspect, 3, &[&said], METADATA_PEAK_KIB);
+    }
+}
+
+#[test]
+fn a_frame_that_asks_for_a_giant_window_gets_none() {
+    let desk = Desk::new();
+    let said =
+        "the zstd stream needs more memory to decompress than the 134217728 bytes that are allowed";
+    let file = desk.file("dump.sql.zst", GIANT_WINDOW);
+    load_fails(
+        &desk,
+        &file,
+        &[],
+        &["dump.sql.zst: ", said],
+        METADATA_PEAK_KIB,
+    );
+    let db = desk.db.clone();
+    for name in [
+        format!("{db}.one.00001.sql.zst"),
+        format!("{db}-schema-create.sql.zst"),
+        "metadata".to_owned(),
+    ] {
+        let source = folder(&desk, 10);
+        std::fs::write(source.join(&name), GIANT_WINDOW).unwrap();
+        load_fails(
+            &desk,
+            &source,
+            &["--replace"],
+            &[&name, said],
+            METADATA_PEAK_KIB,
+        );
+    }
+}
+
+#[test]
+fn a_chunk_that_is_compared_is_no_bomb() {
+    let desk = Desk::new();
+    let server = shared(ServerKind::MariaDb1011);
+    desk.ask(server, "CREATE DATABASE @db");
+    desk.ask(
+        server,
+        "CREATE TABLE @db.t (id int PRIMARY KEY, s longtext)",
+    );
+    desk.ask(server, "INSERT INTO @db.t VALUES (1, 'a')");
+    let out = desk.path("out");
+    let out = out.to_str().unwrap();
+    let url = server.url();
+    finish(desk.refloat([
+        "dump",
+        "--from",
+        &url,
+        "--out",
+        out,
+        "--databases",
+        &desk.db,
+    ]))
+    .exits(0);
+    let folder = Path::new(out).join(&desk.db);
+    let chunk = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.to_string_lossy().ends_with(".tsv.zst"))
+        .expect("there is a chunk");
+    let before = std::fs::metadata(&chunk).unwrap().len();
+    let manifest = Path::new(out).join("manifest.json");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    for (bytes, said) in [
+        (
+            bomb("zstd", "1\t", b'x', PARTS_ROW),
+            "row 1 has more than 1073741824 bytes",
+        ),
+        (GIANT_WINDOW.to_vec(), "too much memory"),
+    ] {
+        std::fs::write(&chunk, &bytes).unwrap();
+        let from = format!("\"bytes\": {before}");
+        assert_eq!(text.matches(&from).count(), 1, "{from} in {text}");
+        let text = text.replace(&from, &format!("\"bytes\": {}", bytes.len()));
+        std::fs::write(&manifest, text).unwrap();
+        let name = chunk.file_name().unwrap().to_str().unwrap();
+        refused(
+            desk.refloat(["verify", out, &url]),
+            1,
+            &[name, said],
+            ROW_PEAK_KIB,
+        );
+    }
+}

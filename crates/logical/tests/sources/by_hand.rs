@@ -68,6 +68,23 @@ fn gzip(path: &Path) {
     crate::bench::run(std::process::Command::new("gzip").arg(path));
 }
 
+/// Compresses all files of a folder as `mydumper --compress=ZSTD` does, which names the data files so in their statements too.
+fn zstd(folder: &Path) {
+    let statement = folder.join("it.t.00000.sql");
+    let text = fs::read_to_string(&statement).unwrap();
+    fs::write(&statement, text.replace(".dat'", ".dat.zst'")).unwrap();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().unwrap() != "metadata" {
+            crate::bench::run(
+                std::process::Command::new("zstd")
+                    .args(["-q", "--rm"])
+                    .arg(path),
+            );
+        }
+    }
+}
+
 #[test]
 fn load_data_files_are_read_as_their_statements_say() {
     for kind in BOTH {
@@ -84,6 +101,9 @@ fn load_data_files_are_read_as_their_statements_say() {
             let folder = folder(&bench, options, rows, 4);
             bench.loads_as(&folder, &wanted, |_| {});
             gzip(&folder.join("it.t.00000.dat"));
+            bench.loads_as(&folder, &wanted, |_| {});
+            let folder = self::folder(&bench, options, rows, 4);
+            zstd(&folder);
             bench.loads_as(&folder, &wanted, |_| {});
         }
     }

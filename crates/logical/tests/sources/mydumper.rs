@@ -1,7 +1,7 @@
 //! Folders that mydumper 0.10 makes.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use refloat_sandbox::ServerKind;
@@ -71,6 +71,49 @@ fn all_objects_come_back() {
             let folder = dump(&bench, args);
             bench.loads_as(&folder, &wanted, |_| {});
         }
+    }
+}
+
+/// Compresses every file but `metadata`, as mydumper does when it was built with zstd.
+fn compress(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "sql") {
+            run(Command::new("zstd").args(["-q", "--rm"]).arg(path));
+        }
+    }
+}
+
+#[test]
+fn files_compressed_by_zstd_come_back() {
+    for kind in [ServerKind::MariaDb1011, ServerKind::MariaDb118] {
+        let bench = Bench::new(kind);
+        bench.fill(SETUP);
+        let wanted = bench.snapshot();
+        let programs = ["--triggers", "--events", "--routines", "--rows", "500"];
+        let folder = dump(&bench, &programs);
+        compress(&folder);
+        let names: Vec<_> = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        for end in [
+            "-schema.sql.zst",
+            "-schema-view.sql.zst",
+            "-schema-post.sql.zst",
+        ] {
+            assert!(
+                names.iter().any(|name| name.ends_with(end)),
+                "{end}: {names:?}"
+            );
+        }
+        bench.loads_as(&folder, &wanted, |_| {});
+        // One that is cut is noticed, and by its name.
+        bench.empty();
+        let rows = folder.join("it.c.sql.zst");
+        let whole = fs::read(&rows).unwrap();
+        fs::write(&rows, &whole[..whole.len() - 3]).unwrap();
+        bench.refuses(&folder, |_| {}, "it.c.sql.zst: truncated: the zstd stream");
     }
 }
 

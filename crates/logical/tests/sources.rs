@@ -17,6 +17,8 @@ mod mydumper;
 mod mydumper_cases;
 #[path = "sources/shell.rs"]
 mod shell;
+#[path = "sources/shell_dumps.rs"]
+mod shell_dumps;
 #[path = "dump/spelled.rs"]
 mod spelled;
 #[path = "sources/tab.rs"]

@@ -169,6 +169,8 @@ pub struct RowFile {
     pub bytes: u64,
     /// Rows in it, where the source says.
     pub rows: Option<u64>,
+    /// Bytes of its text, decompressed, and the file that says so, where one does.
+    pub text: Option<(u64, String)>,
     /// How they are written.
     pub form: RowForm,
     /// XXH3-128 of the file as it is stored, 32 hexadecimal digits, where the source says.

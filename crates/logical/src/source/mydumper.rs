@@ -401,6 +401,7 @@ fn row_file(
         path: entry.path.clone(),
         bytes: entry.bytes,
         rows: None,
+        text: None,
         form: RowForm::Sql,
         checksum: None,
     };
@@ -443,6 +444,7 @@ fn row_file(
                     path: named.path,
                     bytes: named.bytes,
                     rows: None,
+                    text: None,
                     form: RowForm::Delimited(Box::new(DelimitedFile {
                         format: infile.format,
                         charset: infile.charset.unwrap_or_else(|| "binary".to_owned()),

@@ -191,6 +191,7 @@ impl Files<'_> {
                         path: self.root.join(&chunk.file.path),
                         bytes: chunk.file.bytes,
                         rows: Some(chunk.rows),
+                        text: None,
                         form: RowForm::Delimited(Box::new(file.clone())),
                         checksum: Some(chunk.file.checksum.clone()),
                     }

@@ -190,6 +190,7 @@ impl DelimitedOptions {
                 path: path.to_owned(),
                 bytes,
                 rows: None,
+                text: None,
                 form: RowForm::Delimited(Box::new(file)),
                 checksum: None,
             }],

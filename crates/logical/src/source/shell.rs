@@ -6,9 +6,12 @@
 //! |---|---|
 //! | `@.json` | what was dumped, the base names of schemas, `tzUtc`; `@.done.json`, written last, the rows of each table |
 //! | `SCHEMA.json`, `SCHEMA.sql` | tables, views, base names; `CREATE DATABASE`, events and routines |
+//! | `SCHEMA.libraries.sql`, `.routines.sql`, `.events.sql` | these by themselves, with `multifileDdl`: since 9.4, where there are libraries |
 //! | `SCHEMA@TABLE.json`, `.sql`, `.triggers.sql` | how its rows are written; definition; triggers |
 //! | `SCHEMA@VIEW.pre.sql`, `SCHEMA@VIEW.sql` | a view that holds the place, and the view |
 //! | `SCHEMA@TABLE@0.tsv.zst` … `SCHEMA@TABLE@@9.tsv.zst` | rows in chunks, the last one with two `@`; `SCHEMA@TABLE.tsv.zst` without chunks; `.idx` beside them |
+//! | `SCHEMA@TABLE@PARTITION@0.tsv.zst` … | rows of a table with partitions |
+//! | `@.users.sql` | accounts |
 //!
 //! Metadata is data: of the expressions that it may hold only `UNHEX` and `FROM_BASE64` are understood.
 
@@ -57,8 +60,8 @@ pub fn layout(path: &Path, entries: Vec<Entry>) -> Result<Layout, SourceError> {
         programs,
         ..
     } = folder;
-    for (name, entry) in files {
-        if entry.has_end(".idx") || name.starts_with("@.") {
+    for name in files.into_keys() {
+        if name.starts_with("@.") {
             layout.passed_over.push(name);
         } else {
             layout.faults.push(format!(
@@ -88,6 +91,12 @@ struct Folder<'a> {
 impl Folder<'_> {
     fn read(&mut self) -> Result<(), SourceError> {
         let top = self.json("@.json")?.unwrap_or_default();
+        if let Some(other) = text(&top, "redirectedDumpDir") {
+            self.fault(&format!(
+                "@.json says that the dump is in {other}: that folder is to be loaded"
+            ));
+            return Ok(());
+        }
         let done = self.json("@.done.json")?;
         if done.is_none() {
             self.fault(
@@ -127,9 +136,21 @@ impl Folder<'_> {
         };
         let defines = flag(&meta, "includesDdl");
         let names = map(&meta, "basenames");
-        if let Some(mut file) = self.statements(&format!("{base}.sql"), schema, false) {
+        if let Some(mut file) = self.statements(&format!("{base}.sql"), schema, defines) {
             (file.database, file.enters) = (None, true);
             self.before.push(file);
+        }
+        if meta.get("multifileDdl") == Some(&Value::Bool(true)) {
+            let some = |keys: &[&str]| keys.iter().any(|key| !strings(&meta, key).is_empty());
+            for (end, needed) in [
+                ("libraries", some(&["libraries"])),
+                ("routines", some(&["functions", "procedures"])),
+                ("events", some(&["events"])),
+            ] {
+                let name = format!("{base}.{end}.sql");
+                let file = self.statements(&name, schema, defines && needed);
+                self.before.extend(file);
+            }
         }
         for table in strings(&meta, "tables") {
             let own = format!("{base}@{table}");
@@ -162,10 +183,14 @@ impl Folder<'_> {
     ) -> Result<(), SourceError> {
         let file = self.statements(&format!("{base}.sql"), schema, defines);
         self.before.extend(file);
-        let file = self.statements(&format!("{base}.triggers.sql"), schema, false);
-        self.programs.extend(file);
         let name = format!("{base}.json");
-        let Some(meta) = self.json(&name)? else {
+        let meta = self.json(&name)?;
+        let triggers = meta
+            .as_ref()
+            .is_some_and(|meta| !strings(meta, "triggers").is_empty());
+        let file = self.statements(&format!("{base}.triggers.sql"), schema, triggers);
+        self.programs.extend(file);
+        let Some(meta) = meta else {
             // A dump without rows has none.
             if has_rows {
                 self.fault(&format!("{name} is missing"));
@@ -194,7 +219,10 @@ impl Folder<'_> {
         }
         let mut files = Vec::new();
         for base in bases {
-            files.extend(self.chunks(&base, &extension, chunked));
+            for entry in self.chunks(&base, &extension, chunked) {
+                let text = self.text_bytes(&entry.name, done)?;
+                files.push((entry, text));
+            }
         }
         let rows = done_rows(done, schema).and_then(|rows| rows.get(table)?.as_u64());
         self.rows.push(TableRows {
@@ -203,10 +231,11 @@ impl Folder<'_> {
             rows,
             files: files
                 .into_iter()
-                .map(|entry| RowFile {
+                .map(|(entry, text)| RowFile {
                     path: entry.path,
                     bytes: entry.bytes,
                     rows: None,
+                    text,
                     form: RowForm::Delimited(Box::new(form.clone())),
                     checksum: None,
                 })
@@ -241,6 +270,45 @@ impl Folder<'_> {
             }
         }
         found
+    }
+
+    /// Bytes of the text in a file of rows, and the file that says so: the index beside it, or the metadata written last. The index has
+    /// offsets in the text, eight bytes each with the highest first, one about every MiB and the last one at its end.
+    fn text_bytes(
+        &mut self,
+        name: &str,
+        done: &Map<String, Value>,
+    ) -> Result<Option<(u64, String)>, SourceError> {
+        let said = map(done, "chunkFileBytes")
+            .get(name)
+            .and_then(Value::as_u64);
+        let index = format!("{name}.idx");
+        let Some(entry) = self.files.remove(&index) else {
+            return Ok(said.map(|bytes| (bytes, "@.done.json".to_owned())));
+        };
+        let offsets = folder::read(&entry.path)?;
+        self.layout.passed_over.push(index.clone());
+        let (offsets, rest) = offsets.as_chunks::<8>();
+        if !rest.is_empty() {
+            self.fault(&format!(
+                "{index} is cut: it has {} bytes, and each of its numbers has 8",
+                offsets.len() * 8 + rest.len()
+            ));
+            return Ok(None);
+        }
+        let Some(last) = offsets.last().map(|last| u64::from_be_bytes(*last)) else {
+            self.fault(&format!("{index} is empty"));
+            return Ok(None);
+        };
+        if !offsets.is_sorted_by_key(|offset| u64::from_be_bytes(*offset)) {
+            self.fault(&format!("{index}: its offsets do not rise"));
+        }
+        if let Some(said) = said.filter(|said| *said != last) {
+            self.fault(&format!(
+                "{index} says that {name} has {last} bytes of text, and @.done.json that it has {said}"
+            ));
+        }
+        Ok(Some((last, index)))
     }
 
     /// A file of statements, if it is there.

@@ -279,6 +279,7 @@ fn rows_of(
             bytes: rows.bytes,
             path: rows.path,
             rows: None,
+            text: None,
             form: RowForm::Delimited(Box::new(file)),
             checksum: None,
         }],

@@ -21,7 +21,7 @@ CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET NEW.n = 9;
 ";
 
 /// Runs the server's dump tool for definitions, as they are in the Shell's files.
-fn definitions(bench: &Bench, args: &[&str]) -> String {
+pub fn definitions(bench: &Bench, args: &[&str]) -> String {
     let mut command = bench.server.dump_command().unwrap();
     if !bench.kind.is_mariadb() {
         command.arg("--set-gtid-purged=OFF");
@@ -121,8 +121,10 @@ fn folder(bench: &Bench, decode: &str, blob: [&str; 2], pack: &str) -> PathBuf {
         let path = folder.join(name);
         match pack {
             ".zst" => {
+                let bytes = fs::metadata(&path).unwrap().len();
                 run(Command::new("zstd").args(["-q", "--rm"]).arg(&path));
-                write(&format!("{name}.zst.idx"), "");
+                let index = folder.join(format!("{name}.zst.idx"));
+                fs::write(index, bytes.to_be_bytes()).unwrap();
             }
             ".gz" => run(Command::new("gzip").arg(&path)),
             _ => {}

@@ -37,6 +37,19 @@ pub struct DelimitedReader<'l> {
 }
 
 impl<'l> DelimitedReader<'l> {
+    /// Whether a file that was read to its end has as much text as another file says.
+    pub fn check_bytes(&self, expected: u64, by: &str, name: &str) -> Result<(), LoadError> {
+        if self.offset == expected {
+            return Ok(());
+        }
+        Err(LoadError::Text {
+            file: name.to_owned(),
+            line: self.line,
+            offset: self.offset,
+            message: format!("the text ends here, and {by} says that it has {expected} bytes"),
+        })
+    }
+
     /// A reader at the beginning of its file.
     pub fn new(input: Input, file: &'l DelimitedFile) -> Self {
         Self {

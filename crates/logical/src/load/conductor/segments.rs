@@ -322,6 +322,9 @@ impl Conductor<'_> {
                 FileReader::Delimited(text) => &text.input,
             };
             check(input, read.checksum.as_deref())?;
+            if let (FileReader::Delimited(found), Some((expected, by))) = (&file, &read.text) {
+                found.check_bytes(*expected, by, &self.place.name)?;
+            }
         }
         Ok(true)
     }

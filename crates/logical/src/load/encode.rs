@@ -6,6 +6,8 @@
 //! array-bound packet of MariaDB and the text of `LOAD DATA`.
 
 pub mod bulk;
+#[cfg(test)]
+mod round_trips;
 pub mod tsv;
 
 use refloat_sqltext::{RowVisitor, StrLit};

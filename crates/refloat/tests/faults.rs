@@ -38,6 +38,8 @@ mod early;
 mod elsewhere;
 #[path = "faults/engines.rs"]
 mod engines;
+#[path = "faults/events.rs"]
+mod events;
 #[path = "faults/everything.rs"]
 mod everything;
 #[path = "faults/existing.rs"]

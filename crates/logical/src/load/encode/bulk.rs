@@ -7,7 +7,7 @@ use super::{FlushError, ValueSink};
 use crate::load::table::{Column, ColumnClass};
 
 /// Character sets in which some ASCII character has other bytes.
-const NOT_ASCII: &[&str] = &["ucs2", "utf16", "utf16le", "utf32", "swe7", "sjis", "cp932"];
+pub const NOT_ASCII: &[&str] = &["ucs2", "utf16", "utf16le", "utf32", "swe7", "sjis", "cp932"];
 
 /// The parameter type for a column, which also decides the character set that the server reads the value in.
 ///

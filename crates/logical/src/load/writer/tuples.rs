@@ -6,6 +6,7 @@ use std::io::Write as _;
 use refloat_sqltext::{CharsetFamily, RowVisitor, VisitError};
 
 use crate::load::chunk::Chunk;
+use crate::load::encode::bulk::NOT_ASCII;
 use crate::load::form::DelimitedRows;
 use crate::load::table::{Column, ColumnClass, Layout};
 
@@ -117,15 +118,11 @@ impl RowVisitor for Tuples<'_> {
                 }
             }
             _ => {
-                // In these a letter of ASCII has other bytes than here.
+                // In these a character of ASCII has other bytes than here, or its bytes are another character: a backslash of sjis comes back from
+                // utf8mb4 as one of two bytes.
                 let wide = column
                     .and_then(|column| column.charset.as_deref())
-                    .filter(|own| {
-                        self.rows.charset == "binary"
-                            && (own.starts_with("ucs2")
-                                || own.starts_with("utf16")
-                                || own.starts_with("utf32"))
-                    });
+                    .filter(|own| self.rows.charset == "binary" && NOT_ASCII.contains(own));
                 let wide = wide.map(|name| if name == "ucs2" { "utf16" } else { name });
                 match wide {
                     Some(charset) => {

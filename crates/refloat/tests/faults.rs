@@ -82,6 +82,8 @@ mod packets;
 mod planned;
 #[path = "faults/power.rs"]
 mod power;
+#[path = "faults/private.rs"]
+mod private;
 #[path = "faults/privileges.rs"]
 mod privileges;
 #[path = "faults/proof.rs"]

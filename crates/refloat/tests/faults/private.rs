@@ -1,0 +1,111 @@
+//! What a dump writes is for its owner alone, whatever the umask is: there are rows in it, and accounts.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use refloat_sandbox::ServerKind;
+
+use crate::support::{Desk, finish, shared};
+
+/// The umask that lets everybody in, the usual one, and a careful one.
+const UMASKS: [&str; 3] = ["000", "022", "077"];
+
+/// Everything below a folder, and the folder.
+fn all(root: &Path) -> Vec<PathBuf> {
+    let mut found = vec![root.to_owned()];
+    let mut at = 0;
+    while let Some(path) = found.get(at).cloned() {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(&path).expect("the folder can be read");
+            found.extend(entries.map(|entry| entry.expect("an entry").path()));
+        }
+        at += 1;
+    }
+    found
+}
+
+fn mode(path: &Path) -> u32 {
+    let meta = std::fs::metadata(path).expect("the file is there");
+    meta.permissions().mode() & 0o7777
+}
+
+/// The program, started by a shell with this umask.
+fn with_umask(umask: &str, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &format!("umask {umask}; exec \"$@\""), "sh"])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .env_clear()
+        .envs(
+            command
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .current_dir(command.get_current_dir().expect("a desk"));
+    shell
+}
+
+#[test]
+fn a_dump_is_readable_by_its_owner_alone() {
+    let desk = Desk::new();
+    let server = shared(ServerKind::MariaDb1011);
+    desk.ask(server, "CREATE DATABASE @db");
+    desk.ask(server, "CREATE TABLE @db.t (id int PRIMARY KEY, s text)");
+    desk.ask(server, "INSERT INTO @db.t VALUES (1, 'a'), (2, 'b')");
+    desk.ask(server, "CREATE PROCEDURE @db.p() SELECT 1");
+    let url = server.url();
+    for umask in UMASKS {
+        let dump = |out: &Path, more: &[&str]| {
+            let out = out.to_str().expect("a name in UTF-8");
+            let mut command = desk.refloat([
+                "dump",
+                "--from",
+                &url,
+                "--out",
+                out,
+                "--databases",
+                &desk.db,
+            ]);
+            command.args(more);
+            finish(with_umask(umask, &command)).exits(0);
+        };
+        let folder = desk.path(&format!("new-{umask}"));
+        dump(&folder, &["--users"]);
+        // One that was made beforehand keeps what its maker gave it; what is in it does not.
+        let given = desk.path(&format!("given-{umask}"));
+        std::fs::create_dir(&given).expect("the folder can be made");
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&given, open).expect("a mode");
+        dump(&given, &[]);
+        assert_eq!(mode(&given), 0o755);
+        let found: Vec<PathBuf> = [all(&folder), all(&given)[1..].to_vec()].concat();
+        let kinds = |end: &str| {
+            found
+                .iter()
+                .filter(|path| path.to_string_lossy().ends_with(end))
+                .count()
+        };
+        assert!(
+            kinds("manifest.json") == 2 && kinds(".tsv.zst") >= 2 && kinds(".sql") >= 2,
+            "{found:?}"
+        );
+        for path in &found {
+            let wanted = if path.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(
+                format!("{:o}", mode(path)),
+                format!("{wanted:o}"),
+                "umask {umask}: {}",
+                path.display()
+            );
+        }
+        let sql = desk.path(&format!("dump-{umask}.sql"));
+        dump(&sql, &["--format", "sql"]);
+        assert_eq!(
+            format!("{:o}", mode(&sql)),
+            "600",
+            "umask {umask}: a file of SQL"
+        );
+    }
+}

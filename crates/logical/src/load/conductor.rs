@@ -106,6 +106,8 @@ pub struct Conductor<'a> {
     pub(super) touched: bool,
     /// Tables with a trigger that the dump created: rows that follow must meet it, one after the other.
     triggered: HashSet<TableKey>,
+    /// Collations that are other ones here, because the dump names only their character sets.
+    other_defaults: u32,
     /// Tables that only the control connection sees.
     temporary: HashSet<TableKey>,
     /// What the server refused of the dump's session.
@@ -173,6 +175,7 @@ impl<'a> Conductor<'a> {
             control_only: false,
             touched: resume.has_begun(),
             triggered: HashSet::new(),
+            other_defaults: 0,
             temporary: HashSet::new(),
             unset: unset::Unset::default(),
             refused: HashSet::new(),

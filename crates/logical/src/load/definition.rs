@@ -123,6 +123,59 @@ pub fn differences(
     found.list
 }
 
+/// A character set without a collation in a definition, which has another one on this server than where such definitions come from.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OtherDefault {
+    /// The column; `None` for the table.
+    pub column: Option<String>,
+    /// The collation there.
+    pub old: String,
+    /// The collation here.
+    pub new: String,
+}
+
+/// What [`differences`] does not call one, because the dump leaves it to the server. Where all columns have the table's character set
+/// only the table is named.
+pub fn other_defaults(
+    server: ServerVersion,
+    dump: &[u8],
+    mode: LexMode,
+    create: &str,
+) -> Vec<OtherDefault> {
+    let dump = as_seen_by(dump, mode, Some(server));
+    let server_mode = LexMode {
+        ansi_quotes: create.starts_with("CREATE TABLE \""),
+        ..LexMode::default()
+    };
+    let create = as_seen_by(create.as_bytes(), server_mode, None);
+    let (Ok(wanted), Ok(present)) = (
+        parse_create_table(&dump, mode),
+        parse_create_table(&create, server_mode),
+    ) else {
+        return Vec::new();
+    };
+    let dump = Side {
+        text: &dump,
+        mode,
+        table: &wanted,
+    };
+    let server = Side {
+        text: &create,
+        mode: server_mode,
+        table: &present,
+    };
+    let of_table = options::other_default(&dump, &server).map(|found| (None, found.0, found.1));
+    let of_columns = columns::other_defaults(&dump, &server);
+    let of_columns = of_columns
+        .into_iter()
+        .map(|(name, old, new)| (Some(name), old, new));
+    of_table
+        .into_iter()
+        .chain(of_columns)
+        .map(|(column, old, new)| OtherDefault { column, old, new })
+        .collect()
+}
+
 /// Collects what differs.
 struct Found<'a> {
     table: &'a str,

@@ -5,7 +5,7 @@ use std::fs;
 use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
 
-use crate::support::{BOTH, Desk, ask, dump, finish};
+use crate::support::{BOTH, Desk, ask, dump, finish, shared};
 
 fn with(options: &str) -> String {
     dump(&format!(
@@ -246,5 +246,45 @@ fn characters_that_the_server_does_not_show_are_told() {
         );
         let found = ask(&server, &format!("SELECT HEX(c) FROM {}.t", desk.db));
         assert_eq!(found, "F09F92A93F", "{kind}");
+    }
+}
+
+#[test]
+fn a_collation_that_the_dump_leaves_to_the_server_is_named_where_it_is_another() {
+    let mut desk = Desk::new();
+    let text = dump(
+        "CREATE TABLE t (a varchar(9), b varchar(9) CHARACTER SET utf16, c varchar(9) CHARACTER SET latin1) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;\nINSERT INTO t VALUES ('a','b','c');\n",
+    );
+    for (kind, table, column) in [
+        (ServerKind::MariaDb1011, None, None),
+        (
+            ServerKind::MariaDb118,
+            Some("utf8mb4_uca1400_ai_ci"),
+            Some("utf16_uca1400_ai_ci"),
+        ),
+        (ServerKind::MySql97, Some("utf8mb4_0900_ai_ci"), None),
+    ] {
+        desk.next();
+        let run = desk
+            .load_text(&text, shared(kind), &[])
+            .exits(0)
+            .says("done and proven");
+        let about = format!("table {}.t:", desk.db);
+        let there = |new: &str, old: &str| {
+            format!(
+                "the dump names a character set and no collation; it has {new} here, and {old} on servers"
+            )
+        };
+        let run = match table {
+            Some(new) => run.says(&format!("{about} {}", there(new, "utf8mb4_general_ci"))),
+            None => run.never_says("no collation"),
+        };
+        match column {
+            Some(new) => run.says(&format!(
+                "{about} column b: {}",
+                there(new, "utf16_general_ci")
+            )),
+            None => run.never_says("column b:"),
+        };
     }
 }

@@ -6,7 +6,7 @@ use refloat_sqltext::{Item, ObjectName};
 
 use super::Conductor;
 use super::registry::{TableKey, Touch, quoted_name};
-use crate::load::definition::{Lost, differences, written_for};
+use crate::load::definition::{Lost, OtherDefault, differences, other_defaults, written_for};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::ExistingPolicy;
 use crate::load::outcome::{LoadWarning, head};
@@ -18,6 +18,8 @@ const MERGE_OF_NONE: u16 = 1168;
 const MERGE: &str = "MRG_MyISAM";
 /// Engines that show rows of other tables and servers: how many there are says nothing about the load.
 const ELSEWHERE: &[&str] = &[MERGE, "MERGE", "FEDERATED", "CONNECT", "SPIDER"];
+/// Collations that are other ones here and are named, of a load: a dump of thousands of tables says the same of each.
+const OTHER_DEFAULTS_TOLD: u32 = 20;
 
 impl Conductor<'_> {
     pub(super) fn create_table(
@@ -110,7 +112,28 @@ impl Conductor<'_> {
         for difference in differences(server, &shown.label(), &text, mode, &create) {
             self.ctx.differ(difference);
         }
+        for other in other_defaults(server, &text, mode, &create) {
+            self.tell_other_default(&shown.label(), &other);
+        }
         Ok(())
+    }
+
+    /// Warns of a collation that the dump leaves to the server, and that is another one here: text is compared and sorted in another way,
+    /// and a unique key may find other values equal. Nothing is lost by it, so the load is proven none the less.
+    fn tell_other_default(&mut self, table: &str, other: &OtherDefault) {
+        self.other_defaults += 1;
+        let column = other.column.as_ref();
+        let column = column.map_or(String::new(), |name| format!(" column {name}:"));
+        let (old, new) = (&other.old, &other.new);
+        match self.other_defaults.cmp(&OTHER_DEFAULTS_TOLD) {
+            std::cmp::Ordering::Less => self.ctx.events.warn(format!(
+                "table {table}:{column} the dump names a character set and no collation; it has {new} here, and {old} on servers whose dumps leave it out"
+            )),
+            std::cmp::Ordering::Equal => self.ctx.events.warn(format!(
+                "table {table}:{column} {new} in place of {old}, and so may be others: no more of them are named"
+            )),
+            std::cmp::Ordering::Greater => {}
+        }
     }
 
     /// Warns of what the dump says of something and this server does not read.

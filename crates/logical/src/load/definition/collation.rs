@@ -58,6 +58,15 @@ impl Collated {
         self.collation.clone().or(charset).unwrap_or_else(unsaid)
     }
 
+    /// Where a character set stands without a collation: the one that it had where such dumps come from, and the one that it has here,
+    /// if they are two. Servers with another default than `general_ci` always name the collation in what they show.
+    pub fn other_default(&self, server: &Self) -> Option<(String, String)> {
+        let asked = self.charset.as_ref().filter(|_| self.collation.is_none())?;
+        let (charset, found) = (server.charset.as_ref()?, server.collation.as_ref()?);
+        let old = format!("{charset}_general_ci");
+        (UNICODE.contains(&asked.as_str()) && *found != old).then(|| (old, found.clone()))
+    }
+
     /// Whether the server has what the dump asks for. A character set alone asks for its default collation, which is the
     /// server's business.
     pub fn is_met_by(&self, server: &Self) -> bool {
@@ -85,6 +94,9 @@ impl Collated {
         }
     }
 }
+
+/// Character sets whose default collation is another one from one version of a server to the next.
+const UNICODE: &[&str] = &["utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32"];
 
 /// The character set that a collation belongs to: the first word of its name.
 fn charset_of(collation: &str) -> &str {

@@ -259,6 +259,20 @@ fn compare_one(
     }
 }
 
+/// Columns that name a character set without a collation, which is another one here: name, collation there and here.
+pub fn other_defaults(dump: &Side<'_>, server: &Side<'_>) -> Vec<(String, String, String)> {
+    let present = facts(server);
+    let found = dump.table.columns().filter_map(|column| {
+        let own = Collated::new(column.charset.as_deref(), column.collation.as_deref());
+        let there = present
+            .iter()
+            .find(|one| names_agree(&column.name, dump.mode, &one.column.name))?;
+        let (old, new) = own.other_default(&text_of(server, there))?;
+        Some((shown(&column.name), old, new))
+    });
+    found.collect()
+}
+
 /// Character set and collation of a column, from itself or the table.
 fn text_of(side: &Side<'_>, facts: &Facts<'_>) -> Collated {
     let column = facts.column;

@@ -69,6 +69,13 @@ pub fn compare(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
     }
 }
 
+/// The collation of a table that names a character set without one: there and here, if they are two.
+pub fn other_default(dump: &Side<'_>, server: &Side<'_>) -> Option<(String, String)> {
+    let text =
+        |side: &Side<'_>| Collated::new(side.table.option("CHARSET"), side.table.option("COLLATE"));
+    text(dump).other_default(&text(server))
+}
+
 /// The engine's name in lower case, of several the one that servers print.
 fn engine_name(name: &[u8]) -> String {
     let name = shown(name).to_ascii_lowercase();

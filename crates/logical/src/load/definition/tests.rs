@@ -28,6 +28,38 @@ fn found_in(server: ServerVersion, mode: LexMode, dump: &str, create: &str) -> V
         .collect()
 }
 
+#[test]
+fn collations_that_a_dump_leaves_to_another_server_are_named() {
+    let found = |dump: &str, create: &str| -> Vec<String> {
+        let found = other_defaults(MARIADB, dump.as_bytes(), LexMode::default(), create);
+        let text = |one: OtherDefault| {
+            let column = one.column.unwrap_or_default();
+            format!("{column}:{}>{}", one.old, one.new)
+        };
+        found.into_iter().map(text).collect()
+    };
+    let columns = "`a` varchar(9) CHARACTER SET utf16, `b` varchar(9), `c` varchar(9) CHARACTER SET latin1, `d` char(1) COLLATE utf8mb4_bin";
+    let there = "CREATE TABLE `t` (\n  `a` varchar(9) CHARACTER SET utf16 COLLATE utf16_uca1400_ai_ci,\n  `b` varchar(9),\n  `c` varchar(9) CHARACTER SET latin1 COLLATE latin1_swedish_ci,\n  `d` char(1) COLLATE utf8mb4_bin\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_uca1400_ai_ci";
+    assert_eq!(
+        found(
+            &format!("CREATE TABLE `t` ({columns}) DEFAULT CHARSET=utf8mb4"),
+            there
+        ),
+        [
+            ":utf8mb4_general_ci>utf8mb4_uca1400_ai_ci",
+            "a:utf16_general_ci>utf16_uca1400_ai_ci"
+        ]
+    );
+    let said = format!(
+        "CREATE TABLE `t` ({}) CHARSET=utf8mb4 COLLATE=utf8mb4_uca1400_ai_ci",
+        columns.replace("utf16", "utf16 COLLATE utf16_uca1400_ai_ci")
+    );
+    assert!(found(&said, there).is_empty(), "the dump says so");
+    let old = there.replace("uca1400_ai_ci", "general_ci");
+    let unsaid = format!("CREATE TABLE `t` ({columns}) CHARSET=utf8mb4");
+    assert!(found(&unsaid, &old).is_empty(), "it is the same");
+}
+
 /// The whole statement with this body, as servers print it.
 fn statement(body: &str, options: &str) -> String {
     format!("CREATE TABLE `t` (\n  {body}\n) ENGINE=InnoDB {options}")

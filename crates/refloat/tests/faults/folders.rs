@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use refloat_sandbox::{Instance, ServerKind};
 
 use crate::support::{
-    BOTH, Desk, assert_same_settings, finish, finish_with_input, settings, shared, table,
+    BOTH, Desk, ask, assert_same_settings, finish, finish_with_input, settings, shared, table,
 };
 
 /// A folder as mydumper 0.10 makes it, with two tables.
@@ -219,5 +219,65 @@ fn a_file_of_another_format_is_told_by_its_fields() {
         load(&["--fields-enclosed-by", "ab"])
             .exits(3)
             .says("takes one byte");
+    }
+}
+
+/// mydumper holds the place of each view with a table until all tables are there.
+#[test]
+fn a_view_that_is_there_already_is_not_taken_for_the_table_in_its_place() {
+    for kind in BOTH {
+        let Ground {
+            desk,
+            source,
+            path,
+            server,
+            url,
+        } = ground(kind, 10);
+        let db = &desk.db;
+        let elsewhere = format!("{db}_elsewhere");
+        for (view, select) in [
+            ("above_all", "SELECT id FROM all_rows".to_owned()),
+            ("all_rows", "SELECT id FROM one".to_owned()),
+            ("no_rows", "SELECT id FROM one WHERE id < 0".to_owned()),
+            ("zz_other", format!("SELECT id FROM {elsewhere}.t")),
+        ] {
+            let write = |end: &str, text: String| {
+                std::fs::write(source.join(format!("{db}.{view}-{end}.sql")), text)
+                    .expect("the file can be written");
+            };
+            write(
+                "schema",
+                format!("CREATE TABLE `{view}`(\n`id` int\n)ENGINE=MyISAM;\n"),
+            );
+            write(
+                "schema-view",
+                format!(
+                    "DROP TABLE IF EXISTS `{view}`;\nDROP VIEW IF EXISTS `{view}`;\nCREATE VIEW `{view}` AS {select};\n"
+                ),
+            );
+        }
+        let load =
+            |more: &[&str]| finish(desk.refloat(["load", &path, "--to", &url].iter().chain(more)));
+        // The last view cannot be made yet; those before it are there.
+        load(&[]).exits(1).says(&elsewhere);
+        let rows = "SELECT COUNT(*) FROM @db.above_all";
+        assert_eq!(desk.ask(server, rows), "10");
+        load(&[]).exits(1).says(&elsewhere);
+        assert_eq!(desk.ask(server, rows), "10");
+        // A kill may come when one is gone that another is made of.
+        desk.ask(server, "DROP VIEW @db.all_rows");
+        ask(
+            server,
+            &format!("CREATE DATABASE {elsewhere}; CREATE TABLE {elsewhere}.t (id INT)"),
+        );
+        load(&[]).exits(0).says("of them were in already");
+        load(&["--replace"]).exits(0);
+        let views = desk.ask(
+            server,
+            "SELECT GROUP_CONCAT(TABLE_NAME ORDER BY TABLE_NAME) FROM information_schema.VIEWS WHERE TABLE_SCHEMA = '@db'",
+        );
+        assert_eq!(views, "above_all,all_rows,no_rows,zz_other", "{kind}");
+        assert_eq!(desk.ask(server, rows), "10");
+        ask(server, &format!("DROP DATABASE {elsewhere}"));
     }
 }

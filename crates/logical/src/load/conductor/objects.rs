@@ -56,7 +56,7 @@ impl Conductor<'_> {
     }
 
     /// With `--replace` the dump's view or routine takes the place of the one of its name.
-    fn replace_program(&mut self, kind: Kind, key: &TableKey) -> Result<(), LoadError> {
+    pub(super) fn replace_program(&mut self, kind: Kind, key: &TableKey) -> Result<(), LoadError> {
         let replaces = self.ctx.options.existing == ExistingPolicy::Replace
             && kind != Kind::Sequence
             && !Self::is_system(&key.0);

@@ -51,6 +51,8 @@ impl Conductor<'_> {
             }
             return self.take_up(&key, text, item);
         }
+        // A table may hold the place of a view, which was there already.
+        self.replace_program(Kind::View, &key)?;
         if self.existed(&key) {
             match self.ctx.options.existing {
                 ExistingPolicy::Append => return self.check_same_definition(&key, text, item),

@@ -132,7 +132,12 @@ impl Conductor<'_> {
             })?;
             self.resume.found.tables.remove(key);
         }
-        if self.existed(key) || !self.is_there(key)? {
+        if self.existed(key) {
+            return Ok(false);
+        }
+        // The view that this table holds the place of may be there already.
+        self.remove_leftover(Kind::View, key)?;
+        if !self.is_there(key)? {
             return Ok(false);
         }
         let quoted = quoted_name(key);

@@ -102,5 +102,7 @@ mod stopped;
 mod target;
 #[path = "faults/unique.rs"]
 mod unique;
+#[path = "faults/ways.rs"]
+mod ways;
 #[path = "faults/wide.rs"]
 mod wide;

@@ -5,7 +5,6 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use refloat_testkit::servers;
 
 use crate::chance::{Dice, number};
 use crate::support::{Desk, Run, Running, ask, dump, finish};
+use crate::ways::{Part, Sources, Way};
 
 /// Kills on each kind of server, unless somebody asks for more: MySQL takes several times as long to begin again.
 fn usual_kills(kind: ServerKind) -> u64 {
@@ -26,13 +26,15 @@ fn usual_kills(kind: ServerKind) -> u64 {
 
 /// A load that nobody disturbs takes no longer than this.
 const LONG: Duration = Duration::from_secs(180);
+/// How many ways lie between the first ones of two kinds of servers.
+const FIRST_WAY: usize = 3;
 /// Kills of one load at most.
 const KILLS_EACH: u64 = 4;
 
 /// Something of everything that a load has to get right: keys that are put off, none at all, foreign keys, engines without transactions,
 /// partitions, generated columns, views, programs.
 const SCHEMA: &str = "
-CREATE DATABASE shop; USE shop;
+SET NAMES utf8mb4; CREATE DATABASE shop; USE shop;
 CREATE TABLE ten (n INT NOT NULL PRIMARY KEY);
 INSERT INTO ten VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9);
 CREATE TABLE numbers (n INT NOT NULL PRIMARY KEY);
@@ -90,67 +92,13 @@ fn options(kind: ServerKind) -> StartOptions {
     }
 }
 
-/// What is loaded.
-struct Sources {
-    plain: PathBuf,
-    compressed: PathBuf,
-    folder: PathBuf,
-    snapshot: Snapshot,
-}
-
 fn sources(desk: &Desk, kind: ServerKind) -> Sources {
     let server = servers::start(&options(kind));
     ask(&server, &format!("{SCHEMA}{}", small_tables()));
-    let snapshot = Snapshot::take(&mut servers::connect(&server), Scope::default()).unwrap();
-    let plain = desk.path("shop.sql");
-    let mut dump = server.dump_command().unwrap();
-    dump.args([
-        "--single-transaction",
-        "--routines",
-        "--events",
-        "--triggers",
-        "--databases",
-        "shop",
-    ]);
-    if kind == ServerKind::MySql97 {
-        dump.arg("--set-gtid-purged=OFF");
-    }
-    let status = dump.stdout(File::create(&plain).unwrap()).status().unwrap();
-    assert!(status.success(), "the dump failed");
-    let compressed = desk.file("shop.sql.zst", Desk::compressed("zstd", &plain));
-    let folder = desk.path("folder");
-    finish(desk.refloat([
-        "dump",
-        "--from",
-        &server.url(),
-        "--out",
-        folder.to_str().unwrap(),
-    ]))
-    .exits(0);
-    Sources {
-        plain,
-        compressed,
-        folder,
-        snapshot,
-    }
+    Sources::dump(desk, &server, kind)
 }
 
-/// Ways to give a source.
-#[derive(Debug, Clone, Copy)]
-enum Way {
-    Plain,
-    Compressed,
-    Pipe,
-    Folder,
-}
-
-fn start(desk: &Desk, sources: &Sources, way: Way, server: &Instance) -> Running {
-    let path: &Path = match way {
-        Way::Plain => &sources.plain,
-        Way::Compressed => &sources.compressed,
-        Way::Pipe => Path::new("-"),
-        Way::Folder => &sources.folder,
-    };
+fn start(desk: &Desk, part: &Part, server: &Instance) -> Running {
     // Small chunks: more moments that are different.
     let mut command = desk.refloat([
         "load",
@@ -160,22 +108,22 @@ fn start(desk: &Desk, sources: &Sources, way: Way, server: &Instance) -> Running
         "relaxed",
         "--no-progress",
     ]);
-    command.arg(path).args(["--to", &server.url()]);
-    if matches!(way, Way::Pipe) {
-        command.stdin(Stdio::from(File::open(&sources.compressed).unwrap()));
+    command.args(&part.args).args(["--to", &server.url()]);
+    if let Some(path) = &part.stdin {
+        command.stdin(Stdio::from(File::open(path).unwrap()));
     }
     Running::start(command)
 }
 
-/// How a load ended that was killed, or was not.
-fn killed(running: Running, server: &mut Ephemeral, victim: u64, after: Duration) -> Run {
+/// How something ended that was killed; or that was not, because it was done or had failed before, which the second value says.
+fn killed(running: Running, server: &mut Ephemeral, victim: u64, after: Duration) -> (Run, bool) {
     let mut running = running;
     let since = Instant::now();
     while since.elapsed() < after && !running.has_ended() {
         std::thread::sleep(Duration::from_millis(2));
     }
     if running.has_ended() {
-        return running.ends_within(LONG);
+        return (running.ends_within(LONG), false);
     }
     match victim {
         0 => running.signal("INT"),
@@ -183,11 +131,11 @@ fn killed(running: Running, server: &mut Ephemeral, victim: u64, after: Duration
             server.kill().unwrap();
             let run = running.ends_within(LONG);
             server.restart().unwrap();
-            return run;
+            return (run, true);
         }
         _ => running.signal("KILL"),
     }
-    running.ends_within(LONG)
+    (running.ends_within(LONG), true)
 }
 
 /// A dump that is killed is no dump, or was done already, and is in nobody's way; the next one is whole. Says how many kills there were.
@@ -202,9 +150,10 @@ fn killed_dump(desk: &Desk, server: &mut Ephemeral, dice: &mut Dice, round: u64)
     let (out, running) = dump("killed");
     let moment = Duration::from_millis(dice.below(1500));
     let victim = dice.below(6);
-    let run = killed(running, server, victim, moment);
+    let (run, hit) = killed(running, server, victim, moment);
     let kills = u64::from(run.code != Some(0));
     if kills > 0 {
+        assert!(hit, "it failed by itself: {run:?}");
         let inspected = finish(desk.refloat(["inspect", out.to_str().unwrap()]));
         // It may have been done but for saying so.
         if inspected.code == Some(0) {
@@ -267,62 +216,73 @@ fn partitions_that_a_killed_server_kept_are_named_with_the_way_to_drop_them() {
     }
 }
 
-fn kills(kind: ServerKind) {
-    let seed = number("REFLOAT_KILL_SEED", u64::from(std::process::id())).max(1);
-    eprintln!("{kind}: REFLOAT_KILL_SEED={seed}");
-    let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    let desk = Desk::new();
-    let sources = sources(&desk, kind);
-    let mut server = servers::start(&options(kind));
-    let begun = Instant::now();
-    start(&desk, &sources, Way::Plain, &server)
-        .ends_within(LONG)
-        .exits(0);
-    let whole = begun.elapsed();
-    ask(&server, "DROP DATABASE shop");
-    let wanted = number("REFLOAT_KILLS", usual_kills(kind));
-    let (mut done, mut round) = (0, 0);
-    while done < wanted {
-        round += 1;
-        let way = [Way::Plain, Way::Compressed, Way::Pipe, Way::Folder][dice.below(4) as usize];
-        let mut left = 1 + dice.below(KILLS_EACH);
-        let mut story = format!("{kind}, seed {seed}, round {round}, {way:?}");
-        let (mut last, mut crashed) = (String::new(), false);
-        let said = loop {
-            let running = start(&desk, &sources, way, &server);
-            let run = if left == 0 {
+/// One load, killed some times before it may come to its end.
+struct Killed<'a> {
+    desk: &'a Desk,
+    part: &'a Part,
+    /// How long it takes when nobody kills it.
+    whole: Duration,
+    /// How often it is killed.
+    left: u64,
+}
+
+/// How that went.
+#[derive(Default)]
+struct Ended {
+    kills: u64,
+    /// Whether the server was killed.
+    crashed: bool,
+    /// Whether it could say that everything was done.
+    said: bool,
+    /// What it said until then.
+    text: String,
+}
+
+impl Killed<'_> {
+    fn until_done(mut self, server: &mut Ephemeral, dice: &mut Dice, story: &mut String) -> Ended {
+        let mut ended = Ended::default();
+        loop {
+            let running = start(self.desk, self.part, server);
+            let (run, hit) = if self.left == 0 {
                 story.push_str("; nothing more");
-                let run = running.ends_within(LONG);
-                if crashed && let Some(drop) = advised_drop(&run.stderr) {
-                    ask(&server, &drop);
+                (running.ends_within(LONG), false)
+            } else {
+                self.left -= 1;
+                let victim = dice.below(6);
+                ended.crashed |= matches!(victim, 1 | 2);
+                let moment = self.whole.mul_f64(dice.below(1100) as f64 / 1000.0);
+                let _ = write!(story, "; {victim} after {moment:?}");
+                killed(running, server, victim, moment)
+            };
+            if !hit {
+                if ended.crashed
+                    && let Some(drop) = advised_drop(&run.stderr)
+                {
+                    ask(server, &drop);
                     continue;
                 }
-                if crashed && let Some(file) = advised_move(&run.stderr) {
+                if ended.crashed
+                    && let Some(file) = advised_move(&run.stderr)
+                {
                     std::fs::remove_file(server.datadir().join(file)).unwrap();
                     continue;
                 }
                 assert!(matches!(run.code, Some(0 | 3)), "{story}: {run:?}");
-                run
-            } else {
-                left -= 1;
-                let victim = dice.below(6);
-                crashed |= matches!(victim, 1 | 2);
-                let moment = whole.mul_f64(dice.below(1100) as f64 / 1000.0);
-                let _ = write!(story, "; {victim} after {moment:?}");
-                killed(running, &mut server, victim, moment)
-            };
+            }
+            // It was killed when everything was done, and before it could say so: maybe while it removed what was kept, which the next
+            // load finds and removes.
+            let done = ["shop is not empty", "already holds rows"];
             match run.code {
                 Some(0) => {
-                    last.push_str(&run.stderr);
-                    break true;
+                    ended.text.push_str(&run.stderr);
+                    ended.said = true;
+                    return ended;
                 }
-                // It was killed when everything was done, and before it could say so: maybe while it removed what was kept, which the next
-                // load finds and removes.
-                Some(3) if run.stderr.contains("shop is not empty") => break false,
+                Some(3) if done.iter().any(|words| run.stderr.contains(words)) => return ended,
                 // Killed, stopped, or its server was.
                 None | Some(1 | 5 | 6) => {
-                    last.push_str(&run.stderr);
-                    done += 1;
+                    ended.text.push_str(&run.stderr);
+                    ended.kills += 1;
                     let _ = write!(story, " -> {:?}", run.code);
                     assert!(
                         run.code.is_none() || !run.stdout.contains("done and proven"),
@@ -342,7 +302,49 @@ fn kills(kind: ServerKind) {
                 }
                 _ => panic!("{story}: {run:?}"),
             }
-        };
+        }
+    }
+}
+
+fn kills(kind: ServerKind) {
+    let seed = number("REFLOAT_KILL_SEED", u64::from(std::process::id())).max(1);
+    eprintln!("{kind}: REFLOAT_KILL_SEED={seed}");
+    let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let desk = Desk::new();
+    let sources = sources(&desk, kind);
+    let mut server = servers::start(&options(kind));
+    let begun = Instant::now();
+    start(&desk, &sources.of(Way::Plain).parts[0], &server)
+        .ends_within(LONG)
+        .exits(0);
+    let whole = begun.elapsed();
+    ask(&server, "DROP DATABASE shop");
+    let wanted = number("REFLOAT_KILLS", usual_kills(kind));
+    let (mut done, mut round) = (0, 0);
+    // In turn, and on each kind of server from another one on: so few kills concern every way too.
+    let first = seed as usize + FIRST_WAY * kind as usize;
+    while done < wanted {
+        let way = Way::ALL[(first + round as usize) % Way::ALL.len()];
+        round += 1;
+        let given = sources.of(way);
+        ask(&server, &given.needs);
+        let parts = given.parts.len() as u64;
+        let mut story = format!("{kind}, seed {seed}, round {round}, {way:?}");
+        let (mut last, mut crashed, mut said) = (String::new(), false, true);
+        for part in &given.parts {
+            let load = Killed {
+                desk: &desk,
+                part,
+                whole: whole.div_f64(parts as f64),
+                left: 1 + dice.below(KILLS_EACH / parts),
+            };
+            let ended = load.until_done(&mut server, &mut dice, &mut story);
+            done += ended.kills;
+            last.push_str(&ended.text);
+            crashed |= ended.crashed;
+            // What one load could not remove any more, the next one does.
+            said = ended.said;
+        }
         let left_behind = ask(&server, "SHOW DATABASES LIKE 'refloat%'");
         let tables =
             "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA LIKE 'refloat%'";
@@ -364,7 +366,7 @@ fn kills(kind: ServerKind) {
             ask(&server, &drop.replace("DATABASE", "DATABASE IF EXISTS"));
         }
         let snapshot = Snapshot::take(&mut servers::connect(&server), Scope::default()).unwrap();
-        let found = differences(&sources.snapshot, &snapshot);
+        let found = differences(&given.wanted, &snapshot);
         assert!(found.is_empty(), "{story}\n{}", found[0]);
         eprintln!("{story}: the same");
         if dice.below(3) == 0 {

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use refloat_testkit::oracle::{Scope, Snapshot, differences};
 use refloat_testkit::servers;
 
 use crate::chance::{Dice, number};
-use crate::support::{Desk, Run, Running, ask, dump, finish};
+use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table, wait_until};
 use crate::ways::{Part, Sources, Way};
 
 /// Kills on each kind of server, unless somebody asks for more: MySQL takes several times as long to begin again.
@@ -138,6 +139,62 @@ fn killed(running: Running, server: &mut Ephemeral, victim: u64, after: Duration
     (running.ends_within(LONG), true)
 }
 
+/// What a load and a look at a folder say of a dump that has not come to its end.
+const NOT_WHOLE: &str =
+    "no manifest.json (refloat; written last, so a dump that was not finished has none)";
+
+/// A dump that was killed is refused as not whole, by whoever reads it, or was done but for saying so. Whether it was done.
+#[track_caller]
+fn is_whole_or_refused(desk: &Desk, out: &Path, url: &str) -> bool {
+    let source = out.to_str().unwrap();
+    let inspected = finish(desk.refloat(["inspect", source]));
+    if out.join("manifest.json").exists() {
+        inspected.exits(0);
+        finish(desk.refloat(["verify", source, url])).exits(0);
+        return true;
+    }
+    let loaded = finish(desk.refloat(["load", source, "--to", url, "--replace"]));
+    if out.exists() {
+        inspected.exits(3).says(NOT_WHOLE);
+        loaded.exits(3).says(NOT_WHOLE);
+    } else {
+        inspected.exits(1).says("no such file");
+        loaded.exits(1).says("no such file");
+    }
+    false
+}
+
+#[test]
+fn a_dump_that_was_killed_is_refused_as_not_whole() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        desk.load_text(dump(&table("items", 5000)), server, &[])
+            .exits(0);
+        // What a server estimates of a table that is new is not cut.
+        desk.ask(server, "ANALYZE TABLE @db.items");
+        let (url, out) = (server.url(), desk.path("out"));
+        let mut command = desk.refloat(["dump", "--from", &url, "--databases", &desk.db]);
+        command.args(["--max-rate", "100K", "--chunk-size", "20K", "--out"]);
+        command.arg(&out);
+        let running = Running::start(command);
+        wait_until("rows are written", || {
+            let files = std::fs::read_dir(out.join(&desk.db));
+            files.is_ok_and(|files| {
+                files.flatten().any(|file| {
+                    file.path().to_string_lossy().contains(".tsv")
+                        && file.metadata().is_ok_and(|it| it.len() > 0)
+                })
+            })
+        });
+        running.signal("KILL");
+        running.ends_within(LONG);
+        assert!(!is_whole_or_refused(&desk, &out, &url), "{kind}");
+        // A load that is refused has touched nothing, though it may replace what is there.
+        assert_eq!(desk.rows(server, "items"), Some(5000), "{kind}");
+    }
+}
+
 /// A dump that is killed is no dump, or was done already, and is in nobody's way; the next one is whole. Says how many kills there were.
 fn killed_dump(desk: &Desk, server: &mut Ephemeral, dice: &mut Dice, round: u64) -> u64 {
     let url = server.url();
@@ -154,11 +211,7 @@ fn killed_dump(desk: &Desk, server: &mut Ephemeral, dice: &mut Dice, round: u64)
     let kills = u64::from(run.code != Some(0));
     if kills > 0 {
         assert!(hit, "it failed by itself: {run:?}");
-        let inspected = finish(desk.refloat(["inspect", out.to_str().unwrap()]));
-        // It may have been done but for saying so.
-        if inspected.code == Some(0) {
-            finish(desk.refloat(["verify", out.to_str().unwrap(), &url])).exits(0);
-        }
+        is_whole_or_refused(desk, &out, &url);
     }
     let (out, running) = dump("whole");
     running.ends_within(LONG).exits(0);

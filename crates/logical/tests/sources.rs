@@ -1,5 +1,7 @@
 //! Sources of several files, made by the tools themselves from real servers: what a load of them leaves behind is what was dumped.
 
+#[path = "sources/as_it_stands.rs"]
+mod as_it_stands;
 #[path = "sources/bench.rs"]
 mod bench;
 #[path = "sources/by_hand.rs"]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use refloat_logical::load::{
-    Bounded, GaleraOutcome, LoadOutcome, LoadPlan, PhaseTime, TableOutcome,
+    Bounded, GaleraOutcome, LoadOutcome, LoadPlan, PhaseTime, TableOutcome, WritePath,
 };
 use refloat_logical::verify::VerifyOutcome;
 
@@ -239,7 +239,16 @@ fn work(page: &mut Page, outcome: &LoadOutcome) {
         .write_paths
         .iter()
         .filter(|(_, rows)| *rows > 0)
-        .map(|(path, rows)| format!("{path} ({} rows)", human::count(*rows)))
+        .map(|(path, rows)| {
+            let as_it_stands = match (path, outcome.as_it_stands_rows) {
+                (WritePath::LoadData, 1..) => format!(
+                    ", {} of them sent as they stand in the source",
+                    human::count(outcome.as_it_stands_rows)
+                ),
+                _ => String::new(),
+            };
+            format!("{path} ({} rows{as_it_stands})", human::count(*rows))
+        })
         .collect();
     if !paths.is_empty() {
         page.line("write path", &paths.join(", "));

@@ -241,6 +241,7 @@ impl<'a> Conductor<'a> {
         outcome.chunk_bytes = self.ctx.chunk_size.current() as u64;
         outcome.chunk_rows = tally.rows.checked_div(tally.chunks).unwrap_or(0);
         outcome.write_paths = tally.paths;
+        outcome.as_it_stands_rows = tally.as_it_stands;
         outcome.retries = tally.retries;
         outcome.warnings = tally.warnings;
         outcome.failures = tally.failures;

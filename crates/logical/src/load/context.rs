@@ -22,6 +22,7 @@ use super::options::{IndexMode, LoadOptions, WritePath};
 use super::outcome::{Bounded, LoadWarning, ProofDifference, StatementFailure};
 use super::phases::Phases;
 use super::table::Table;
+use super::writer::Written;
 
 /// How long a connection that is to end waits for its statement to be killed: Ctrl-C works within two seconds.
 const KILL_WAIT: Duration = Duration::from_millis(1200);
@@ -106,6 +107,7 @@ struct Counts {
     newest_connection: AtomicU64,
     chunks: AtomicU64,
     rows: AtomicU64,
+    as_it_stands: AtomicU64,
 }
 
 #[derive(Default)]
@@ -130,6 +132,8 @@ pub struct Tally {
     pub failures: Bounded<StatementFailure>,
     /// Definitions that are not what the dump asked for.
     pub differences: Bounded<ProofDifference>,
+    /// Of them, those whose text was sent as it stands in the source.
+    pub as_it_stands: u64,
     /// Rows by write path.
     pub paths: Vec<(WritePath, u64)>,
 }
@@ -344,10 +348,14 @@ impl Context {
     }
 
     /// Counts a committed chunk.
-    pub fn note_chunk(&self, path: WritePath, rows: u64, bytes: u64) {
+    pub fn note_chunk(&self, path: WritePath, written: Written, bytes: u64) {
+        let rows = written.rows;
         self.counts.chunks.fetch_add(1, Ordering::Relaxed);
         self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.counts.rows.fetch_add(rows, Ordering::Relaxed);
+        self.counts
+            .as_it_stands
+            .fetch_add(written.as_it_stands, Ordering::Relaxed);
         self.lists().paths.entry(path.word()).or_insert((path, 0)).1 += rows;
     }
 
@@ -407,6 +415,7 @@ impl Context {
             retries: self.counts.retries.load(Ordering::Relaxed),
             chunks: self.counts.chunks.load(Ordering::Relaxed),
             rows: self.counts.rows.load(Ordering::Relaxed),
+            as_it_stands: self.counts.as_it_stands.load(Ordering::Relaxed),
             warnings: lists.warnings.clone(),
             failures: lists.failures.clone(),
             differences: lists.differences.clone(),

@@ -393,6 +393,7 @@ impl Marks {
             let written = Written {
                 rows: number(1),
                 ignored: number(2),
+                ..Written::default()
             };
             (written, number(3))
         }))

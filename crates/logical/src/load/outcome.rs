@@ -198,6 +198,8 @@ pub struct LoadOutcome {
     pub chunk_rows: u64,
     /// Rows by write path.
     pub write_paths: Vec<(WritePath, u64)>,
+    /// Of the rows by `LOAD DATA`, those whose text was sent as it stands in the source.
+    pub as_it_stands_rows: u64,
     /// Why a slower path than the best one was taken, and how to allow the better.
     pub advice: Vec<String>,
     /// What bound the run, as a sentence with figures.

@@ -214,9 +214,7 @@ impl Worker {
         chunk
             .table
             .committed(written.rows, chunk.bytes as u64, written.ignored);
-        self.link
-            .ctx
-            .note_chunk(path, written.rows, chunk.bytes as u64);
+        self.link.ctx.note_chunk(path, written, chunk.bytes as u64);
         if path == self.link.ctx.write_path
             && let Some(size) = self
                 .link

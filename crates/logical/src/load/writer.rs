@@ -58,6 +58,8 @@ pub struct Written {
     pub rows: u64,
     /// Rows that `INSERT IGNORE` left out.
     pub ignored: u64,
+    /// Of the rows stored, those whose text was sent as it stands in the source.
+    pub as_it_stands: u64,
 }
 
 impl Written {
@@ -66,14 +68,18 @@ impl Written {
         match verb {
             InsertVerb::Insert => Self {
                 rows: affected,
-                ignored: 0,
+                ..Self::default()
             },
             InsertVerb::InsertIgnore => Self {
                 rows: affected,
                 ignored: rows.saturating_sub(affected),
+                ..Self::default()
             },
             // A replaced row counts twice in affected_rows; how many are left is counted at the end.
-            InsertVerb::Replace => Self { rows, ignored: 0 },
+            InsertVerb::Replace => Self {
+                rows,
+                ..Self::default()
+            },
         }
     }
 
@@ -81,6 +87,7 @@ impl Written {
     pub fn add(&mut self, other: Self) {
         self.rows += other.rows;
         self.ignored += other.ignored;
+        self.as_it_stands += other.as_it_stands;
     }
 }
 

@@ -400,7 +400,7 @@ impl Conductor<'_> {
             table.note_sent(written.rows + written.ignored);
             table.committed(written.rows, bytes, written.ignored);
             table.note_described();
-            self.ctx.note_chunk(WritePath::Insert, written.rows, bytes);
+            self.ctx.note_chunk(WritePath::Insert, written, bytes);
         }
         Ok(())
     }

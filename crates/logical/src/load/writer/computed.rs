@@ -141,7 +141,7 @@ impl Link {
         let ok = self.conn.exec(&self.text)?;
         Ok(Written {
             rows: ok.affected_rows,
-            ignored: 0,
+            ..Written::default()
         })
     }
 }

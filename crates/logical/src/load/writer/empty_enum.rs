@@ -156,7 +156,10 @@ impl Link {
                 "{rows} rows were sent and {} stored",
                 ok.affected_rows
             )),
-            None => Ok(Written { rows, ignored: 0 }),
+            None => Ok(Written {
+                rows,
+                ..Written::default()
+            }),
         })
     }
 

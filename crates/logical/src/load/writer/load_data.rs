@@ -196,6 +196,7 @@ impl ChunkWriter for LoadDataWriter {
         let mut total = Written {
             rows: sent,
             ignored: 0,
+            as_it_stands: if passes { sent } else { 0 },
         };
         for (index, at, left) in unfit {
             chunk.table.note_encode_failure();

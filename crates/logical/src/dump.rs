@@ -206,6 +206,8 @@ pub(crate) struct Plan {
     pub programs: Programs,
     /// What is not in it, and what somebody should know.
     pub notes: Vec<String>,
+    /// Whether the account may take the lock of all tables.
+    pub may_flush: bool,
 }
 
 /// Opens the snapshot, and makes sure that what was listed before it is what is there in it.
@@ -242,6 +244,7 @@ fn open_moment(
     let wanted = Wanted {
         tables: &quoted,
         locked_reads: !options.no_data && all().any(|table| table.policy == DataPolicy::Locked),
+        may_flush: plan.may_flush,
         readers: options.threads,
     };
     let (snapshot, listed) = Snapshot::take(
@@ -336,6 +339,7 @@ pub(crate) fn look(
         tables,
         programs,
         notes,
+        may_flush: facts.may(&["RELOAD", "FLUSH_TABLES"]),
     })
 }
 

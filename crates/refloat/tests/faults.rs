@@ -68,6 +68,8 @@ mod killed;
 mod large;
 #[path = "faults/local_infile.rs"]
 mod local_infile;
+#[path = "faults/locks.rs"]
+mod locks;
 #[path = "faults/memory.rs"]
 mod memory;
 #[path = "faults/midway.rs"]

@@ -32,6 +32,8 @@ pub struct Wanted<'a> {
     pub tables: &'a [String],
     /// Whether some of them keep no old versions of rows, so that they must be read while writers are stopped.
     pub locked_reads: bool,
+    /// Whether the account may take the lock of all tables, as far as its rights tell.
+    pub may_flush: bool,
     /// How many connections will read.
     pub readers: usize,
 }
@@ -48,6 +50,9 @@ pub struct Snapshot {
     pub opened: Instant,
     lock: Option<Lock>,
     locked_at: Option<Instant>,
+    /// Whether definitions were to be kept as they are: that is asked for once.
+    released: bool,
+    events: Events,
 }
 
 impl Snapshot {
@@ -86,12 +91,18 @@ impl Snapshot {
                     opened: Instant::now(),
                     lock: None,
                     locked_at: None,
+                    released: false,
+                    events: events.clone(),
                 },
                 listed,
             ));
         }
-        let (lock, waited_from) =
-            locks::acquire(control, options, wanted.tables, (cancel, events))?;
+        let (lock, waited_from) = locks::acquire(
+            control,
+            options,
+            (wanted.tables, wanted.may_flush),
+            (cancel, events),
+        )?;
         let locked_at = Instant::now();
         for reader in &mut readers {
             begin(reader)?;
@@ -129,6 +140,8 @@ impl Snapshot {
             opened: locked_at,
             locked_at: lock.is_some().then_some(waited_from.min(locked_at)),
             lock,
+            released: false,
+            events: events.clone(),
         };
         if !wanted.locked_reads {
             snapshot.release(control)?;
@@ -143,7 +156,9 @@ impl Snapshot {
     /// read, everything else when it is read again after this.
     pub fn release(&mut self, control: &mut Connection) -> Result<(), DumpError> {
         self.unlock(control)?;
-        self.ddl_blocked = self.ddl_blocked || block_ddl(control)?;
+        if !std::mem::replace(&mut self.released, true) {
+            self.ddl_blocked = block_ddl(control, &self.events)?;
+        }
         Ok(())
     }
 

@@ -184,7 +184,7 @@ fn triggers(
     // Their text says nothing of FOLLOWS or PRECEDES: created in firing order, they fire in it. MySQL 8.0 sorts timings and events in
     // the order of an ENUM, other servers by their names, and names of tables with or without regard to case; so they are sorted alike.
     let query = format!(
-        "SELECT TRIGGER_NAME, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = {} \
+        "SELECT TRIGGER_NAME, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = {} \
          ORDER BY CAST(EVENT_OBJECT_TABLE AS BINARY), CONCAT(ACTION_TIMING, EVENT_MANIPULATION), ACTION_ORDER",
         literal(&database.name)
     );

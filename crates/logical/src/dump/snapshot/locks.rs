@@ -15,6 +15,8 @@ const ATTEMPT_SECONDS: u64 = 2;
 const PAUSE: Duration = Duration::from_secs(3);
 /// A query that has run for this long will not be over at once: the lock is not even tried.
 const LONG_QUERY_SECONDS: u64 = 2;
+/// What is said of whoever holds a lock and does not show.
+const UNSEEN: &str = "what holds it cannot be seen (PROCESS is missing, or its connection sleeps)";
 /// `ER_LOCK_WAIT_TIMEOUT`.
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 /// `ER_PARSE_ERROR`: the server does not know the statement.
@@ -62,22 +64,41 @@ impl Lock {
 
 /// Keeps others from changing definitions until the end of the connection, where the server can do that without stopping
 /// anybody else. Whether it does.
-pub fn block_ddl(control: &mut Connection) -> Result<bool, DumpError> {
+///
+/// It is waited for once only: whoever wants to change a definition waits behind it, and without it changes are noticed.
+pub fn block_ddl(control: &mut Connection, events: &Events) -> Result<bool, DumpError> {
     if !control.server().is_mysql_since((8, 0, 0)) {
         return Ok(false);
     }
+    let failed = |error| DumpError::server("locking definitions", error);
+    be_brief(control).map_err(failed)?;
     match control.exec("LOCK INSTANCE FOR BACKUP") {
         Ok(_) => Ok(true),
+        Err(error) if error.server_code() == Some(LOCK_WAIT_TIMEOUT) => {
+            let in_the_way = longest_query(control, ATTEMPT_SECONDS - 1).map_err(failed)?;
+            events.warn(format!(
+                "definitions are not locked: {}; a definition that is changed meanwhile is noticed, and fails the dump",
+                in_the_way.unwrap_or_else(|| UNSEEN.to_owned())
+            ));
+            Ok(false)
+        }
         Err(error) if error.server_code().is_some() => Ok(false),
-        Err(error) => Err(DumpError::server("locking definitions", error)),
+        Err(error) => Err(failed(error)),
     }
+}
+
+/// Lets no statement of the session wait for a lock for longer than one attempt.
+fn be_brief(control: &mut Connection) -> Result<(), Error> {
+    control
+        .exec(format!("SET SESSION lock_wait_timeout = {ATTEMPT_SECONDS}"))
+        .map(drop)
 }
 
 /// Takes the best lock that the account may take, and tells since when writers may have waited; `None` when it may take none.
 pub fn acquire(
     control: &mut Connection,
     options: &DumpOptions,
-    tables: &[String],
+    (tables, may_flush): (&[String], bool),
     (cancel, events): (&Cancel, &Events),
 ) -> Result<(Option<Lock>, Instant), DumpError> {
     if options.consistency == Consistency::None {
@@ -94,7 +115,7 @@ pub fn acquire(
             cancel,
             events,
         };
-        if let Some(since) = patient.try_kind(control, *kind, tables)? {
+        if let Some(since) = patient.try_kind(control, *kind, (tables, may_flush))? {
             return Ok((Some(Lock { kind: *kind }), since));
         }
     }
@@ -123,7 +144,7 @@ impl Patience<'_> {
         &self,
         control: &mut Connection,
         kind: LockKind,
-        tables: &[String],
+        (tables, may_flush): (&[String], bool),
     ) -> Result<Option<Instant>, DumpError> {
         let failed = |error| DumpError::server("locking for the snapshot", error);
         loop {
@@ -132,28 +153,36 @@ impl Patience<'_> {
             }
             // Only the read lock waits for queries that read; the others would find out by themselves.
             let mut in_the_way = match kind {
-                LockKind::ReadLock => longest_query(control).map_err(failed)?,
-                LockKind::BackupStage | LockKind::Tables => None,
+                LockKind::ReadLock if may_flush => {
+                    longest_query(control, LONG_QUERY_SECONDS).map_err(failed)?
+                }
+                // Nor is there anything to wait for where it will be denied.
+                LockKind::ReadLock | LockKind::BackupStage | LockKind::Tables => None,
             };
             if in_the_way.is_none() {
                 let since = Instant::now();
-                control
-                    .exec(format!("SET SESSION lock_wait_timeout = {ATTEMPT_SECONDS}"))
-                    .map_err(failed)?;
+                be_brief(control).map_err(failed)?;
                 let mut outcome = Ok(());
+                let mut begun = false;
                 for statement in Lock::statements(kind, tables) {
                     outcome = control.exec(statement).map(drop);
                     if outcome.is_err() {
                         break;
                     }
+                    begun = true;
                 }
                 match outcome {
                     Ok(()) => return Ok(Some(since)),
                     Err(error) if error.server_code() == Some(LOCK_WAIT_TIMEOUT) => {
-                        if kind == LockKind::BackupStage {
+                        // Without its first stage there is nothing to end.
+                        if kind == LockKind::BackupStage && begun {
                             control.exec("BACKUP STAGE END").map_err(failed)?;
                         }
-                        in_the_way = longest_query(control).map_err(failed)?;
+                        // It has run for at least as long as it was waited for.
+                        in_the_way = longest_query(control, ATTEMPT_SECONDS - 1).map_err(failed)?;
+                        if kind == LockKind::Tables {
+                            in_the_way = in_the_way.or_else(|| sleeping_writer(control));
+                        }
                     }
                     Err(error)
                         if error.is_access_denied()
@@ -164,10 +193,7 @@ impl Patience<'_> {
                     Err(error) => return Err(failed(error)),
                 }
             }
-            let in_the_way = in_the_way.unwrap_or_else(|| {
-                "what holds it cannot be seen (PROCESS is missing, or a transaction sleeps)"
-                    .to_owned()
-            });
+            let in_the_way = in_the_way.unwrap_or_else(|| UNSEEN.to_owned());
             if self.began.elapsed() >= self.whole {
                 return Err(DumpError::NoLock {
                     seconds: self.whole.as_secs(),
@@ -183,11 +209,11 @@ impl Patience<'_> {
     }
 }
 
-/// The query that has run for longest, if that is long.
-fn longest_query(control: &mut Connection) -> Result<Option<String>, Error> {
+/// The query that has run for longest, if that is more than so many seconds.
+fn longest_query(control: &mut Connection, seconds: u64) -> Result<Option<String>, Error> {
     let longest = control.query(format!(
         "SELECT ID, USER, TIME, LEFT(REPLACE(COALESCE(INFO, ''), '\\n', ' '), 60) FROM information_schema.PROCESSLIST \
-         WHERE COMMAND IN ('Query', 'Execute') AND ID <> CONNECTION_ID() AND TIME > {LONG_QUERY_SECONDS} \
+         WHERE COMMAND IN ('Query', 'Execute') AND ID <> CONNECTION_ID() AND TIME > {seconds} \
          AND USER NOT IN ('system user', 'event_scheduler') ORDER BY TIME DESC LIMIT 1"
     ))?;
     let text = |column| longest.str(0, column).unwrap_or("?");
@@ -200,4 +226,25 @@ fn longest_query(control: &mut Connection) -> Result<Option<String>, Error> {
             text(3)
         )
     }))
+}
+
+/// The transaction that has changed rows and then slept for longest: it keeps others from locking the tables of these rows. Only an
+/// account with `PROCESS` sees it.
+fn sleeping_writer(control: &mut Connection) -> Option<String> {
+    let sleeping = control
+        .query(
+            "SELECT p.ID, p.USER, p.TIME FROM information_schema.INNODB_TRX t \
+             JOIN information_schema.PROCESSLIST p ON p.ID = t.trx_mysql_thread_id \
+             WHERE p.COMMAND = 'Sleep' AND t.trx_rows_modified > 0 ORDER BY p.TIME DESC LIMIT 1",
+        )
+        .ok()?;
+    let text = |column| sleeping.str(0, column).unwrap_or("?");
+    (!sleeping.is_empty()).then(|| {
+        format!(
+            "connection {} of {} has changed rows in a transaction, and slept for {} s",
+            text(0),
+            text(1),
+            text(2)
+        )
+    })
 }

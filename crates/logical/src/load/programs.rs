@@ -64,7 +64,8 @@ impl Kind {
             Self::Trigger => (
                 "TRIGGER_NAME, CONCAT(ACTION_TIMING, ' ', EVENT_MANIPULATION, ' ON ', EVENT_OBJECT_TABLE)",
                 "TRIGGERS",
-                "TRIGGER_SCHEMA",
+                // MariaDB answers by the other name of it, TRIGGER_SCHEMA, only when it has opened the tables of all databases.
+                "EVENT_OBJECT_SCHEMA",
                 "",
             ),
             Self::Function => (

@@ -56,9 +56,9 @@ pub enum VerifyError {
         #[source]
         source: std::io::Error,
     },
-    /// An archive could not be read or unpacked.
+    /// A dump could not be read, or unpacked.
     #[error(transparent)]
-    Archive(SourceError),
+    Source(SourceError),
     /// Stopped on request.
     #[error("{0}")]
     Interrupted(String),
@@ -66,7 +66,14 @@ pub enum VerifyError {
 
 impl From<SourceError> for VerifyError {
     fn from(error: SourceError) -> Self {
-        Self::Archive(error)
+        match error {
+            SourceError::Unknown { path, reason } => Self::Refused {
+                reason: format!("{path} is no dump that is known: {reason}"),
+                hint: "Name the file or folder of a dump, or the URL of a server (mysql://…)."
+                    .to_owned(),
+            },
+            error => Self::Source(error),
+        }
     }
 }
 

@@ -130,11 +130,11 @@ pub fn of_rejoin(error: &RejoinError) -> (Exit, Vec<String>) {
 pub fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {
     match error {
         VerifyError::Refused { hint, .. } => (Exit::Refused, vec![hint.clone()]),
-        VerifyError::Archive(SourceError::Archive(error)) => (Exit::Refused, archive_hints(error)),
-        VerifyError::Archive(SourceError::Input(InputError::Cancelled { .. })) => {
+        VerifyError::Source(SourceError::Archive(error)) => (Exit::Refused, archive_hints(error)),
+        VerifyError::Source(SourceError::Input(InputError::Cancelled { .. })) => {
             (Exit::Interrupted, Vec::new())
         }
-        VerifyError::Archive(SourceError::Input(error)) => (Exit::Failed, input_hints(error)),
+        VerifyError::Source(SourceError::Input(error)) => (Exit::Failed, input_hints(error)),
         VerifyError::Interrupted(_) => (Exit::Interrupted, Vec::new()),
         VerifyError::Damaged { .. } => (
             Exit::Failed,

@@ -1,5 +1,6 @@
 //! The machine that a node runs on: this one, or one that `ssh` leads to.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -81,6 +82,17 @@ impl Host {
             .find(|line| line.starts_with("MemAvailable:"))?;
         let kib: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
         kib.checked_mul(1024)
+    }
+
+    /// The TCP ports at which something listens there. Those that cannot be seen are not among them.
+    pub fn listening(&self) -> BTreeSet<u16> {
+        let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
+        let texts = tables.map(|path| self.read(Path::new(path)).ok().flatten());
+        texts
+            .iter()
+            .flatten()
+            .flat_map(|text| listening(text))
+            .collect()
     }
 
     /// Bytes that are free where this folder is. `None`: it cannot be seen.
@@ -188,9 +200,36 @@ fn last_line(said: &[u8]) -> String {
     )
 }
 
+/// Ports at which something listens, of what the kernel says about sockets (`proc(5)`: `/proc/net/tcp`).
+fn listening(table: &str) -> impl Iterator<Item = u16> {
+    const LISTEN: &str = "0A";
+    table.lines().filter_map(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let (local, state) = (words.next()?, words.nth(1)?);
+        let (_, port) = local.rsplit_once(':')?;
+        (state == LISTEN).then(|| u16::from_str_radix(port, 16).ok())?
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ports_at_which_something_listens_are_seen() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        // A connection has a port too, and listens at none.
+        let client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let own = client.local_addr().unwrap().port();
+        let ports = Host::Local.listening();
+        assert!(ports.contains(&port) && !ports.contains(&own), "{ports:?}");
+        let server6 = std::net::TcpListener::bind("[::1]:0");
+        if let Ok(server6) = server6 {
+            let port = server6.local_addr().unwrap().port();
+            assert!(Host::Local.listening().contains(&port));
+        }
+    }
 
     #[test]
     fn a_script_that_does_not_end_is_killed() {

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use refloat_run::Events;
+
 use crate::control::Control;
 use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
@@ -16,6 +18,9 @@ const DOWN_PATIENCE: Duration = Duration::from_secs(600);
 /// How often it is looked at.
 const POLL: Duration = Duration::from_millis(200);
 
+/// How often it is told that a node is on its way still.
+const TELL: Duration = Duration::from_secs(30);
+
 /// So many characters are shown of a line of a log.
 const LINE_MOST: usize = 400;
 
@@ -25,6 +30,8 @@ pub(crate) struct Joining<'a> {
     control: &'a Control,
     log: Option<&'a LogMark>,
     gone: Option<Instant>,
+    begun: Instant,
+    told: Instant,
 }
 
 /// Where it is.
@@ -39,13 +46,43 @@ pub(crate) enum Seen {
 
 impl<'a> Joining<'a> {
     /// A node whose log is looked at from this mark on.
-    pub const fn new(member: &'a Member, control: &'a Control, log: Option<&'a LogMark>) -> Self {
+    pub fn new(member: &'a Member, control: &'a Control, log: Option<&'a LogMark>) -> Self {
+        let now = Instant::now();
         Self {
             member,
             control,
             log,
             gone: None,
+            begun: now,
+            told: now,
         }
+    }
+
+    /// Says now and then that it is on its way still, and when nobody would notice that it is not.
+    pub fn tell(&mut self, events: &Events) {
+        if self.told.elapsed() < TELL {
+            return;
+        }
+        self.told = Instant::now();
+        let doing = look(self.member).map_or_else(
+            |_| "it does not answer yet".to_owned(),
+            |state| format!("it is {}", state.state),
+        );
+        let unknown = match self.control.is_running() {
+            Ok(Some(_)) => String::new(),
+            Ok(None) => {
+                "; whether its process is there cannot be told by commands: Ctrl-C ends the waiting"
+                    .to_owned()
+            }
+            Err(error) => format!(
+                "; whether its process is there is not known ({error}): Ctrl-C ends the waiting"
+            ),
+        };
+        events.note(format!(
+            "{} is on its way for {} s: {doing}{unknown}",
+            self.member.name,
+            self.begun.elapsed().as_secs()
+        ));
     }
 
     /// Looks once.

@@ -54,6 +54,6 @@ pub use rejoin::{
 pub use restore::{
     Estimates, Loaded, NodeProgress, OldData, PlannedNode, RESTORE_STATE, Rate, RateFrom, Rates,
     Restore, RestoreError, RestorePlan, RestoreState, RestoreStep, RestoreWay, RestoreWish,
-    Restored, RestoredNode, asked_for, open_restore, plan_restore,
+    Restored, RestoredNode, asked_for, given_up_restore, open_restore, plan_restore,
 };
 pub use view::{ClusterView, NodeView, Quorum, Tables};

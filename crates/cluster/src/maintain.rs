@@ -277,7 +277,7 @@ impl Maintenance<'_> {
         }
         let log = state.log.clone();
         let mut joining = Joining::new(&member, self.control, log.as_ref());
-        let (mut last_look, mut told) = (Instant::now(), Instant::now());
+        let mut last_look = Instant::now();
         let mut told_gone = started.is_err();
         let now = loop {
             match joining.look() {
@@ -300,13 +300,7 @@ impl Maintenance<'_> {
                     reason: "given up on request before it was in step with the others".to_owned(),
                 });
             }
-            if told.elapsed() >= TELL {
-                told = Instant::now();
-                self.run.events.note(format!(
-                    "{node} is on its way for {} s",
-                    begun.elapsed().as_secs()
-                ));
-            }
+            joining.tell(&self.run.events);
             if last_look.elapsed() >= WATCH {
                 last_look = Instant::now();
                 self.watch(state, watched, since, &mut given_up);

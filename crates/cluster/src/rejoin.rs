@@ -9,7 +9,7 @@ use crate::control::{Control, StartAs};
 use crate::error::ControlError;
 use crate::forecast::{Rejoin, RejoinKind, rejoin};
 use crate::grastate::GraState;
-use crate::join::{Joining, Seen, look};
+use crate::join::{Joining, Seen};
 use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
 use crate::observe::{Member, Observation};
@@ -18,8 +18,6 @@ use crate::view::ClusterView;
 
 /// How often a node on its way is looked at.
 const POLL: Duration = Duration::from_millis(200);
-/// How often it is said that it is still on its way.
-const TELL: Duration = Duration::from_secs(30);
 
 /// How a node comes back.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -379,7 +377,6 @@ pub fn rejoin_node(
         control.start(StartAs::Member, &donors)?;
     }
     let mut joining = Joining::new(member, control, log.as_ref());
-    let mut told = Instant::now();
     let now = loop {
         match joining.look() {
             Seen::There(now) => break now,
@@ -394,17 +391,7 @@ pub fn rejoin_node(
         if run.cancel.is_cancelled() {
             return Err(RejoinError::Interrupted { node });
         }
-        if told.elapsed() >= TELL {
-            told = Instant::now();
-            let doing = look(member).map_or_else(
-                |_| "it does not answer yet".to_owned(),
-                |state| format!("it is {}", state.state),
-            );
-            run.events.note(format!(
-                "{node} is on its way for {} s: {doing}",
-                begun.elapsed().as_secs()
-            ));
-        }
+        joining.tell(&run.events);
         std::thread::sleep(POLL);
     };
     let proof = proof(&plan.uuid, &now, joining.log_of(&now).as_deref());

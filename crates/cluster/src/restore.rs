@@ -10,7 +10,9 @@
 mod alone;
 mod back;
 mod choose;
+mod compare;
 mod files;
+mod give_up;
 mod plan;
 mod rates;
 mod state;
@@ -31,7 +33,7 @@ pub use rates::{Rate, RateFrom, Rates};
 use state::FORMAT;
 pub use state::{
     Loaded, NodeProgress, RestoreError, RestoreState, RestoreStep, RestoreWay,
-    STATE as RESTORE_STATE, open_restore,
+    STATE as RESTORE_STATE, given_up_restore, open_restore,
 };
 
 /// A cluster that is restored.
@@ -133,6 +135,7 @@ impl Restore<'_> {
             before: BTreeMap::new(),
             loaded: None,
             uuid: None,
+            given_up: false,
         };
         self.write(&state)?;
         Ok(state)

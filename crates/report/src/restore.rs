@@ -101,13 +101,41 @@ pub fn plan(plan: &RestorePlan) -> String {
 /// How far it has come, and what every node is.
 pub fn progress(state: &RestoreState) -> String {
     let mut page = format!("Not ended: {} is the next step\n", state.step.word());
+    nodes(state, state.step, &mut page);
+    page
+}
+
+/// What there is after a restore was given up before the step `begun`.
+pub fn given_up(state: &RestoreState, begun: RestoreStep) -> String {
+    let mut page = format!("Given up before the step {}\n", begun.word());
+    nodes(state, begun, &mut page);
+    page += match (state.plan.way, &state.uuid) {
+        (RestoreWay::Replicate, _) => "The cluster goes on; what was loaded by then is in it.\n",
+        (_, Some(_)) => {
+            "The cluster goes on with the nodes that have come back; bring the others back with `refloat cluster rejoin`.\n"
+        }
+        (_, None) if begun == RestoreStep::Stop => "No node was stopped by this command.\n",
+        (_, None) => {
+            "Nodes that were stopped are down still, with the data that they had. docs/cluster-restore.md says how to go back to those; \
+             the same command without --give-up begins a new restore, and knows where each node was.\n"
+        }
+    };
+    page
+}
+
+fn nodes(state: &RestoreState, step: RestoreStep, page: &mut String) {
     for (at, (node, progress)) in state.plan.nodes.iter().zip(&state.nodes).enumerate() {
         let mut said = Vec::new();
         if at == state.plan.at {
             said.push(match (&state.loaded, &state.uuid) {
                 (_, Some(uuid)) => format!("loaded, and has begun the history {uuid}"),
                 (Some(_), None) => "loaded".to_owned(),
-                _ if state.step > RestoreStep::Standalone => "stands alone".to_owned(),
+                _ if step > RestoreStep::Standalone => if state.given_up {
+                    "stood alone, and may hold a part of what was to be loaded"
+                } else {
+                    "stands alone"
+                }
+                .to_owned(),
                 _ => "chosen to be loaded into".to_owned(),
             });
         }
@@ -126,7 +154,6 @@ pub fn progress(state: &RestoreState) -> String {
         }
         let _ = writeln!(page, "  {:<9} {}", node.name, said.join("; "));
     }
-    page
 }
 
 /// What came of it.
@@ -254,6 +281,7 @@ mod tests {
             before: BTreeMap::new(),
             loaded: None,
             uuid: None,
+            given_up: false,
         };
         assert_eq!(
             progress(&state),

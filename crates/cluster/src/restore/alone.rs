@@ -1,5 +1,6 @@
 //! With what a node is started that stands alone.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use refloat_logical::load::{BinlogMode, LoadOptions};
@@ -8,6 +9,7 @@ use refloat_wire::Target;
 
 use super::plan::{Seen, datadir_of};
 use crate::control::StartOption;
+use crate::host::Host;
 use crate::observe::Member;
 use crate::view::ClusterView;
 
@@ -34,22 +36,16 @@ pub(super) fn alone(
         Target::Unix(_) => None,
     };
     // A port of its own keeps applications and proxies out, which the account of the load is not.
-    let taken: Vec<u16> = view
+    let mut taken: BTreeSet<u16> = view
         .nodes
         .iter()
         .filter_map(|node| node.address.rsplit_once(':')?.1.parse().ok())
         .collect();
+    taken.extend(member.host.iter().flat_map(Host::listening));
     let first = own.unwrap_or(PORT).checked_add(7).unwrap_or(PORT);
     let port = (first..=u16::MAX)
         .chain(PORT..=u16::MAX)
-        .find(|port| {
-            !taken.contains(port)
-                && std::net::TcpStream::connect_timeout(
-                    &std::net::SocketAddr::from(([127, 0, 0, 1], *port)),
-                    std::time::Duration::from_millis(200),
-                )
-                .is_err()
-        })
+        .find(|port| !taken.contains(port))
         .unwrap_or(PORT);
     let mut options = vec![
         StartOption::new("wsrep-on", "OFF"),

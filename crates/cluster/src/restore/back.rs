@@ -1,7 +1,5 @@
 //! The steps from a cluster of one to the whole: the others take full copies, and all are compared.
 
-use refloat_logical::verify::{self, Endpoint, VerifyFailure, VerifyOptions};
-
 use super::plan::OldData;
 use super::state::{RestoreError, RestoreState, RestoreStep};
 use super::{Restore, files};
@@ -149,37 +147,7 @@ impl Restore<'_> {
                 "comparing {node} with {}",
                 self.members[chosen].name
             ));
-            let endpoint = |at: usize| Endpoint::Server(Box::new(self.members[at].connect.clone()));
-            let mut options = VerifyOptions::new(endpoint(chosen), endpoint(at));
-            options.threads = self.load.threads;
-            let found =
-                verify::verify(&options, self.run).map_err(|VerifyFailure { error, .. }| {
-                    RestoreError::Verify {
-                        node: node.clone(),
-                        source: Box::new(error),
-                    }
-                })?;
-            if !found.same {
-                let tables: Vec<&str> = found
-                    .table_differences
-                    .first
-                    .iter()
-                    .map(|table| table.table.as_str())
-                    .chain(
-                        found
-                            .schema_differences
-                            .first
-                            .iter()
-                            .map(|one| one.about.as_str()),
-                    )
-                    .take(5)
-                    .collect();
-                return Err(RestoreError::Differs {
-                    node,
-                    from: self.members[chosen].name.clone(),
-                    reason: tables.join(", "),
-                });
-            }
+            self.compare(chosen, at)?;
             state.nodes[at].same = true;
             self.write(state)?;
         }

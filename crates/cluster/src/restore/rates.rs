@@ -181,6 +181,7 @@ mod tests {
                 ..Loaded::default()
             }),
             uuid: None,
+            given_up: false,
         }
     }
 

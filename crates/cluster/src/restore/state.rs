@@ -137,6 +137,9 @@ pub struct RestoreState {
     pub loaded: Option<Loaded>,
     /// The history that the cluster has begun.
     pub uuid: Option<String>,
+    /// It has ended before its time: what it says of nodes that are down still holds.
+    #[serde(default)]
+    pub given_up: bool,
 }
 
 /// Why a restore stopped.
@@ -192,6 +195,18 @@ pub enum RestoreError {
         /// What was found.
         reason: String,
     },
+    /// Nodes may differ: each comparison found rows that do, and none was of one write-set.
+    #[error(
+        "whether {node} holds the same as {from} is not known: each comparison found differences in {reason}, and none was of the same write-set on both"
+    )]
+    Unsettled {
+        /// The node.
+        node: String,
+        /// The one that was loaded into.
+        from: String,
+        /// What was found.
+        reason: String,
+    },
     /// The run's own folder cannot be used.
     #[error(transparent)]
     Folder(#[from] RunDirError),
@@ -214,9 +229,21 @@ pub enum RestoreError {
 /// # Errors
 /// The folder cannot be read.
 pub fn open_restore(dir: &RunDir) -> Result<Option<RestoreState>, RunDirError> {
+    Ok(read(dir)?.filter(|state| state.step != RestoreStep::Ended))
+}
+
+/// The same of one that was given up.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn given_up_restore(dir: &RunDir) -> Result<Option<RestoreState>, RunDirError> {
+    Ok(read(dir)?.filter(|state| state.given_up))
+}
+
+fn read(dir: &RunDir) -> Result<Option<RestoreState>, RunDirError> {
     if !dir.has(STATE) {
         return Ok(None);
     }
     let state: RestoreState = dir.read(STATE)?;
-    Ok((state.step != RestoreStep::Ended && state.format == FORMAT).then_some(state))
+    Ok((state.format == FORMAT).then_some(state))
 }

@@ -76,7 +76,7 @@ impl Restore<'_> {
     }
 
     /// Stops a node, and waits until it is gone.
-    fn stop(&self, at: usize, step: RestoreStep) -> Result<(), RestoreError> {
+    pub(super) fn stop(&self, at: usize, step: RestoreStep) -> Result<(), RestoreError> {
         let (member, control) = (&self.members[at], self.control(at)?);
         self.run.events.note(format!("stopping {}", member.name));
         let stopped = control.stop();
@@ -181,7 +181,7 @@ impl Restore<'_> {
     }
 
     /// Whether the chosen node stands alone. `None`: it does not answer there.
-    fn stands_alone(&self, state: &RestoreState) -> Option<Result<(), String>> {
+    pub(super) fn stands_alone(&self, state: &RestoreState) -> Option<Result<(), String>> {
         let mut conn = Connection::connect(&impatient(&self.alone(state))).ok()?;
         let asked = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'wsrep_provider', 'datadir', 'socket')";
         let values = match values(&mut conn, asked) {
@@ -448,6 +448,7 @@ impl Restore<'_> {
                 }
                 Seen::Coming => {}
             }
+            joining.tell(&self.run.events);
             self.may_go_on(STEP)?;
             std::thread::sleep(POLL);
         };
@@ -464,7 +465,11 @@ impl Restore<'_> {
     }
 
     /// Stops the chosen node where it stands alone.
-    fn stop_alone(&self, state: &RestoreState, step: RestoreStep) -> Result<(), RestoreError> {
+    pub(super) fn stop_alone(
+        &self,
+        state: &RestoreState,
+        step: RestoreStep,
+    ) -> Result<(), RestoreError> {
         let at = state.plan.at;
         self.stop(at, step)?;
         // It answers at another address than the one that is looked at by that.

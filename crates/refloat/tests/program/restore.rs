@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use refloat_sandbox::{
@@ -267,7 +268,9 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
     fs::write(place.node(2).config(), config).expect("it can be written");
     place.killed_at(&format!("comparing {second}"));
     place.killed_at(&format!("comparing {third}"));
-    let done = place.restore(&["--resume"]).exits(0);
+    // Applications write already: no two nodes are ever read at the same write-set.
+    let done = while_written_to(&place, || place.restore(&["--resume"])).exits(0);
+    assert!(done.stderr.contains("comparing again"), "{}", done.stderr);
     assert!(
         done.stdout
             .contains("rows in 1 table, the same on all 3 nodes"),
@@ -312,6 +315,45 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
         // The next number of AUTO_INCREMENT is each node's own: rows tell.
         let rows = place.ask(at, "SET wsrep_sync_wait = 15; SELECT COUNT(*) FROM shop.t");
         assert_eq!(rows, (ROWS + 1).to_string(), "{}", place.name(at));
+    }
+}
+
+/// Does something while somebody writes rows through two nodes.
+fn while_written_to<T>(place: &Place, work: impl FnOnce() -> T) -> T {
+    place.ask(
+        0,
+        "CREATE DATABASE busy; CREATE TABLE busy.t (id BIGINT PRIMARY KEY AUTO_INCREMENT, n INT)",
+    );
+    let end = AtomicBool::new(false);
+    let result = std::thread::scope(|scope| {
+        for at in 0..2 {
+            let mut conn = servers::connect(place.node(at));
+            let end = &end;
+            scope.spawn(move || {
+                conn.exec("SET SESSION wsrep_sync_wait = 15").expect("SET");
+                let mut n = 0;
+                while !end.load(Ordering::Relaxed) {
+                    n += 1;
+                    // A write may lose against one of the other node, and a node may be locked for a moment.
+                    let _ = conn.exec(format!("INSERT INTO busy.t (n) VALUES ({n})"));
+                    let _ = conn.exec(format!("UPDATE busy.t SET n = -n WHERE id = {}", n / 2));
+                }
+            });
+        }
+        let _end = StopOnDrop(&end);
+        work()
+    });
+    // The next number of AUTO_INCREMENT is each node's own.
+    place.ask(0, "DROP DATABASE busy");
+    result
+}
+
+/// Tells writers to stop, also when an assertion ends the test.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -448,6 +490,44 @@ fn nobody_joins_with_an_old_position() {
     assert_eq!(place.ask(2, "SELECT COUNT(*) FROM late.t"), "1");
     assert_eq!(place.ask(0, at_start), "1\t1\t2\t1");
     files_are_read_by_ssh(&place, &path, &file);
+    one_that_is_given_up_leaves_nodes_that_start(&place, &run);
+}
+
+/// Who gives a restore up has nodes that are down, and a program that knows where they were.
+fn one_that_is_given_up_leaves_nodes_that_start(place: &Place, run: &dyn Fn(&[&str]) -> Run) {
+    let (first, second) = (place.name(0), place.name(1));
+    let before = |step| {
+        run(&["--node", first, "--stop-before", step]).exits(5);
+    };
+    place.ask(0, "DROP DATABASE shop");
+    run(&["--give-up"]).exits(3).says("no restore of");
+    before("standalone");
+    place.ask(0, "INSERT INTO late.t VALUES (2)");
+    before("load");
+    run(&["--give-up", "--restart"]).exits(2);
+    let said = run(&["--give-up"]).exits(0).stdout;
+    assert!(
+        said.contains("Given up before the step load")
+            && said.contains("stood alone, and may hold a part")
+            && said.matches("was at").count() == 3,
+        "{said}"
+    );
+    let socket = place.node(0).datadir().join("refloat-standalone.sock");
+    assert!(
+        std::os::unix::net::UnixStream::connect(&socket).is_err(),
+        "{first} stands alone still"
+    );
+    run(&["--give-up"]).exits(3).says("no restore of");
+    run(&["--plan"])
+        .exits(3)
+        .says("all nodes are down at different places");
+    run(&["--plan", "--node", second])
+        .exits(3)
+        .says(&format!("{second} does not hold what is newest"));
+    // It begins anew where it was, and comes to its end.
+    run(&["--node", first]).exits(0);
+    place.is_whole();
+    assert_eq!(place.ask(2, "SELECT COUNT(*) FROM late.t"), "2");
 }
 
 /// Stops a node that stands alone.
@@ -473,8 +553,8 @@ fn what_was_written_last_is_not_left_behind(
     let mut load = args.to_vec();
     *load.last_mut().expect("a step") = "load";
     run(&load).exits(5);
-    stop_alone(place.node(0));
     let (first, second) = (place.name(0), place.name(1));
+    stop_alone(place.node(0));
     let plan = run(&["--restart", "--plan", "--node", first])
         .exits(0)
         .stdout;

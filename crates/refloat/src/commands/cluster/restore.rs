@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use refloat_cluster::{
     Control, Rate, Rates, Restore, RestoreError, RestorePlan, RestoreState, RestoreStep,
-    RestoreWay, RestoreWish, Restored, asked_for, open_restore, plan_restore,
+    RestoreWay, RestoreWish, Restored, asked_for, given_up_restore, open_restore, plan_restore,
 };
 use refloat_logical::load::LoadOptions;
 use refloat_report::restore as face;
@@ -100,6 +100,12 @@ pub struct RestoreArgs {
     /// Forget a restore that has not ended, and plan anew from what the nodes are now
     #[arg(long)]
     restart: bool,
+
+    /// End a restore that has not ended: the node that stands alone is stopped, and starts as a node of the cluster again
+    ///
+    /// Nothing else is started or stopped, and no data are touched. Where every node was is said, and what they hold.
+    #[arg(long, conflicts_with_all = ["resume", "restart", "stop_before"])]
+    give_up: bool,
 
     /// Let nodes lose their old data where none can set them aside
     #[arg(long)]
@@ -212,9 +218,13 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
         }
         return Ok(Exit::Done);
     }
-    let known = open
-        .as_ref()
-        .map_or_else(Vec::new, |(_, state)| places(state));
+    if args.give_up {
+        return give_up(open, args, &nodes, &controls, &load, context);
+    }
+    let known = match &open {
+        Some((_, state)) => places(state),
+        None => given_up(&nodes.name, context)?.map_or_else(Vec::new, |state| places(&state)),
+    };
     if args.what.plan {
         let (plan, _) = planned(args, &nodes, &controls, &load, &known, context)?;
         print_plan(&plan, face::plan, args.json)?;
@@ -261,6 +271,38 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
     finish(result, &state, &run, watch, args.json, context)
 }
 
+/// Ends a restore that is not gone on with, and says what there is.
+fn give_up(
+    open: Option<(RunDir, RestoreState)>,
+    args: &RestoreArgs,
+    nodes: &Nodes,
+    controls: &[Option<&Control>],
+    load: &LoadOptions,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let Some((dir, mut state)) = open else {
+        return Err(ProgramError::new(
+            Exit::Refused,
+            format!("no restore of {} is open on this machine", nodes.name),
+        )
+        .into());
+    };
+    check_list(&state, nodes)?;
+    let show = if args.json { Show::Json } else { Show::Lines };
+    let (watch, run) = Watch::of(dir, show, context)?;
+    let begun = state.step;
+    let restore = restore(nodes, controls, load, &run, context);
+    let result = restore.give_up(&mut state);
+    watch.stop();
+    result?;
+    if args.json {
+        writeln!(std::io::stdout(), "{}", serde_json::to_string(&state)?)?;
+    } else {
+        write!(std::io::stdout(), "{}", face::given_up(&state, begun))?;
+    }
+    Ok(Exit::Done)
+}
+
 fn restore<'a>(
     nodes: &'a Nodes,
     controls: &'a [Option<&'a Control>],
@@ -302,6 +344,22 @@ fn open(cluster: &str, context: &Context) -> anyhow::Result<Option<(RunDir, Rest
     Ok(None)
 }
 
+/// The newest restore of this cluster, if it was given up: its nodes may be down, and only it knows where they were.
+fn given_up(cluster: &str, context: &Context) -> anyhow::Result<Option<RestoreState>> {
+    let runs = RunDir::list(context.state_dir()).context("cannot read the runs")?;
+    for dir in runs.into_iter().rev() {
+        let of_cluster = dir.info().command == COMMAND && dir.has(refloat_cluster::RESTORE_STATE);
+        if !of_cluster {
+            continue;
+        }
+        let state: RestoreState = dir.read(refloat_cluster::RESTORE_STATE)?;
+        if state.cluster == cluster {
+            return Ok(given_up_restore(&dir)?);
+        }
+    }
+    Ok(None)
+}
+
 /// Where its nodes stood before it began.
 fn places(state: &RestoreState) -> Vec<(String, (String, u64))> {
     let nodes = state.plan.nodes.iter().zip(&state.nodes);
@@ -332,7 +390,7 @@ pub fn refuse_open(cluster: &str, context: &Context) -> anyhow::Result<()> {
         ),
     )
     .hint(format!(
-        "Go on with it: refloat cluster restore {} --cluster …",
+        "Go on with it: refloat cluster restore {} --cluster …; or end it there with --give-up.",
         state.plan.source
     ))
     .into())
@@ -348,15 +406,21 @@ fn check_same(state: &RestoreState, load: &LoadOptions, nodes: &Nodes) -> anyhow
                 "a restore of {} has not ended, and it loads something else: {}",
                 state.cluster, state.asked
             ),
-            "Give that command again to go on with it; --restart forgets it and begins anew.",
+            "Give that command again to go on with it; --give-up ends it, and --restart forgets it and begins anew.",
         );
     }
+    check_list(state, nodes)
+}
+
+fn check_list(state: &RestoreState, nodes: &Nodes) -> anyhow::Result<()> {
     let planned = state.plan.nodes.iter().map(|node| &node.name);
     if !planned.eq(nodes.members.iter().map(|member| &member.name)) {
-        return refused(
-            "the list names other nodes, or in another order, than when this was begun".to_owned(),
-            "Give the list as it was.",
-        );
+        return Err(ProgramError::new(
+            Exit::Refused,
+            "the list names other nodes, or in another order, than when this was begun",
+        )
+        .hint("Give the list as it was.")
+        .into());
     }
     Ok(())
 }

@@ -1,0 +1,193 @@
+//! Two nodes of a cluster that applications write to: do they hold the same?
+//!
+//! Each is read as of a moment of its own, and what is written in between differs. A row that really differs does so every time; so
+//! only what differed each time is suspected, and comparisons are repeated until nothing is, or both were read at the
+//! same write-set.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use refloat_logical::verify::{
+    self, Endpoint, RowDifference, VerifyFailure, VerifyOptions, VerifyOutcome,
+};
+
+use super::Restore;
+use super::state::RestoreError;
+
+/// How often two nodes are compared.
+const ATTEMPTS: u32 = 8;
+/// Rows of a table that are told apart.
+const ROWS: usize = 1000;
+/// How long the first pause is between two comparisons.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Names of what differs that are told.
+const TOLD: usize = 5;
+
+/// What may differ: tables and definitions by name, rows by table and key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Suspects {
+    /// What, and where.
+    all: BTreeSet<(String, String)>,
+    /// More differed than was told.
+    more: bool,
+}
+
+impl Suspects {
+    fn of(outcome: &VerifyOutcome) -> Self {
+        let definitions = outcome.schema_differences.first.iter();
+        let mut all: BTreeSet<_> = definitions
+            .map(|one| (one.about.clone(), String::new()))
+            .collect();
+        let mut more =
+            outcome.schema_differences.total > outcome.schema_differences.first.len() as u64;
+        more |= outcome.table_differences.total > outcome.table_differences.first.len() as u64;
+        for table in &outcome.table_differences.first {
+            more |= table.more;
+            let rows = table.rows.iter();
+            all.extend(rows.map(|row| (table.table.clone(), name_of(row))));
+        }
+        Self { all, more }
+    }
+
+    /// What is suspected still when it was looked at again.
+    fn again(self, now: Self) -> Self {
+        match (self.more, now.more) {
+            // Whatever was not told before or is not told now may be among them.
+            (true, true) => Self {
+                all: self.all.union(&now.all).cloned().collect(),
+                more: true,
+            },
+            (true, false) => now,
+            (false, true) => self,
+            (false, false) => Self {
+                all: self.all.intersection(&now.all).cloned().collect(),
+                more: false,
+            },
+        }
+    }
+
+    fn is_clear(&self) -> bool {
+        self.all.is_empty() && !self.more
+    }
+
+    /// For people.
+    fn names(&self) -> String {
+        let mut names: Vec<&str> = self.all.iter().map(|(name, _)| name.as_str()).collect();
+        names.dedup();
+        names.truncate(TOLD);
+        names.join(", ")
+    }
+
+    /// The tables that have to be looked at again, as a comparison takes them; `None`: all of them.
+    fn tables(&self) -> Option<Vec<String>> {
+        let rows_only = self.all.iter().all(|(_, row)| !row.is_empty());
+        // A name with a point or a character that stands for others would mean other tables.
+        let plain = |name: &str| name.matches('.').count() == 1 && !name.contains(['*', '?', ',']);
+        let names: BTreeSet<&String> = self.all.iter().map(|(name, _)| name).collect();
+        (rows_only && !self.more && names.iter().all(|name| plain(name)))
+            .then(|| names.into_iter().cloned().collect())
+    }
+}
+
+/// What a row is recognised by: its key, or all of it.
+fn name_of(row: &RowDifference) -> String {
+    let values = if row.key.is_empty() {
+        &row.values
+    } else {
+        &row.key
+    };
+    let values: Vec<String> = values
+        .iter()
+        .map(|one| format!("{}={}", one.column, one.value))
+        .collect();
+    format!("row {}", values.join(", "))
+}
+
+/// Whether both were read at the same write-set.
+fn at_one_moment(outcome: &VerifyOutcome) -> bool {
+    let (a, b) = (&outcome.a.snapshot.galera, &outcome.b.snapshot.galera);
+    a.is_some() && a == b
+}
+
+impl Restore<'_> {
+    /// Compares a node with another one.
+    pub(super) fn compare(&self, chosen: usize, at: usize) -> Result<(), RestoreError> {
+        let node = self.members[at].name.clone();
+        let from = self.members[chosen].name.clone();
+        let endpoint = |at: usize| Endpoint::Server(Box::new(self.members[at].connect.clone()));
+        let mut options = VerifyOptions::new(endpoint(chosen), endpoint(at));
+        options.threads = self.load.threads;
+        options.rows_shown = ROWS;
+        let mut suspects: Option<Suspects> = None;
+        for attempt in 1..=ATTEMPTS {
+            let outcome =
+                verify::verify(&options, self.run).map_err(|VerifyFailure { error, .. }| {
+                    RestoreError::Verify {
+                        node: node.clone(),
+                        source: Box::new(error),
+                    }
+                })?;
+            if outcome.same {
+                return Ok(());
+            }
+            let now = Suspects::of(&outcome);
+            if at_one_moment(&outcome) {
+                let reason = now.names();
+                return Err(RestoreError::Differs { node, from, reason });
+            }
+            let left = match suspects.take() {
+                None => now,
+                Some(before) => before.again(now),
+            };
+            if left.is_clear() {
+                return Ok(());
+            }
+            self.run.events.note(format!(
+                "{}: written between the two moments, or different; comparing again ({attempt} of {ATTEMPTS})",
+                left.names()
+            ));
+            options.tables = left.tables().unwrap_or_default();
+            suspects = Some(left);
+            self.may_go_on(super::RestoreStep::Verify)?;
+            std::thread::sleep(PAUSE * attempt);
+        }
+        let reason = suspects.map_or_else(String::new, |left| left.names());
+        Err(RestoreError::Unsettled { node, from, reason })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn suspects(rows: &[(&str, &str)], more: bool) -> Suspects {
+        let all = rows
+            .iter()
+            .map(|(table, row)| ((*table).to_owned(), (*row).to_owned()));
+        Suspects {
+            all: all.collect(),
+            more,
+        }
+    }
+
+    #[test]
+    fn only_what_differs_every_time_is_suspected() {
+        let first = suspects(&[("d.t", "row id=1"), ("d.t", "row id=2")], false);
+        let then = suspects(&[("d.t", "row id=2"), ("d.u", "row id=1")], false);
+        let left = first.clone().again(then);
+        assert_eq!(left, suspects(&[("d.t", "row id=2")], false));
+        assert_eq!(left.tables(), Some(vec!["d.t".to_owned()]));
+        assert!(
+            left.again(suspects(&[("d.t", "row id=3")], false))
+                .is_clear()
+        );
+        // What was not told may be anything.
+        let many = suspects(&[("d.t", "row id=9")], true);
+        assert_eq!(many.clone().again(first.clone()), first);
+        assert_eq!(first.clone().again(many.clone()), first);
+        assert!(!many.clone().again(many.clone()).is_clear());
+        assert_eq!(many.tables(), None);
+        assert_eq!(suspects(&[("table d.t", "")], false).tables(), None);
+        assert_eq!(suspects(&[("a.b.t", "row id=1")], false).tables(), None);
+    }
+}

@@ -13,6 +13,8 @@ mod damage;
 mod lost;
 #[path = "verify/mutations.rs"]
 mod mutations;
+#[path = "verify/others.rs"]
+mod others;
 #[path = "verify/support.rs"]
 mod support;
 #[path = "across/tools.rs"]

@@ -62,6 +62,8 @@ pub struct VerifyOptions {
     pub database: Option<String>,
     /// What a dump of another tool is; found out by what is in it otherwise.
     pub source_format: Option<SourceFormat>,
+    /// A dump of another tool may be without its last line.
+    pub accept_missing_trailer: bool,
     /// How its delimited files are written.
     pub delimited: DelimitedOptions,
     /// What is compared.
@@ -89,6 +91,7 @@ impl VerifyOptions {
             more_in_second: false,
             database: None,
             source_format: None,
+            accept_missing_trailer: false,
             delimited: DelimitedOptions::default(),
             compared: Compared::All,
             no_history: false,

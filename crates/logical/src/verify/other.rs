@@ -7,6 +7,7 @@
 mod cells;
 mod described;
 mod session;
+mod table;
 mod walk;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,7 +22,8 @@ use refloat_store::{Input, LooksLike, Unpacked};
 use refloat_wire::{ConnectOptions, Connection};
 
 use self::cells::{Form, each_row};
-use self::described::{Described, by_definition, by_server};
+use self::described::by_server;
+use self::session::Session;
 use self::walk::{Dump, Place, Walker};
 use super::digest::{Digest, hash};
 use super::error::VerifyError;
@@ -30,16 +32,21 @@ use super::schema::{Definitions, Reader};
 use super::side::asked;
 use crate::dump::catalog::{Database, wanted_database, wanted_table};
 use crate::dump::{DumpOptions, session as connections};
+use crate::load::context::kill_on_cancel;
 use crate::load::pattern::is_system_database;
+use crate::load::shown_head;
 use crate::source::delimited::Decode;
 use crate::source::layout::{DelimitedFile, Layout, TableRows};
 use crate::source::{SourceError, SourceFormat, open_folder};
 
 pub use self::cells::{Domain, OtherColumn};
-pub use self::described::is_sequence;
+pub use self::described::Definition;
+pub use self::table::OtherTable;
 
 /// Pieces of rows that wait for each thread.
 const WAITING: usize = 4;
+/// A piece that is larger, which is one row, does not wait: several of them would need much memory.
+const LARGE: usize = 16 << 20;
 
 /// A dump of another tool, read.
 pub struct OtherDump {
@@ -58,35 +65,6 @@ pub struct OtherDump {
     pub definitions: Definitions,
     /// What somebody should know of it.
     pub notes: Vec<String>,
-}
-
-/// A table of such a dump.
-#[derive(Debug, Clone, Default)]
-pub struct OtherTable {
-    /// Database.
-    pub database: String,
-    /// Name.
-    pub name: String,
-    /// Columns that are compared, in the order in which a row is hashed.
-    pub columns: Vec<OtherColumn>,
-    /// The digest of its rows.
-    pub digest: Digest,
-    /// Bytes of its rows, as they are written.
-    pub bytes: u64,
-    /// Why nothing can be said of its rows.
-    pub problem: Option<String>,
-    /// Columns that are not compared, and why.
-    pub notes: Vec<String>,
-    /// All columns; none where they are not known yet.
-    described: Vec<Described>,
-    /// Whether `columns` says what is compared.
-    decided: bool,
-    /// How often it was created or emptied: rows of before are gone.
-    epoch: u32,
-    /// Whether it is there in the end.
-    exists: bool,
-    /// It is a sequence: what looks like its row is its state.
-    sequence: bool,
 }
 
 /// Rows of a table on their way to who digests them.
@@ -109,6 +87,14 @@ impl Piece {
         let before = &self.text[..at.min(self.text.len())];
         let line = self.line + memchr::memchr_iter(b'\n', before).count() as u64;
         Some(format!("{}, line {line}: {why}", self.file))
+    }
+
+    /// Adds its rows to those of its table.
+    fn digest(&self, sums: &mut Sums) {
+        let sum = sums.entry(self.of).or_default();
+        sum.bytes += self.text.len() as u64;
+        let problem = self.rows(&mut |row| sum.digest.add(hash(row)));
+        sum.problem = sum.problem.take().or(problem);
     }
 }
 
@@ -139,10 +125,7 @@ fn digest(pieces: &Mutex<Receiver<Piece>>) -> Sums {
         let Ok(piece) = next else {
             return sums;
         };
-        let sum = sums.entry(piece.of).or_default();
-        sum.bytes += piece.text.len() as u64;
-        let problem = piece.rows(&mut |row| sum.digest.add(hash(row)));
-        sum.problem = sum.problem.take().or(problem);
+        piece.digest(&mut sums);
     }
 }
 
@@ -169,6 +152,7 @@ impl OtherDump {
             layout: layout(root, options)?,
             path: root.to_owned(),
             database: database.cloned(),
+            may_be_open: options.accept_missing_trailer,
             progress: run.progress.clone(),
         };
         if let Some(fault) = dump.layout.iter().flat_map(|layout| &layout.faults).next() {
@@ -177,13 +161,26 @@ impl OtherDump {
         }
         let threads = options.threads.max(1);
         let (sender, receiver) = sync_channel::<Piece>(threads * WAITING);
-        let receiver = Mutex::new(receiver);
+        let receiver = Arc::new(Mutex::new(receiver));
+        let _kill = server
+            .as_ref()
+            .map(|conn| kill_on_cancel(&run.cancel, conn));
         let (read, sums) = std::thread::scope(|scope| {
-            let spawn = |_| scope.spawn(|| digest(&receiver));
+            let spawn = |_| {
+                let receiver = Arc::clone(&receiver);
+                scope.spawn(move || digest(&receiver))
+            };
             let workers: Vec<_> = (0..threads).map(spawn).collect();
+            // Only workers hold it from now on: when all have panicked nobody waits until one takes something.
+            drop(receiver);
+            let mut sums = Sums::new();
             let mut sink = |piece: Piece| {
-                // Nobody takes it only when all workers have panicked, which is told below.
-                let _ = sender.send(piece);
+                if piece.text.len() > LARGE {
+                    piece.digest(&mut sums);
+                } else {
+                    // Nobody takes it only when all workers have panicked, which is told below.
+                    let _ = sender.send(piece);
+                }
                 ControlFlow::Continue(())
             };
             let mut collector = Collector::new(options, server.as_mut(), &mut sink);
@@ -196,7 +193,6 @@ impl OtherDump {
             let mut read = collector.read;
             read.definitions = collector.reader.found;
             drop(sender);
-            let mut sums = Sums::new();
             for worker in workers {
                 match worker.join() {
                     Ok(found) => {
@@ -209,7 +205,15 @@ impl OtherDump {
             }
             walked.map(|()| (read, sums))
         })?;
-        Ok(Self::of(dump, unpacked, options, read, sums))
+        let found = Self::of(dump, unpacked, options, read, sums);
+        if found.tables.is_empty() && found.databases.is_empty() && found.definitions.is_empty() {
+            return Err(VerifyError::Refused {
+                reason: format!("nothing was found in {} that is in a dump", path.display()),
+                hint: "`refloat inspect` says what it is. --databases and --tables leave out what they do not name."
+                    .to_owned(),
+            });
+        }
+        Ok(found)
     }
 
     /// What was read, put together.
@@ -223,10 +227,11 @@ impl OtherDump {
         let Read {
             mut tables,
             mut databases,
-            definitions,
+            mut definitions,
             server,
             at,
             notes,
+            doubt,
             ..
         } = read;
         for (place, table) in tables.iter_mut().enumerate() {
@@ -235,9 +240,16 @@ impl OtherDump {
                 table.bytes = sum.bytes;
                 table.problem = table.problem.take().or(sum.problem);
             }
+            if let Some(why) = &doubt {
+                table.doubt(why);
+            }
             if table.exists {
                 let of = databases.entry(table.database.clone()).or_default();
                 of.tables.push(table.name.clone());
+                let label = table.label();
+                if !definitions.has("table", &label) {
+                    definitions.undefined.insert(label);
+                }
             }
         }
         let asked = asked(options, &ConnectOptions::default());
@@ -326,6 +338,8 @@ struct Read {
     server: Option<(String, String)>,
     at: Option<String>,
     notes: Vec<String>,
+    /// Why nothing can be said of the rows of any table.
+    doubt: Option<String>,
     /// Statements of which it was said that they are not followed.
     told: BTreeSet<&'static str>,
 }
@@ -359,9 +373,7 @@ impl<'a> Collector<'a> {
         for (place, table) in tables.iter().enumerate() {
             let name = (table.database.clone(), table.name.clone());
             self.read.places.insert(name, place);
-            let mut table = table.clone();
-            table.epoch = 0;
-            self.read.tables.push(table);
+            self.read.tables.push(table.anew());
         }
     }
 
@@ -412,11 +424,7 @@ impl<'a> Collector<'a> {
             return Ok(Some(*place));
         }
         let place = self.read.tables.len();
-        self.read.tables.push(OtherTable {
-            database: name.0.clone(),
-            name: name.1.clone(),
-            ..OtherTable::default()
-        });
+        self.read.tables.push(OtherTable::new(&name.0, &name.1));
         self.read.places.insert(name, place);
         Ok(Some(place))
     }
@@ -426,10 +434,9 @@ impl<'a> Collector<'a> {
         place: &Place,
         name: &ObjectName,
     ) -> Result<Option<&mut OtherTable>, VerifyError> {
-        let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let own = name.database.as_deref().map(words);
-        let database = own.as_deref().or(place.database.as_deref());
-        let found = self.table(database, &words(&name.name))?;
+        let own = name.database.as_deref().map(text_of).transpose()?;
+        let database = own.or(place.database.as_deref());
+        let found = self.table(database, text_of(&name.name)?)?;
         Ok(found.map(|place| &mut self.read.tables[place]))
     }
 
@@ -437,74 +444,33 @@ impl<'a> Collector<'a> {
     fn decide(
         &mut self,
         index: usize,
-        place: &Place,
+        session: &Session,
         names: Option<&[String]>,
     ) -> Result<(), VerifyError> {
         let table = &mut self.read.tables[index];
-        if table.decided {
+        if table.is_decided() {
             return Ok(());
         }
-        table.decided = true;
         if let Some(server) = &mut self.server {
             let found = by_server(server, &table.database, &table.name)?;
             if !found.is_empty() {
                 table.described = found;
             }
         }
-        let of_row = |column: &Described| {
-            let is_own = |name: &String| name.eq_ignore_ascii_case(&column.name);
-            names.map_or(column.visible, |names| names.iter().any(is_own))
-        };
-        let (charset, zone) = (place.session.charset(), place.session.time_zone());
-        for column in &table.described {
-            if column.generated || !of_row(column) {
-                continue;
-            }
-            match column.compared(charset, zone) {
-                Ok(compared) => table.columns.push(compared),
-                Err(why) => table.notes.push(format!(
-                    "column {} of table {}.{}: {why}",
-                    column.name, table.database, table.name
-                )),
-            }
-        }
+        table.decide(names, session);
         Ok(())
     }
 
     /// Decides for tables that have no rows.
     fn decide_empty(&mut self) -> Result<(), VerifyError> {
-        let mut place = Place::default();
-        place.session.set(b"SET time_zone = '+00:00'");
+        let mut session = Session::default();
+        session.set(b"SET time_zone = '+00:00'");
         for index in 0..self.read.tables.len() {
             if self.read.tables[index].exists {
-                self.decide(index, &place, None)?;
+                self.decide(index, &session, None)?;
             }
         }
         Ok(())
-    }
-
-    /// Which column each value of a row is for.
-    fn targets(table: &OtherTable, names: Option<&[String]>) -> Result<Vec<Option<usize>>, String> {
-        let place = |name: &str| {
-            let mut columns = table.columns.iter();
-            columns.position(|column| column.name.eq_ignore_ascii_case(name))
-        };
-        let visible = table.described.iter().filter(|column| column.visible);
-        let targets: Vec<Option<usize>> = names.map_or_else(
-            || visible.map(|column| place(&column.name)).collect(),
-            |names| names.iter().map(|name| place(name)).collect(),
-        );
-        if targets.is_empty() {
-            return Err("its columns are not known".to_owned());
-        }
-        let missing = (0..table.columns.len()).find(|at| !targets.contains(&Some(*at)));
-        match missing {
-            Some(at) => Err(format!(
-                "some of its rows have no value for column {}",
-                table.columns[at].name
-            )),
-            None => Ok(targets),
-        }
     }
 
     /// Gives rows on.
@@ -519,36 +485,43 @@ impl<'a> Collector<'a> {
         if self.read.tables[index].sequence {
             return Ok(ControlFlow::Continue(()));
         }
-        self.decide(index, place, names)?;
+        self.decide(index, &place.session, names)?;
         let table = &mut self.read.tables[index];
         table.exists = true;
         if table.problem.is_some() {
             return Ok(ControlFlow::Continue(()));
         }
-        let told = table
-            .columns
-            .iter()
-            .find_map(|column| column.told_in.as_deref());
-        if told.is_some_and(|told| told != place.session.charset()) {
-            table.problem = Some("its rows are in several character sets".to_owned());
+        if !table.is_as_decided(&place.session) {
+            table.doubt("its rows are told in several character sets or time zones");
         } else if place.session.history() {
-            table.problem = Some("its rows may be of the past".to_owned());
+            table.doubt("its rows may be of the past");
         }
-        match Self::targets(table, names) {
-            Err(why) => table.problem = table.problem.take().or(Some(why)),
-            Ok(targets) => {
-                return Ok((self.sink)(Piece {
-                    of: (index, table.epoch),
-                    columns: table.columns.as_slice().into(),
-                    targets: targets.into(),
-                    form: Arc::new(form),
-                    file: Arc::clone(&place.file),
-                    line,
-                    text: text.to_vec(),
-                }));
+        match table.targets(names) {
+            Err(why) => {
+                table.doubt(why);
+                Ok(ControlFlow::Continue(()))
             }
+            Ok(targets) => Ok((self.sink)(Piece {
+                of: (index, table.epoch),
+                columns: table.columns.as_slice().into(),
+                targets: targets.into(),
+                form: Arc::new(form),
+                file: Arc::clone(&place.file),
+                line,
+                text: text.to_vec(),
+            })),
         }
-        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Nothing can be said of any rows: a statement may have changed them.
+    fn doubt(&mut self, place: &Place, line: u64, text: &[u8]) {
+        if self.read.doubt.is_none() {
+            self.read.doubt = Some(format!(
+                "{}, line {line}: what this does to rows is not followed: {}",
+                place.file,
+                shown_head(text)
+            ));
+        }
     }
 
     /// Says once of a kind of statement that what it does to rows is not followed.
@@ -580,26 +553,35 @@ impl Walker for Collector<'_> {
             }
             StatementKind::CreateTable {
                 table,
-                temporary: false,
+                temporary: true,
+                ..
+            } => {
+                if let Some(table) = self.named(place, table)? {
+                    table.doubt("the dump has a temporary table of this name");
+                }
+            }
+            StatementKind::CreateTable {
+                table: name,
+                if_not_exists,
                 like,
                 select,
                 ..
             } => {
-                let mode = place.session.mode();
-                let sequence = is_sequence(text, mode);
-                if sequence {
-                    self.object(place, table, |of| &mut of.sequences);
+                let definition = Definition::of(text, place.session.mode());
+                if definition.sequence {
+                    self.object(place, name, |of| &mut of.sequences);
                 }
-                if let Some(table) = self.named(place, table)? {
-                    table.epoch += 1;
-                    table.exists = !sequence;
-                    table.sequence = sequence;
-                    if *like || *select {
-                        let why = "the dump makes it from another table";
-                        table.problem = Some(why.to_owned());
+                if let Some(table) = self.named(place, name)?
+                    && table.created(*if_not_exists, definition.or_replace)
+                {
+                    table.sequence = definition.sequence;
+                    table.exists = !definition.sequence;
+                    if !table.is_decided() {
+                        table.listed = definition.listed();
+                        table.described = definition.columns;
                     }
-                    if !table.decided {
-                        table.described = by_definition(text, mode);
+                    if *like || *select {
+                        table.doubt("the dump makes it from another table");
                     }
                 }
             }
@@ -610,30 +592,53 @@ impl Walker for Collector<'_> {
                 self.object(place, sequence, |of| &mut of.sequences);
             }
             StatementKind::DropTable { tables } => {
+                // Which of two tables of a name goes is known only where no other word says it.
+                let temporary = memchr::memmem::find(&text.to_ascii_uppercase(), b"TEMPORARY");
                 for table in tables {
-                    if let Some(table) = self.named(place, table)? {
-                        table.epoch += 1;
-                        table.exists = false;
+                    match self.named(place, table)? {
+                        Some(table) if temporary.is_some() => {
+                            table.doubt("the dump has a temporary table of this name");
+                        }
+                        Some(table) => table.dropped(),
+                        None => {}
                     }
                 }
             }
+            StatementKind::DropDatabase { database } => {
+                let name = String::from_utf8_lossy(database);
+                let tables = self.read.tables.iter_mut();
+                tables
+                    .filter(|table| table.database == name)
+                    .for_each(OtherTable::dropped);
+            }
             StatementKind::Truncate { table } => {
                 if let Some(table) = self.named(place, table)? {
-                    table.epoch += 1;
+                    table.emptied();
                 }
             }
-            StatementKind::AlterTable { .. } => {
-                self.not_followed("ALTER TABLE", place, item.line);
+            StatementKind::AlterTable { table: name } => {
+                if let Some(table) = self.named(place, name)? {
+                    if only_adds_keys(text) {
+                        self.not_followed("ALTER TABLE", place, item.line);
+                    } else {
+                        table.doubt(format!(
+                            "{}, line {}: the dump changes it by ALTER TABLE",
+                            place.file, item.line
+                        ));
+                    }
+                }
             }
-            StatementKind::Delete | StatementKind::Update => {
-                self.not_followed("a statement that changes rows", place, item.line);
-            }
-            StatementKind::Dangerous(_) => {
-                self.not_followed("a statement that a load never runs", place, item.line);
-            }
-            StatementKind::Other => {
-                self.not_followed("a statement of no known kind", place, item.line);
-            }
+            // Programs are in files of their own, in which statements may stand that nothing else knows.
+            StatementKind::Other if place.programs => {}
+            StatementKind::Insert
+            | StatementKind::Delete
+            | StatementKind::Update
+            | StatementKind::RenameTable
+            | StatementKind::Call
+            | StatementKind::Dangerous(_)
+            | StatementKind::Other => self.doubt(place, item.line, text),
+            StatementKind::Index => self.not_followed("CREATE INDEX", place, item.line),
+            // The rest does nothing to rows, or to those of the server's own tables.
             _ => {}
         }
         self.reader.statement(kind, text);
@@ -662,10 +667,9 @@ impl Walker for Collector<'_> {
         line: u64,
         (header, text): (&Arc<InsertHeader>, &[u8]),
     ) -> Result<ControlFlow<()>, VerifyError> {
-        let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let own = header.database.as_deref().map(words);
-        let database = own.as_deref().or(place.database.as_deref());
-        let Some(index) = self.table(database, &words(&header.table))? else {
+        let own = header.database.as_deref().map(text_of).transpose()?;
+        let database = own.or(place.database.as_deref());
+        let Some(index) = self.table(database, text_of(&header.table)?)? else {
             return Ok(ControlFlow::Continue(()));
         };
         match header.verb {
@@ -674,8 +678,10 @@ impl Walker for Collector<'_> {
             InsertVerb::Replace => self.not_followed("rows by REPLACE", place, line),
         }
         let names = header.columns.as_deref();
-        let names: Option<Vec<String>> =
-            names.map(|names| names.iter().map(|name| words(name)).collect());
+        let owned = |name: &Vec<u8>| text_of(name).map(str::to_owned);
+        let names: Option<Vec<String>> = names
+            .map(|names| names.iter().map(owned).collect())
+            .transpose()?;
         let form = Form::Tuples(place.session.mode());
         self.rows(index, place, names.as_deref(), line, (form, text))
     }
@@ -707,4 +713,32 @@ impl Walker for Collector<'_> {
         let form = Form::Delimited(file.format.clone(), decode);
         self.rows(index, place, names.as_deref(), line, (form, text))
     }
+}
+
+/// Whether an `ALTER TABLE` does nothing but add keys and constraints.
+fn only_adds_keys(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text).to_uppercase();
+    let others = [
+        "DROP",
+        "MODIFY",
+        "CHANGE",
+        "CONVERT",
+        "RENAME",
+        "COLUMN",
+        "PARTITION",
+        "EXCHANGE",
+    ];
+    let keys = ["KEY", "INDEX", "CONSTRAINT", "CHECK"];
+    !others.iter().any(|word| text.contains(word)) && keys.iter().any(|word| text.contains(word))
+}
+
+/// A name. In a dump of another character set two names could look like one.
+fn text_of(name: &[u8]) -> Result<&str, VerifyError> {
+    std::str::from_utf8(name).map_err(|_| VerifyError::Refused {
+        reason: format!(
+            "the dump has a name that is no UTF-8: {}",
+            String::from_utf8_lossy(name)
+        ),
+        hint: "Such a dump can be loaded, and compared with nothing.".to_owned(),
+    })
 }

@@ -275,8 +275,8 @@ enum Select {
     Member,
     /// Text in one character set.
     Converted,
-    /// Text in the character set of a dump.
-    ToldIn(String),
+    /// Text in the character set of a dump, and the column's own one.
+    ToldIn(String, String),
 }
 
 impl How {
@@ -339,7 +339,7 @@ impl How {
     /// As a dump of another tool tells it.
     fn other(other: &OtherColumn, of: [&Own<'_>; 2]) -> Self {
         let select = match (&other.told_in, other.domain) {
-            (Some(charset), _) => Select::ToldIn(charset.clone()),
+            (Some(charset), _) => Select::ToldIn(charset.clone(), other.own_charset.clone()),
             (None, Domain::Names) => Select::Name,
             (None, _) => Select::Plain,
         };
@@ -370,7 +370,14 @@ impl How {
                 format!("IF({name} + 0 = 0, x'00', CONCAT(x'01', CAST({name} AS BINARY)))")
             }
             Select::Converted => format!("CONVERT({name} USING utf8mb4)"),
-            Select::ToldIn(charset) => format!("CONVERT({name} USING {charset})"),
+            Select::ToldIn(charset, _) if charset == "utf8mb4" => {
+                format!("CONVERT({name} USING {charset})")
+            }
+            // A character that the dump's character set does not have has been lost in the dump: its question mark is another text.
+            Select::ToldIn(charset, own) => format!(
+                "IF(CAST(CONVERT(CONVERT({name} USING {charset}) USING {own}) AS BINARY) <=> CAST({name} AS BINARY), \
+                 CONVERT({name} USING {charset}), CONVERT(CONCAT('not in {charset}: ', HEX({name})) USING {charset}))"
+            ),
         };
         read
     }

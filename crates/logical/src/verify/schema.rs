@@ -11,7 +11,7 @@ mod words;
 
 pub use of_dump::Reader;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::VerifyError;
 use super::options::{Compared, VerifyOptions};
@@ -42,9 +42,21 @@ pub struct Definitions {
     all: BTreeMap<Name, Definition>,
     /// Triggers in the order in which they fire.
     triggers: Vec<String>,
+    /// Tables that are there, but nothing says how they are defined.
+    pub undefined: BTreeSet<String>,
 }
 
 impl Definitions {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Whether there is one of this kind and name.
+    pub fn has(&self, kind: &'static str, name: &str) -> bool {
+        self.all.contains_key(&(kind, name.to_owned()))
+    }
+
     /// Kind and name of each.
     pub fn names(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.all.keys().map(|(kind, name)| (*kind, name.as_str()))
@@ -69,16 +81,24 @@ pub fn compare(
         return Ok(());
     };
     // A dump that does not say what it was made of is read as if the other had made it.
-    let versions = match (version(&sides[0]), version(&sides[1])) {
+    let known = [version(&sides[0]), version(&sides[1])];
+    let unknown = known.iter().all(Option::is_none);
+    let versions = match known.into() {
         (Some(a), Some(b)) => [a, b],
         (Some(one), None) | (None, Some(one)) => [one, one],
-        (None, None) => return Ok(()),
+        // Two dumps that say nothing are compared as texts.
+        (None, None) => {
+            [ServerVersion {
+                vendor: Vendor::MariaDb,
+                version: (0, 0, 0),
+            }; 2]
+        }
     };
     let of_dump = sides.each_ref().map(|side| !side.is_server());
     let in_pieces = sides.each_ref().map(|side| matches!(side, Side::Other(_)));
     let comparison = Comparison {
         in_pieces,
-        alike: in_pieces == [false, false]
+        alike: (in_pieces == [false, false] || unknown)
             && versions[0].vendor == versions[1].vendor
             && versions[0].version.0 == versions[1].version.0
             && versions[0].version.1 == versions[1].version.1,
@@ -132,11 +152,17 @@ struct Comparison {
 impl Comparison {
     fn run(&self, a: &Definitions, b: &Definitions, outcome: &mut VerifyOutcome) {
         let mut views_left_out = 0_u64;
-        let mut in_pieces = 0_u64;
+        let (mut in_pieces, mut undefined) = (0_u64, 0_u64);
         // Kinds of which one side has none at all: a dump that was made without them.
         let without = |of: &Definitions, kind: &str| !of.names().any(|(other, _)| other == kind);
         let mut left_out: BTreeMap<&str, u64> = BTreeMap::new();
+        let undefined_names: Vec<Name> = a
+            .undefined
+            .union(&b.undefined)
+            .map(|name| ("table", name.clone()))
+            .collect();
         let mut names: Vec<&Name> = a.all.keys().chain(b.all.keys()).collect();
+        names.extend(&undefined_names);
         names.sort_unstable();
         names.dedup();
         for name in names {
@@ -150,6 +176,12 @@ impl Comparison {
                 *left_out.entry(name.0).or_default() += 1;
                 continue;
             }
+            let there =
+                [a, b].map(|of| of.all.contains_key(name) || of.undefined.contains(&name.1));
+            if undefined_names.binary_search(name).is_ok() && there == [true, true] {
+                undefined += 1;
+                continue;
+            }
             let about = format!("{} {}", name.0, name.1);
             let mut differ = |part: &str, a: String, b: String| {
                 let about = if part.is_empty() {
@@ -161,17 +193,10 @@ impl Comparison {
                     .schema_differences
                     .push(SchemaDifference { about, a, b });
             };
-            let (of_a, of_b) = match (a.all.get(name), b.all.get(name)) {
-                (Some(of_a), Some(of_b)) => (of_a, of_b),
-                (of_a, _) => {
-                    let (of_a, of_b) = if of_a.is_some() {
-                        ("there", "missing")
-                    } else {
-                        ("missing", "there")
-                    };
-                    differ("", of_a.to_owned(), of_b.to_owned());
-                    continue;
-                }
+            let (Some(of_a), Some(of_b)) = (a.all.get(name), b.all.get(name)) else {
+                let words = |there: bool| if there { "there" } else { "missing" };
+                differ("", words(there[0]).to_owned(), words(there[1]).to_owned());
+                continue;
             };
             if self.tables_only {
                 continue;
@@ -193,6 +218,11 @@ impl Comparison {
         for (kind, count) in left_out {
             outcome.not_compared.push(format!(
                 "{kind}: one side has {count}, and the dump none at all"
+            ));
+        }
+        if undefined > 0 && !self.tables_only {
+            outcome.not_compared.push(format!(
+                "the definitions of {undefined} tables: the dump has only rows of them"
             ));
         }
         if in_pieces > 0 {

@@ -125,7 +125,7 @@ impl Bench {
 
     /// The source and what is on the server are called the same, all rows of them.
     #[track_caller]
-    fn is_same(&self, source: &Path, adjust: Adjust) {
+    pub fn is_same(&self, source: &Path, adjust: Adjust) {
         let server = servers::target(self.server);
         let mut loaded = LoadOptions::new(source, server.clone());
         adjust(&mut loaded);

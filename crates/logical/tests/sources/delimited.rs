@@ -32,6 +32,7 @@ fn same(bench: &Bench, text: &[u8], rows: &str, adjust: Adjust) {
     assert!(outcome.proven, "{:?}", outcome.proof);
     let found = refloat_testkit::oracle::differences(&wanted, &bench.snapshot());
     assert!(found.is_empty(), "{}", found[0]);
+    bench.is_same(&path, adjust);
 }
 
 #[test]

@@ -84,11 +84,15 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
         RestoreError::Rejoin(source) => return and_again(of_rejoin(source)),
         RestoreError::NotProven { .. } => (
             Exit::ProofFailed,
-            "The node stands alone with what was loaded, and the others are down with their old data. --restart --replace begins anew.",
+            "The node stands alone with what was loaded, and the others are down with their old data. Look at it there; --give-up ends the restore and says where every node is, and then the same command with --replace begins anew.",
         ),
         RestoreError::Differs { .. } => (
             Exit::ProofFailed,
             "Let nobody use that node. `refloat verify` names the rows; `refloat cluster rejoin --allow-sst` gives it a new copy once it is stopped.",
+        ),
+        RestoreError::Unsettled { .. } => (
+            Exit::ProofFailed,
+            "Applications write there all the time: the same command again compares once more, best while they rest for a moment.",
         ),
         RestoreError::Interrupted { .. } => (Exit::Interrupted, AGAIN),
         RestoreError::Node { .. } | RestoreError::Control(_) | RestoreError::Host(_) => {

@@ -223,6 +223,7 @@ fn options_that_are_named_exist() {
 
 /// Options of other programs that the pages speak of.
 const FOREIGN: &[&str] = &[
+    "--skip-tz-utc",
     "--databases",
     "--all-databases",
     "--single-transaction",

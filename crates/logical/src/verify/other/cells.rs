@@ -48,6 +48,8 @@ pub struct OtherColumn {
     pub domain: Domain,
     /// How its cells are made comparable, on both sides.
     pub kind: CellKind,
+    /// The character set of the column; empty where it has none, or none is known.
+    pub own_charset: String,
     /// The character set that the server has to tell it in; `None` for the bytes of the column.
     pub told_in: Option<String>,
 }
@@ -161,7 +163,7 @@ impl<'a> Cells<'a> {
 
     /// Whether bytes of the column itself are what the server tells.
     fn is_told(&self, column: &OtherColumn, from: usize) -> bool {
-        column.told_in.is_none() || self.bytes[from..].is_ascii()
+        column.told_in.is_none() || (self.bytes[from..].is_ascii() && !is_wide(&column.own_charset))
     }
 }
 
@@ -224,14 +226,17 @@ impl RowVisitor for Cells<'_> {
             None => false,
             Some(word) if word.eq_ignore_ascii_case(b"_binary") => true,
             // In which character set else it is makes no difference where all of it is ASCII.
-            Some(_) if value.is_ascii() => false,
+            Some(word) if value.is_ascii() && !is_wide(&String::from_utf8_lossy(&word[1..])) => {
+                false
+            }
             Some(_) => return self.keep(place, from, false),
         };
         let fits = match column.domain {
             Domain::Bytes | Domain::Bits => true,
             Domain::Text | Domain::Names => !binary || self.is_told(column, from),
             Domain::Integer => is_integer(value),
-            Domain::Decimal | Domain::Approximate => is_number(value),
+            Domain::Decimal => is_number(value) && !value.contains(&b'e') && !value.contains(&b'E'),
+            Domain::Approximate => is_number(value),
             Domain::Year => value.len() == 4 && is_integer(value),
             Domain::Date => is_date(value),
             Domain::DateTime => {
@@ -267,8 +272,11 @@ impl RowVisitor for Cells<'_> {
         };
         let from = self.bytes.len();
         unescape(&literal, &mut self.bytes);
-        // A column without a character set of its own is told in utf8mb4.
-        let fits = self.is_told(column, from);
+        let unicode = matches!(
+            column.own_charset.as_str(),
+            "" | "utf8" | "utf8mb3" | "utf8mb4"
+        );
+        let fits = self.bytes[from..].is_ascii() || (unicode && column.told_in.is_none());
         self.keep(place, from, fits)
     }
 
@@ -349,6 +357,14 @@ fn unescape(literal: &StrLit<'_>, out: &mut Vec<u8>) {
     }
 }
 
+/// Whether an ASCII character has more than one byte in it.
+fn is_wide(charset: &str) -> bool {
+    let charset = charset.to_ascii_lowercase();
+    ["ucs2", "utf16", "utf32"]
+        .iter()
+        .any(|wide| charset.starts_with(wide))
+}
+
 fn is_integer(text: &[u8]) -> bool {
     let sign = matches!(text.first(), Some(b'+' | b'-'));
     let digits = &text[usize::from(sign)..];
@@ -398,6 +414,7 @@ mod tests {
             name: "c".to_owned(),
             domain,
             kind: CellKind::Bytes,
+            own_charset: String::new(),
             told_in: told_in.map(str::to_owned),
         }
     }

@@ -66,49 +66,72 @@ pub fn by_server(
         .collect())
 }
 
-/// Whether a definition is the one of a sequence, as `SHOW CREATE TABLE` tells it.
-pub fn is_sequence(create: &[u8], mode: LexMode) -> bool {
-    parse_create_table(create, mode).is_ok_and(|create_table| {
-        let mut options = create_table.options.iter();
-        options.any(|option| option.name.eq_ignore_ascii_case("SEQUENCE"))
-    })
+/// What a dump says of a table that it creates.
+#[derive(Debug, Default)]
+pub struct Definition {
+    /// Its columns; none where they cannot be read.
+    pub columns: Vec<Described>,
+    /// `CREATE OR REPLACE`.
+    pub or_replace: bool,
+    /// It is the table of a sequence, as `SHOW CREATE TABLE` tells it.
+    pub sequence: bool,
 }
 
-/// The columns of a table that a dump creates; none where its definition cannot be read.
-pub fn by_definition(create: &[u8], mode: LexMode) -> Vec<Described> {
-    let Ok(create_table) = parse_create_table(create, mode) else {
-        return Vec::new();
-    };
-    let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).to_lowercase();
-    create_table
-        .elements
-        .iter()
-        .filter_map(|element| match element {
-            Element::Column(column) => Some(Described {
+impl Definition {
+    /// Reads a `CREATE TABLE`.
+    pub fn of(create: &[u8], mode: LexMode) -> Self {
+        let Ok(create_table) = parse_create_table(create, mode) else {
+            return Self::default();
+        };
+        let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).to_lowercase();
+        let columns = create_table.elements.iter().filter_map(|element| {
+            let Element::Column(column) = element else {
+                return None;
+            };
+            Some(Described {
                 name: String::from_utf8_lossy(&column.name).into_owned(),
                 data_type: words(&column.type_name),
                 charset: column.charset.as_deref().map(words).unwrap_or_default(),
                 generated: column.generated.is_some(),
                 visible: !column.invisible,
-            }),
-            _ => None,
-        })
-        .collect()
+            })
+        });
+        let mut options = create_table.options.iter();
+        Self {
+            columns: columns.collect(),
+            or_replace: create_table.or_replace,
+            sequence: options.any(|option| option.name == "SEQUENCE"),
+        }
+    }
+
+    /// Names of the columns of a row that names none.
+    pub fn listed(&self) -> Vec<String> {
+        let visible = self.columns.iter().filter(|column| column.visible);
+        visible.map(|column| column.name.clone()).collect()
+    }
 }
 
 impl Described {
     /// How its values are compared, when a dump tells them in `charset`; of a column that cannot be compared, why.
     pub fn compared(&self, charset: &str, time_zone: Option<&str>) -> Result<OtherColumn, String> {
         let unicode = |name: &str| matches!(name, "utf8" | "utf8mb3" | "utf8mb4");
-        let same = self.charset.is_empty()
+        // The server tells JSON so, whatever it calls it.
+        let own = if self.data_type == "json" {
+            "utf8mb4"
+        } else {
+            &self.charset
+        };
+        let same = own.is_empty()
             || charset == "binary"
-            || charset == self.charset
-            || (unicode(charset) && unicode(&self.charset));
+            || charset == own
+            || (unicode(charset) && unicode(own));
         // It becomes a part of a statement, and is what some file says.
-        if !charset.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return Err(format!("{charset:?} is no character set"));
+        for name in [charset, own] {
+            if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+                return Err(format!("{name:?} is no character set"));
+            }
         }
-        let wide = ["ucs2", "utf16", "utf16le", "utf32"].contains(&self.charset.as_str());
+        let wide = ["ucs2", "utf16", "utf16le", "utf32"].contains(&own);
         let (domain, kind) = match self.data_type.as_str() {
             "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" | "bool"
             | "boolean" | "serial" => (Domain::Integer, CellKind::Integer),
@@ -142,6 +165,7 @@ impl Described {
             name: self.name.clone(),
             domain,
             kind,
+            own_charset: own.to_owned(),
             told_in: (!same).then(|| charset.to_owned()),
         })
     }
@@ -153,10 +177,11 @@ mod tests {
 
     #[test]
     fn columns_are_those_of_the_definition() {
-        let found = by_definition(
+        let found = Definition::of(
             b"CREATE TABLE t (id int(11) NOT NULL, s char(3) CHARACTER SET latin1, g int AS (id) STORED, ts timestamp INVISIBLE)",
             LexMode::default(),
-        );
+        )
+        .columns;
         let facts: Vec<_> = found
             .iter()
             .map(|of| {

@@ -9,6 +9,9 @@ use crate::load::outline::Modes;
 /// What a client speaks that was told nothing.
 const CHARSET: &str = "utf8mb4";
 
+/// What stands for one that is not known: no name of any.
+const UNKNOWN: &str = "?";
+
 /// A session, as its `SET` statements leave it.
 #[derive(Debug, Default)]
 pub struct Session {
@@ -41,6 +44,11 @@ impl Session {
         self.history
     }
 
+    /// The text is in this character set, whatever was said before.
+    pub fn set_charset(&mut self, charset: &str) {
+        self.charset = Some(charset.to_ascii_lowercase());
+    }
+
     /// Follows a `SET` statement.
     pub fn set(&mut self, text: &[u8]) -> LexMode {
         for one in parse_set(text, self.modes.now()).unwrap_or_default() {
@@ -60,9 +68,11 @@ impl Session {
                 .map(|value| String::from_utf8_lossy(value).into_owned());
             match one.name.as_slice() {
                 b"names" | b"character_set_client" | b"character_set" => {
-                    self.charset = literal
-                        .map(|name| name.to_ascii_lowercase())
-                        .or(kept.and_then(|(charset, _)| charset));
+                    self.charset = match (literal, kept) {
+                        (Some(name), _) => Some(name.to_ascii_lowercase()),
+                        (None, Some((charset, _))) => charset,
+                        (None, None) => Some(UNKNOWN.to_owned()),
+                    };
                 }
                 b"time_zone" => {
                     self.time_zone = literal.or(kept.and_then(|(_, zone)| zone));

@@ -26,6 +26,10 @@ pub struct Place {
     pub file: Arc<str>,
     /// Whether it is one of several.
     in_folder: bool,
+    /// Whether it is one of programs.
+    pub programs: bool,
+    /// Whether its last line may be missing.
+    may_be_open: bool,
     /// The database that names without one are in.
     pub database: Option<String>,
     /// What the file's statements have set.
@@ -72,6 +76,8 @@ pub struct Dump {
     pub layout: Option<Layout>,
     /// The database of a dump that names none.
     pub database: Option<String>,
+    /// Whether the last line of a file of SQL may be missing.
+    pub may_be_open: bool,
     /// Told how far the reading is.
     pub progress: Progress,
 }
@@ -98,6 +104,7 @@ impl Dump {
                 Segment::Database(_) | Segment::Stream(_) => {}
                 Segment::Sql(file) => {
                     let mut place = self.place(&file.path, file.database.as_deref());
+                    place.programs = file.ends == Ends::Line;
                     enter(&mut place, layout.session.iter().chain(&file.session));
                     walker.file(&place);
                     let empty = file.bytes().is_ok_and(|bytes| bytes == 0);
@@ -126,6 +133,8 @@ impl Dump {
         Place {
             file: file.display().to_string().into(),
             in_folder: self.layout.is_some(),
+            programs: false,
+            may_be_open: self.may_be_open,
             database: database
                 .map(str::to_owned)
                 .or_else(|| self.database.clone()),
@@ -160,6 +169,7 @@ impl Dump {
                 RowForm::Delimited(form) => form,
             };
             enter(&mut place, form.session.iter());
+            place.session.set_charset(&form.charset);
             let mut runs = Runs::new(&mut input, form);
             let mut names = None;
             while let Some(run) = runs.next(PIECE).map_err(unreadable(&file.path))? {
@@ -239,7 +249,7 @@ fn sql(
             ItemKind::ClientCommand(_) | ItemKind::Blank => {}
         }
     }
-    if header && !completed {
+    if header && !completed && !place.may_be_open {
         return Err(VerifyError::damaged(
             &path,
             "the dump is not whole: its last line, «-- Dump completed», is missing",

@@ -15,7 +15,7 @@ use crate::manifest::FileEntry;
 use crate::verify::error::VerifyError;
 use crate::verify::folder::DumpFolder;
 use crate::verify::options::VerifyOptions;
-use crate::verify::other::is_sequence;
+use crate::verify::other::Definition;
 use crate::verify::side::asked;
 
 /// Variables that belong to a program.
@@ -100,7 +100,8 @@ impl<'a> Reader<'a> {
             StatementKind::Set => self.set(text),
             StatementKind::Use { database } => self.database = words(database),
             StatementKind::CreateDatabase { database, .. } if self.options.tables.is_empty() => {
-                self.add("database", words(database), text);
+                let name = words(database);
+                self.add("database", (&name, name.clone()), text);
             }
             StatementKind::CreateTable {
                 table,
@@ -108,7 +109,7 @@ impl<'a> Reader<'a> {
                 ..
             } => {
                 // A tool that knows no sequences tells of their tables.
-                let sequence = is_sequence(text, self.mode);
+                let sequence = Definition::of(text, self.mode).sequence;
                 self.object(if sequence { "sequence" } else { "table" }, table, text);
             }
             StatementKind::DropTable { tables } => {
@@ -130,52 +131,48 @@ impl<'a> Reader<'a> {
                 }
                 let label = self.label(trigger);
                 self.found.triggers.push(label.clone());
-                self.add("trigger", label, text);
+                self.add("trigger", (&self.database_of(trigger), label), text);
             }
             StatementKind::CreateRoutine { what, routine } if self.options.tables.is_empty() => {
                 let label = self.label(routine);
-                self.add(kind(what), label, text);
+                self.add(kind(what), (&self.database_of(routine), label), text);
             }
             StatementKind::CreateEvent { event } if self.options.tables.is_empty() => {
                 let label = self.label(event);
-                self.add("event", label, text);
+                self.add("event", (&self.database_of(event), label), text);
             }
             _ => {}
         }
     }
 
     fn label(&self, name: &ObjectName) -> String {
-        let database = match &name.database {
-            Some(database) => String::from_utf8_lossy(database).into_owned(),
-            None => self.database.clone(),
-        };
+        let database = self.database_of(name);
         format!("{database}.{}", String::from_utf8_lossy(&name.name))
     }
 
     /// A table, view or sequence, if it is asked for.
     fn object(&mut self, kind: &'static str, name: &ObjectName, text: &[u8]) {
         let own = String::from_utf8_lossy(&name.name);
-        let asked = self.options.tables.is_empty()
-            || matches_any(&self.options.tables, &self.database, &own);
-        if asked && !matches_any(&self.options.exclude, &self.database, &own) {
-            let label = self.label(name);
-            self.add(kind, label, text);
+        let database = self.database_of(name);
+        let asked =
+            self.options.tables.is_empty() || matches_any(&self.options.tables, &database, &own);
+        if asked && !matches_any(&self.options.exclude, &database, &own) {
+            let label = format!("{database}.{own}");
+            self.add(kind, (&database, label), text);
         }
     }
 
-    fn add(&mut self, kind: &'static str, name: String, text: &[u8]) {
+    fn database_of(&self, name: &ObjectName) -> String {
+        match &name.database {
+            Some(database) => String::from_utf8_lossy(database).into_owned(),
+            None => self.database.clone(),
+        }
+    }
+
+    /// Adds a definition, if its database is asked for.
+    fn add(&mut self, kind: &'static str, (database, name): (&str, String), text: &[u8]) {
         let asked = asked(self.options, &refloat_wire::ConnectOptions::default());
-        let database = name.split('.').next().unwrap_or_default();
-        if !wanted_database(
-            &asked,
-            if kind == "database" {
-                &name
-            } else if self.database.is_empty() {
-                database
-            } else {
-                &self.database
-            },
-        ) {
+        if !wanted_database(&asked, database) {
             return;
         }
         let mut besides = self.session.clone();

@@ -38,6 +38,7 @@ pub fn compare(
     asked.more_in_second = true;
     asked.database.clone_from(&options.database);
     asked.source_format = options.source_format;
+    asked.accept_missing_trailer = options.accept_missing_trailer;
     asked.delimited.clone_from(&options.delimited);
     asked.scratch.clone_from(&options.scratch);
     asked.compared = Compared::Rows;

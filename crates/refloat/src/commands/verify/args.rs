@@ -80,6 +80,10 @@ pub struct VerifyArgs {
 }
 
 /// What is compared.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of its own on the command line"
+)]
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What to compare")]
 pub struct WhatArgs {
@@ -88,6 +92,10 @@ pub struct WhatArgs {
     /// Without it: the one in the URL of the other side.
     #[arg(long, short = 'D', value_name = "NAME")]
     pub database: Option<String>,
+
+    /// Take a dump without its closing line for whole
+    #[arg(long)]
+    pub accept_missing_trailer: bool,
 
     /// Compare only these databases
     ///
@@ -150,6 +158,7 @@ impl VerifyArgs {
         options.rows_shown = usize::try_from(self.show_rows).unwrap_or(usize::MAX);
         options.scratch.clone_from(&self.data.scratch);
         options.database.clone_from(&self.what.database);
+        options.accept_missing_trailer = self.what.accept_missing_trailer;
         (options.source_format, options.delimited) = source_of(&self.data);
         Ok(options)
     }

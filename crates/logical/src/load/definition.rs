@@ -75,12 +75,7 @@ pub fn differences(
     create: &str,
 ) -> Vec<ProofDifference> {
     let dump = as_seen_by(dump, mode, Some(server));
-    // A session in the mode of another vendor gets double quotes around names.
-    let server_mode = LexMode {
-        ansi_quotes: create.starts_with("CREATE TABLE \""),
-        ..LexMode::default()
-    };
-    let create = as_seen_by(create.as_bytes(), server_mode, None);
+    let (create, server_mode) = shown(create);
     let mut found = Found {
         table,
         list: Vec::new(),
@@ -123,6 +118,16 @@ pub fn differences(
     found.list
 }
 
+/// What a server shows, and how it is read.
+fn shown(create: &str) -> (Vec<u8>, LexMode) {
+    // A session in the mode of another vendor gets double quotes around names.
+    let mode = LexMode {
+        ansi_quotes: create.starts_with("CREATE TABLE \""),
+        ..LexMode::default()
+    };
+    (as_seen_by(create.as_bytes(), mode, None), mode)
+}
+
 /// A character set without a collation in a definition, which has another one on this server than where such definitions come from.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OtherDefault {
@@ -143,11 +148,7 @@ pub fn other_defaults(
     create: &str,
 ) -> Vec<OtherDefault> {
     let dump = as_seen_by(dump, mode, Some(server));
-    let server_mode = LexMode {
-        ansi_quotes: create.starts_with("CREATE TABLE \""),
-        ..LexMode::default()
-    };
-    let create = as_seen_by(create.as_bytes(), server_mode, None);
+    let (create, server_mode) = shown(create);
     let (Ok(wanted), Ok(present)) = (
         parse_create_table(&dump, mode),
         parse_create_table(&create, server_mode),

@@ -4,6 +4,7 @@ use refloat_sqltext::{Item, ItemKind, LexMode, RowVisitor, ScanError, Step};
 use refloat_store::{Input, InputError};
 
 use super::cutter::{Cutter, Ends, ITEM_MAX, fill_target};
+use super::delimited::Delimited;
 use super::layout::DelimitedFile;
 
 /// Bytes read at a time.
@@ -164,20 +165,28 @@ pub struct RunOfRows<'a> {
     pub line: u64,
 }
 
-/// The fields of a line, as names.
-struct Names(Vec<String>);
+/// The fields of the first row of a text, as names; none where it cannot be read as a row.
+pub fn fields_of(format: &Delimited, text: &[u8]) -> Vec<String> {
+    struct Names(Vec<String>);
 
-impl RowVisitor for Names {
-    type Error = std::convert::Infallible;
+    impl RowVisitor for Names {
+        type Error = std::convert::Infallible;
 
-    fn value(&mut self) -> Result<(), Self::Error> {
-        self.0.push(String::new());
-        Ok(())
+        fn value(&mut self) -> Result<(), Self::Error> {
+            self.0.push(String::new());
+            Ok(())
+        }
+
+        fn raw(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
+            self.0.push(String::from_utf8_lossy(bytes).into_owned());
+            Ok(())
+        }
     }
 
-    fn raw(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
-        self.0.push(String::from_utf8_lossy(bytes).into_owned());
-        Ok(())
+    let mut names = Names(Vec::new());
+    match format.visit(text, &[], &mut names) {
+        Ok(_) => names.0,
+        Err(_) => Vec::new(),
     }
 }
 
@@ -246,10 +255,7 @@ impl<'i> Runs<'i> {
             if self.skip > 0 {
                 self.skip -= 1;
             } else if head {
-                let mut names = Names(Vec::new());
-                // What cannot be read as a row has no names.
-                let _ = format.visit(text, &[], &mut names);
-                self.names = Some(names.0);
+                self.names = Some(fields_of(format, text));
             } else {
                 self.text.at = range.end;
                 return Ok(Some(RunOfRows {

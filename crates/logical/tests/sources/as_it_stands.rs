@@ -1,7 +1,6 @@
 //! Files in `LOAD DATA` form: MySQL reads their text as it stands, for MariaDB it is decoded into array-bound values.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use refloat_logical::dump::{DumpOptions, dump};
@@ -11,7 +10,8 @@ use refloat_sandbox::ServerKind;
 use refloat_testkit::oracle::{Snapshot, differences};
 use refloat_testkit::servers;
 
-use crate::bench::{Adjust, Bench, DATABASE, run};
+use crate::bench::{Adjust, Bench, DATABASE};
+use crate::tab;
 
 const BOTH: [ServerKind; 2] = [ServerKind::MariaDb1011, ServerKind::MySql97];
 /// Rows of the table.
@@ -41,21 +41,6 @@ fn own(bench: &Bench) -> PathBuf {
     };
     assert!(dump(&options, &run).is_ok());
     out
-}
-
-/// What `--tab` makes.
-fn tab(bench: &Bench) -> PathBuf {
-    let folder = bench.path("tab");
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir(&folder).unwrap();
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-    let mut command = bench.server.dump_command().unwrap();
-    if !bench.kind.is_mariadb() {
-        command.arg("--set-gtid-purged=OFF");
-    }
-    command.arg(format!("--tab={}", folder.display()));
-    run(command.arg(DATABASE));
-    folder
 }
 
 /// A folder as mydumper writes it when it is asked for `LOAD DATA`: the statements beside the files of `--tab`.
@@ -130,7 +115,7 @@ fn files_of_dump_tools_go_by_the_best_path_of_each_vendor() {
         let bench = Bench::new(kind);
         bench.fill(SETUP);
         let wanted = bench.snapshot();
-        let (own, tab) = (own(&bench), tab(&bench));
+        let (own, tab) = (own(&bench), tab::dump(&bench, &[], false));
         let mydumper = mydumper(&bench, &tab);
         let bytes = fs::metadata(tab.join("t.txt")).unwrap().len();
         for source in [own, mydumper, tab] {

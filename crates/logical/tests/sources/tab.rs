@@ -29,7 +29,7 @@ CREATE VIEW z AS SELECT id, t FROM a; CREATE VIEW av AS SELECT * FROM z;
 "#;
 
 /// Dumps what the server holds.
-fn dump(bench: &Bench, args: &[&str], databases: bool) -> PathBuf {
+pub fn dump(bench: &Bench, args: &[&str], databases: bool) -> PathBuf {
     let folder = bench.path("dump");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir(&folder).unwrap();

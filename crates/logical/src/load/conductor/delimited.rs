@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use refloat_sqltext::{CharsetFamily, InsertHeader, InsertVerb, RowVisitor, quote_ident};
+use refloat_sqltext::{CharsetFamily, InsertHeader, InsertVerb, quote_ident};
 use refloat_store::Input;
 
 use super::registry::{TableKey, Touch};
@@ -14,6 +14,7 @@ use crate::load::rows::leaves_to_server;
 use crate::load::table::Layout as Columns;
 use crate::source::cutter::{ITEM_MAX, fill_target};
 use crate::source::delimited::Decode;
+use crate::source::items;
 use crate::source::layout::DelimitedFile;
 
 /// What some programs begin a file of UTF-8 with.
@@ -75,22 +76,6 @@ pub struct Target {
     numbered: Option<usize>,
 }
 
-/// The fields of one row.
-struct Fields(Vec<String>);
-
-impl RowVisitor for Fields {
-    type Error = std::convert::Infallible;
-
-    fn value(&mut self) -> Result<(), Self::Error> {
-        self.0.push(String::new());
-        Ok(())
-    }
-    fn raw(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
-        self.0.push(String::from_utf8_lossy(bytes).into_owned());
-        Ok(())
-    }
-}
-
 impl Conductor<'_> {
     /// Reads a block of delimited text; `false` at its end.
     pub(super) fn read_delimited(
@@ -137,10 +122,7 @@ impl Conductor<'_> {
                 if reader.skip > 0 {
                     reader.skip -= 1;
                 } else {
-                    let mut fields = Fields(Vec::new());
-                    // What cannot be read as a row has no names.
-                    let _ = format.visit(text, &[], &mut fields);
-                    reader.names = Some(fields.0);
+                    reader.names = Some(items::fields_of(format, text));
                 }
             } else {
                 let place = (offset, line);
@@ -212,12 +194,7 @@ impl Conductor<'_> {
         let format = &file.format;
         let found = format
             .cut(text, 1, true)
-            .and_then(|run| {
-                let mut fields = Fields(Vec::new());
-                format.visit(&text[..run.len], &[], &mut fields).ok()?;
-                Some(fields.0.len())
-            })
-            .unwrap_or(0);
+            .map_or(0, |run| items::fields_of(format, &text[..run.len]).len());
         let Some(columns) = table.layout() else {
             return Err(wrong("its columns are not known".to_owned()));
         };

@@ -135,7 +135,11 @@ impl Host {
         )
     }
 
-    fn run_for(&self, script: &str, limit: Duration) -> Result<Output, HostError> {
+    /// The same as [`Host::run`], with a limit of its own.
+    ///
+    /// # Errors
+    /// As [`Host::run`].
+    pub fn run_for(&self, script: &str, limit: Duration) -> Result<Output, HostError> {
         let (program, mut command) = match self {
             Self::Local => {
                 let mut command = Command::new("sh");

@@ -1,6 +1,7 @@
 //! What is done with the files of a node: its place in the cluster is given up, and its old data are set aside.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::HostError;
 use crate::host::Host;
@@ -26,6 +27,9 @@ pub struct Folder {
     /// Why it cannot be renamed; `None`: it can.
     pub fixed: Option<String>,
 }
+
+/// How long a script may take: to add up what a data directory has takes minutes where it has very many files.
+const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Looks at a data directory.
 pub(super) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> {
@@ -73,9 +77,9 @@ pub(super) fn give_place_up(
     );
     let script = format!(
         "set -e; cd -- {}\n\
-         [ -e {keep} ] || {{ cp -p -- grastate.dat .grastate.keep; sync; mv -- .grastate.keep {keep}; }}\n\
-         cp -p -- grastate.dat .grastate.new; printf %s {text} >.grastate.new; sync\n\
-         mv -f -- .grastate.new grastate.dat; sync",
+         [ -e {keep} ] || {{ cp -p -- grastate.dat .grastate.keep; sync -- .grastate.keep; mv -- .grastate.keep {keep}; }}\n\
+         cp -p -- grastate.dat .grastate.new; printf %s {text} >.grastate.new; sync -- .grastate.new\n\
+         mv -f -- .grastate.new grastate.dat; sync -- grastate.dat .",
         word(datadir)
     );
     run(host, &script, datadir).map(drop)
@@ -99,7 +103,8 @@ pub(super) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), 
          chown --reference=\"$aside\" -- \"$new\"; chmod --reference=\"$aside\" -- \"$new\"\n\
          chcon --reference=\"$aside\" -- \"$new\" 2>/dev/null || :\n\
          for file in \"$aside\"/*.pem; do [ ! -f \"$file\" ] || cp -p -- \"$file\" \"$new/\"; done\n\
-         sync; mv -T -- \"$new\" \"$real\"",
+         for file in \"$new\"/*.pem \"$new\"; do [ ! -e \"$file\" ] || sync -- \"$file\"; done\n\
+         mv -T -- \"$new\" \"$real\"; sync -- \"${{real%/*}}/\"",
         real = word(folder),
         aside = word(aside)
     );
@@ -111,7 +116,7 @@ fn word(path: &Path) -> String {
 }
 
 fn run(host: &Host, script: &str, path: &Path) -> Result<String, HostError> {
-    let output = host.run(script)?;
+    let output = host.run_for(script, PATIENCE)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

@@ -142,14 +142,15 @@ impl OtherDump {
         run: &Run,
     ) -> Result<Self, VerifyError> {
         let root = unpacked.as_ref().map_or(path, Unpacked::root);
+        let database = options.database.as_ref();
+        let database = database.or_else(|| other.and_then(|other| other.database.as_ref()));
+        let layout = layout(root, options)?;
         let mut server = match other {
             Some(other) => Some(connections::connect(&asked(options, other), &run.cancel)?),
             None => None,
         };
-        let database = options.database.as_ref();
-        let database = database.or_else(|| other.and_then(|other| other.database.as_ref()));
         let dump = Dump {
-            layout: layout(root, options)?,
+            layout,
             path: root.to_owned(),
             database: database.cloned(),
             may_be_open: options.accept_missing_trailer,

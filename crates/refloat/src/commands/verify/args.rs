@@ -60,13 +60,18 @@ pub struct VerifyArgs {
     /// Connections to each server, and readers of a dump's files
     ///
     /// Without it: one for each processor of this machine, 2 at least and 32 at most.
-    #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512), help_heading = "How to compare")]
     pub threads: Option<u16>,
 
     /// Rows shown of a table that differs
     ///
     /// With 0 the rows are not looked for: the summary says only which tables differ.
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10,
+        help_heading = "How to compare"
+    )]
     pub show_rows: u32,
 
     #[command(flatten)]

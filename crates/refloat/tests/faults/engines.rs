@@ -1,6 +1,15 @@
 //! Tables without transactions: what they have taken cannot be taken back, so nothing is tried twice.
 
-use crate::support::{BOTH, Desk, dump, place, shared, table};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use refloat_sandbox::Instance;
+
+use crate::support::{
+    BOTH, Desk, Run, Running, dump, finish_with_input, place, shared, table, wait_until,
+};
 
 /// `--on-error continue` cannot leave a row out there: the load stops, says where, and says which rows are in.
 #[test]
@@ -46,5 +55,147 @@ fn a_refused_row_of_a_table_without_transactions_stops_the_load() {
             );
             assert_eq!(desk.rows(server, "items"), Some(100), "{kind} {engine}");
         }
+    }
+}
+
+/// Text of a row, so that a few thousand of them are more than a load reads ahead.
+const LONG: &str = "some text of a row that is not short and a little more of it so that it fills a buffer of those who read it sooner or later";
+
+/// Feeds a load the first part of what it reads, kills it once rows of it are in the table, and sees to it that the server has let go of it.
+fn killed_in_the_middle(desk: &Desk, server: &Instance, args: &[&str], first: &str) {
+    let mut args = args.to_vec();
+    args.extend(["--chunk-rows", "500"]);
+    let command = desk.load_command(Path::new("-"), &server.url(), &args);
+    let (mut running, mut stdin) = Running::start_with_stdin(command);
+    // When it has ended already its words are shown below.
+    let _ = stdin.write_all(first.as_bytes());
+    wait_until("rows are in, or it has ended", || {
+        running.has_ended()
+            || desk.ask(server, "SELECT MAX(id) FROM @db.plain WHERE id > 1000") != "NULL"
+    });
+    let ended = running.has_ended();
+    running.signal("KILL");
+    let run = running.ends_within(Duration::from_secs(10));
+    assert!(!ended, "{run:?}");
+}
+
+fn again(desk: &Desk, server: &Instance, args: &[&str], text: &str) -> Run {
+    let command = desk.load_command(Path::new("-"), &server.url(), args);
+    let text = text.to_owned();
+    finish_with_input(command, move |pipe| {
+        let _ = pipe.write_all(text.as_bytes());
+    })
+}
+
+/// A load of rows alone into a table of its own that has no transactions, killed in the middle.
+struct RowsAlone<'a> {
+    desk: Desk,
+    server: &'a Instance,
+    more: &'static [&'static str],
+}
+
+impl<'a> RowsAlone<'a> {
+    /// `rows`: a statement for what the table holds before.
+    fn killed(server: &'a Instance, rows: &str, more: &'static [&'static str]) -> Self {
+        let desk = Desk::new();
+        let create = "CREATE TABLE plain (id INT, v VARCHAR(200)) ENGINE=MyISAM";
+        desk.ask(
+            server,
+            &format!("CREATE DATABASE @db; USE @db; {create}; {rows}"),
+        );
+        let it = Self { desk, server, more };
+        it.with_args(|args| killed_in_the_middle(&it.desk, server, args, &lines(60_000)));
+        it
+    }
+
+    fn with_args<T>(&self, run: impl FnOnce(&[&str]) -> T) -> T {
+        let table = format!("{}.plain", self.desk.db);
+        let args = ["--table", &table, "--source-format", "csv"];
+        run(&[&args[..], self.more].concat())
+    }
+
+    fn again(&self) -> Run {
+        self.with_args(|args| again(&self.desk, self.server, args, &lines(90_000)))
+    }
+
+    #[track_caller]
+    fn is_whole(&self) {
+        self.again().exits(0).says("done and proven");
+        let numbers = "SELECT COUNT(*), COUNT(DISTINCT id), MIN(id), MAX(id) FROM @db.plain";
+        let numbers = self.desk.ask(self.server, numbers);
+        assert_eq!(numbers, "90000\t90000\t1\t90000");
+    }
+}
+
+fn lines(rows: u32) -> String {
+    (1..=rows).fold(String::new(), |mut text, id| {
+        let _ = writeln!(text, "{id},{LONG}");
+        text
+    })
+}
+
+/// A table that the source does not create, and that was empty: its rows are loaded again when they can only be the load's own.
+#[test]
+fn a_killed_load_of_rows_alone_begins_their_table_again() {
+    for kind in BOTH {
+        let server = shared(kind);
+        RowsAlone::killed(server, "", &[]).is_whole();
+
+        // More rows than were sent: somebody else's are among them.
+        let load = RowsAlone::killed(server, "", &[]);
+        let sent = load.desk.rows(server, "plain").unwrap();
+        let twice = "INSERT INTO @db.plain SELECT id + 100000, v FROM @db.plain";
+        load.desk.ask(server, &format!("{twice}; {twice}"));
+        load.again()
+            .exits(1)
+            .says("has an engine without transactions: which of the ")
+            .says(&format!(
+                "TRUNCATE TABLE `{}`.`plain` if none of its rows is needed",
+                load.desk.db
+            ));
+        assert_eq!(load.desk.rows(server, "plain"), Some(sent * 4), "{kind}");
+        load.desk.ask(server, "TRUNCATE TABLE @db.plain");
+        load.is_whole();
+
+        // Who says that there may be other rows is asked first, and rows that were there before are never taken away.
+        let load = RowsAlone::killed(server, "", &["--append"]);
+        load.again().exits(1).says("It was empty before");
+        let mine = "INSERT INTO plain VALUES (0, 'mine')";
+        let load = RowsAlone::killed(server, mine, &["--append"]);
+        load.again()
+            .exits(1)
+            .says("rows were added to those that it had");
+        let mine = load
+            .desk
+            .ask(server, "SELECT v FROM @db.plain WHERE id = 0");
+        assert_eq!(mine, "mine", "{kind}");
+    }
+}
+
+/// Rows behind a statement that has changed those before it: the table cannot be emptied, and its marks say nothing.
+#[test]
+fn rows_behind_a_statement_that_is_done_are_not_believed_to_be_in() {
+    let mut desk = Desk::new();
+    for kind in BOTH {
+        let server = shared(kind);
+        desk.next();
+        let rows = |ids: std::ops::RangeInclusive<u32>| {
+            let statement = |id: u32| format!("INSERT INTO `plain` VALUES ({id},{id},'{LONG}');\n");
+            ids.map(statement).collect::<String>()
+        };
+        let begin = format!(
+            "CREATE TABLE `plain` (`id` int, `n` int, `v` varchar(200)) ENGINE=MyISAM;\n{}UPDATE plain SET n = n + 1;\n",
+            rows(1..=100)
+        );
+        let text = dump(&format!("{begin}{}", rows(101..=90_000)));
+        let half = &text[..text.find("VALUES (80000,").unwrap()];
+        killed_in_the_middle(&desk, server, &[], half);
+        again(&desk, server, &[], &text)
+            .exits(1)
+            .says("which of its rows from here on are in cannot be told")
+            .says("--restart");
+        again(&desk, server, &["--restart", "--replace"], &text).exits(0);
+        let sum = desk.ask(server, "SELECT COUNT(*), SUM(n - id) FROM @db.plain");
+        assert_eq!(sum, "90000\t100", "{kind}");
     }
 }

@@ -354,7 +354,7 @@ impl Conductor<'_> {
         Ok(index)
     }
 
-    fn count(&mut self, quoted: &str) -> Result<u64, LoadError> {
+    pub(super) fn count(&mut self, quoted: &str) -> Result<u64, LoadError> {
         let value = self
             .catalog
             .query_value(format!("SELECT COUNT(*) FROM {quoted}"))

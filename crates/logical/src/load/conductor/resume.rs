@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use super::Conductor;
 use crate::load::chunk::{Head, Piece};
-use crate::load::error::LoadError;
+use crate::load::error::{LoadError, Refusal};
 use crate::load::marks::{Counted, Cover, Found, parsed};
 use steps::MarkTables;
 pub use steps::{DatabaseStep, Step};
@@ -120,6 +120,18 @@ impl Conductor<'_> {
                 });
             }
         };
+        if !self.in_past() && !self.entries[index].table.is_transactional() {
+            // Others were emptied before their first rows: this table has had rows before a statement that is done.
+            let label = self.entries[index].table.label();
+            return Err(LoadError::Stopped(vec![Refusal {
+                reason: format!(
+                    "{}: line {}: table {label} has an engine without transactions: which of its rows from here on are in cannot be told, and those before it were changed since",
+                    self.place.name, piece.line
+                ),
+                hint: "Begin anew with --restart (and --replace for the tables that are there)."
+                    .to_owned(),
+            }]));
+        }
         self.count_found(index, counted);
         let start = piece.offset;
         let inside = |at: u64| parts.iter().any(|part| part.contains(&at));

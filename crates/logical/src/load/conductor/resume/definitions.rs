@@ -11,6 +11,7 @@ use super::DatabaseStep;
 use crate::load::definition::{differences, fingerprint, written_for};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::marks::{Found, TableDetail, TableFound};
+use crate::load::options::ExistingPolicy;
 use crate::load::programs::Kind;
 
 impl Conductor<'_> {
@@ -162,9 +163,9 @@ impl Conductor<'_> {
         Ok(false)
     }
 
-    /// What was said of a table that the dump does not create.
+    /// What was said of a table that the dump does not create; `None` when it is to be looked at as if it were met for the first time.
     pub(in crate::load::conductor) fn appended_to(
-        &self,
+        &mut self,
         key: &TableKey,
     ) -> Result<Option<TableDetail>, LoadError> {
         let Some(found) = self.resume.found.tables.get(key) else {
@@ -174,15 +175,64 @@ impl Conductor<'_> {
             return Ok(Some(found.detail.clone()));
         }
         if !found.detail.transactional {
-            return Err(LoadError::Stopped(vec![Refusal {
-                reason: format!(
-                    "table {}.{} has an engine without transactions, and rows were added to those that it had: which of them are in cannot be told",
-                    key.0, key.1
-                ),
-                hint: "Take the added rows away, and begin anew with --restart.".to_owned(),
-            }]));
+            let (rows_before, sent) = (found.detail.rows_before, found.stored());
+            self.empty_again(key, rows_before, sent)?;
+            return Ok(None);
         }
         Ok(Some(found.detail.clone()))
+    }
+
+    /// Empties a table that was empty before an earlier process has marked `sent` rows in it: its engine takes no rows back, so none of
+    /// them is known to be in just once.
+    fn empty_again(
+        &mut self,
+        key: &TableKey,
+        rows_before: u64,
+        sent: u64,
+    ) -> Result<(), LoadError> {
+        let about = format!(
+            "table {}.{} has an engine without transactions",
+            key.0, key.1
+        );
+        let stopped =
+            |reason: String, hint: String| LoadError::Stopped(vec![Refusal { reason, hint }]);
+        if rows_before > 0 {
+            return Err(stopped(
+                format!(
+                    "{about}, and rows were added to those that it had: which of them are in cannot be told"
+                ),
+                "Take the added rows away, and begin anew with --restart.".to_owned(),
+            ));
+        }
+        let quoted = quoted_name(key);
+        let rows = self.count(&quoted)?;
+        // Marks come before their rows, so that there cannot be more of them.
+        if rows > sent || (rows > 0 && self.ctx.options.existing == ExistingPolicy::Append) {
+            return Err(stopped(
+                format!(
+                    "{about}: which of the {rows} rows there are of this load, which has sent {sent}, cannot be told"
+                ),
+                format!(
+                    "It was empty before. TRUNCATE TABLE {quoted} if none of its rows is needed, and run the same command again."
+                ),
+            ));
+        }
+        if rows > 0 {
+            self.enter_catalog()?;
+            self.catalog
+                .exec(format!("TRUNCATE TABLE {quoted}"))
+                .map_err(|error| {
+                    LoadError::server(
+                        format!("emptying {quoted}, whose rows are loaded again"),
+                        error,
+                    )
+                })?;
+        }
+        self.on_marks("removing progress marks", |marks, conn| {
+            marks.forget_table(conn, (&key.0, &key.1))
+        })?;
+        self.resume.found.tables.remove(key);
+        Ok(())
     }
 
     /// Gives a database the collation again that it had before the dump changed it for a while.

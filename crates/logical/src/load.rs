@@ -47,7 +47,7 @@ use refloat_run::probe::{self, ServerProbe};
 use refloat_run::progress::Phase;
 use refloat_run::settings::{AppliedSettings, Facts, SettingsPlan};
 use refloat_run::{Cancel, Event, Run};
-use refloat_wire::Connection;
+use refloat_wire::{CommitCounter, Connection};
 
 pub use error::{LoadError, LoadFailure, Refusal};
 pub(crate) use form::DelimitedRows;
@@ -116,6 +116,10 @@ pub(crate) fn load_from(
     open: impl FnOnce() -> Result<Opened, LoadError>,
 ) -> Result<LoadOutcome, LoadFailure> {
     let started = Instant::now();
+    // What others commit on the node of the load is what that node sends beyond this.
+    let mut counted = options.clone();
+    counted.target.commits = Some(CommitCounter::default());
+    let options = &counted;
     let mut outcome = LoadOutcome {
         run: run.dir.id().to_string(),
         source: source_name(options),

@@ -384,8 +384,17 @@ impl Connection {
         let payload = self.link.framed.payload(&place);
         let count = match payload.first() {
             Some(0x00) => {
-                return OkInfo::parse(payload)
-                    .map_err(|Truncated| self.link.protocol("a truncated OK packet"));
+                let ok = OkInfo::parse(payload)
+                    .map_err(|Truncated| self.link.protocol("a truncated OK packet"))?;
+                if let Some(commits) = self
+                    .options
+                    .commits
+                    .as_ref()
+                    .filter(|_| !ok.in_transaction())
+                {
+                    commits.add();
+                }
+                return Ok(ok);
             }
             Some(0xff) => return Err(self.link.server_error(payload)),
             Some(0xfb) => {

@@ -26,7 +26,7 @@ pub use bulk::{BulkPacket, BulkType, Day};
 pub use connection::{Connection, LocalInfile, Statement};
 pub use error::{Error, Phase, RetryStatus, SourceError};
 pub use kill::KillHandle;
-pub use options::{ConnectOptions, SslMode, Target, UrlError};
+pub use options::{CommitCounter, ConnectOptions, SslMode, Target, UrlError};
 pub use result::{
     Column, OkInfo, QueryEnd, ResultSet, Row, STATUS_AUTOCOMMIT, STATUS_IN_TRANSACTION, Warning,
 };

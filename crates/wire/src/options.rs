@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::secret::Secret;
@@ -126,7 +128,34 @@ pub struct ConnectOptions {
     /// On a plain TCP connection, ask the server for the RSA key that the password is encrypted with. A server in the middle could
     /// answer with a key of its own, as it could with a certificate where those are not checked.
     pub get_server_public_key: bool,
+    /// Counts what connections with these options, and with copies of them, may have committed.
+    pub commits: Option<CommitCounter>,
 }
+
+/// Counts answers of servers after which something may have been committed: those that leave no transaction open and brought no rows. What only
+/// changes the session is among them, and a procedure that commits several times counts once.
+#[derive(Debug, Clone, Default)]
+pub struct CommitCounter(Arc<AtomicU64>);
+
+impl CommitCounter {
+    /// How many there were so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl PartialEq for CommitCounter {
+    /// Whether it is the same counter, whatever it has counted.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for CommitCounter {}
 
 impl Default for ConnectOptions {
     fn default() -> Self {
@@ -146,6 +175,7 @@ impl Default for ConnectOptions {
             write_timeout: None,
             max_allowed_packet: None,
             get_server_public_key: true,
+            commits: None,
         }
     }
 }

@@ -295,7 +295,6 @@ impl Running {
 }
 
 #[test]
-#[ignore = "`make test-slow` runs it: nodes come and go for minutes"]
 fn whatever_is_killed_during_a_maintenance_nothing_is_missing() {
     let place = Place::new(false);
     let before = place.kept();
@@ -339,7 +338,6 @@ fn a_joiner_is_killed(place: &Place, second: &str) {
 }
 
 #[test]
-#[ignore = "`make test-slow` runs it: nodes come and go for minutes"]
 fn a_partition_during_rolling_maintenance_stops_it() {
     let place = Place::new(true);
     let before = place.kept();
@@ -405,7 +403,6 @@ fn a_partition_during_rolling_maintenance_stops_it() {
 }
 
 #[test]
-#[ignore = "`make test-slow` runs it: nodes come and go for minutes"]
 fn a_copy_that_fails_is_told_and_the_next_one_is_whole() {
     let place = Place::new(false);
     // So much that a copy can be met at work, and that no node keeps it for those that miss it.

@@ -252,30 +252,41 @@ fn applications_go_on_beside_a_load() {
 
     // Where nobody writes nothing is held back; from the moment on that somebody does, the rest is.
     let late = place.dump("late.sql", &dump_of("late", &body));
-    let end = AtomicBool::new(false);
-    let there = place.cluster.url(1);
-    let (outcome, run) = std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            let begun = || place.node(1).query("SHOW TABLES FROM late LIKE 't'");
-            while begun().unwrap_or_default() != "t" {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            place.ask(1, "TRUNCATE TABLE app.a1");
-            application(&there, "a1", &end)
-        });
-        let loaded = place.loads(&late, &url, &[]);
-        end.store(true, Ordering::Relaxed);
-        writer.join().expect("an application");
-        loaded
-    });
-    assert!(
-        run.stdout.contains("somebody else writes on node"),
-        "{}",
-        run.stdout
+    // The second time on the node of the load, which sends the load's own write-sets too.
+    let longer = format!(
+        "{}{}{}{}",
+        table("t", "ENGINE=InnoDB"),
+        rows_of("t", ROWS * 2, 1000),
+        table("u", "ENGINE=InnoDB"),
+        rows_of("u", ROWS * 2, 1000)
     );
-    assert_eq!(outcome["galera"]["paced"], true, "{outcome}");
-    place.all_are_the_same();
-    place.ask(0, "DROP DATABASE late");
+    let longer = place.dump("longer.sql", &dump_of("late", &longer));
+    for (at, dump) in [(1, &late), (0, &longer)] {
+        let end = AtomicBool::new(false);
+        let there = place.cluster.url(at);
+        let (outcome, run) = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let begun = || place.node(at).query("SHOW TABLES FROM late LIKE 't'");
+                while begun().unwrap_or_default() != "t" {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                place.ask(at, "TRUNCATE TABLE app.a1");
+                application(&there, "a1", &end)
+            });
+            let loaded = place.loads(dump, &url, &[]);
+            end.store(true, Ordering::Relaxed);
+            writer.join().expect("an application");
+            loaded
+        });
+        assert!(
+            run.stdout.contains("somebody else writes on node"),
+            "{}",
+            run.stdout
+        );
+        assert_eq!(outcome["galera"]["paced"], true, "{outcome}");
+        place.all_are_the_same();
+        place.ask(0, "DROP DATABASE late");
+    }
     let (outcome, _) = place.loads(&late, &url, &[]);
     assert_eq!(outcome["galera"]["paced"], false, "{outcome}");
     assert!(

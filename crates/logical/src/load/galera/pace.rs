@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use refloat_run::{Cancel, Events};
-use refloat_wire::{ConnectOptions, Connection, Error};
+use refloat_wire::{CommitCounter, ConnectOptions, Connection, Error};
 use serde::Serialize;
 
 /// How often a node is asked.
@@ -40,6 +40,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 const WAITING_MOST: u64 = 2;
 /// A load that has waited so long writes one more transaction all the same: others may be the cause.
 const HELD_MOST: Duration = Duration::from_secs(30);
+/// Write-sets within [`WINDOW`] that a node may send beside what the load has counted before somebody else is taken to write there.
+const OWN_SLACK: u64 = 16;
 
 const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_flow_control_paused_ns', 'wsrep_local_recv_queue', 'wsrep_replicated')";
 
@@ -74,7 +76,7 @@ pub struct Rule {
 pub enum When {
     /// From the beginning.
     Always,
-    /// From the moment on that somebody else writes on another node than that of the load.
+    /// From the moment on that somebody else writes, on whatever node.
     OthersWrite,
     /// Never: nodes are watched for the report alone.
     Never,
@@ -113,9 +115,38 @@ enum Reason {
 
 struct Watched {
     name: String,
-    /// Whether what this node sends is not the load's.
-    is_other: bool,
+    sends: Sends,
     seen: Mutex<Seen>,
+}
+
+/// Whose write-sets a node sends.
+enum Sends {
+    /// Those of others alone.
+    Others,
+    /// The load's too, which has counted here what it may have committed.
+    Ours(CommitCounter),
+    /// The load's too, and nobody counts them.
+    Unknown,
+}
+
+impl Sends {
+    /// Write-sets of the load that it may have sent so far.
+    fn ours(&self) -> Option<u64> {
+        match self {
+            Self::Others => Some(0),
+            Self::Ours(commits) => Some(commits.get()),
+            Self::Unknown => None,
+        }
+    }
+
+    /// So many more than those are no sign of somebody else: what was committed is counted when its answer is there, and statements that
+    /// somebody calls may commit several times.
+    const fn slack(&self) -> u64 {
+        match self {
+            Self::Others => 0,
+            Self::Ours(_) | Self::Unknown => OWN_SLACK,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -125,8 +156,8 @@ struct Seen {
     first: Option<(Instant, u64)>,
     /// From when on the load is held back, and nanoseconds that writers were stopped until then.
     paced: Option<(Instant, u64)>,
-    /// Write-sets that it had sent at first, and since.
-    sent: Option<(u64, u64)>,
+    /// When, and write-sets of others that it had sent until then; no older than [`WINDOW`]. Only differences mean something.
+    sent: VecDeque<(Instant, i64)>,
     waiting: u64,
     waiting_most: u64,
     silent: bool,
@@ -139,17 +170,26 @@ struct Said {
     paused: u64,
     /// Write-sets that wait there.
     waiting: u64,
-    /// Write-sets of its own.
-    sent: u64,
+    /// Write-sets that it has sent, but for those of the load.
+    sent: Option<i64>,
 }
 
 impl Seen {
     fn note(&mut self, now: Instant, said: Said) {
         let Said {
-            paused, waiting, ..
+            paused,
+            waiting,
+            sent,
         } = said;
         self.silent = false;
-        self.sent = Some((self.sent.map_or(said.sent, |(first, _)| first), said.sent));
+        self.sent.extend(sent.map(|sent| (now, sent)));
+        while self
+            .sent
+            .get(1)
+            .is_some_and(|(at, _)| now.duration_since(*at) >= WINDOW)
+        {
+            self.sent.pop_front();
+        }
         self.first.get_or_insert((now, paused));
         self.samples.push_back((now, paused));
         while self
@@ -168,12 +208,15 @@ impl Seen {
         self.silent = true;
         self.waiting = 0;
         self.samples.clear();
-        self.sent = None;
+        self.sent.clear();
     }
 
-    /// Whether it has sent write-sets since it was looked at first.
-    fn writes(&self) -> bool {
-        self.sent.is_some_and(|(first, now)| now > first)
+    /// Whether it has sent more write-sets of others than this within the last seconds.
+    fn writes(&self, slack: u64) -> bool {
+        let ends = self.sent.front().zip(self.sent.back());
+        ends.is_some_and(|((_, first), (_, last))| {
+            u64::try_from(last - first).is_ok_and(|sent| sent > slack)
+        })
     }
 
     /// Share of the last seconds that writers were stopped. The window counts whole from the beginning: a short pause is no large share.
@@ -212,7 +255,11 @@ impl Pace {
         for (at, node) in nodes.iter().enumerate() {
             let one = Arc::new(Watched {
                 name: node.target().to_string(),
-                is_other: at > 0 || !own_first,
+                sends: match &node.commits {
+                    _ if at > 0 || !own_first => Sends::Others,
+                    Some(commits) => Sends::Ours(commits.clone()),
+                    None => Sends::Unknown,
+                },
                 seen: Mutex::default(),
             });
             let (ours, end) = (Arc::clone(&one), Arc::clone(&ended));
@@ -247,7 +294,7 @@ impl Pace {
         if on || self.when != When::OthersWrite {
             return on;
         }
-        let writes = |node: &&Arc<Watched>| node.is_other && node.seen().writes();
+        let writes = |node: &&Arc<Watched>| node.seen().writes(node.sends.slack());
         let Some(node) = self.nodes.iter().find(writes) else {
             return false;
         };
@@ -412,6 +459,8 @@ fn watch(node: &ConnectOptions, watched: &Watched, ended: &AtomicBool, events: &
         connect_timeout: node.connect_timeout.min(ANSWER),
         read_timeout: Some(ANSWER),
         write_timeout: Some(ANSWER),
+        // Looking commits nothing.
+        commits: None,
         ..node.clone()
     };
     let mut told = false;
@@ -437,15 +486,21 @@ fn look(mut conn: Connection, watched: &Watched, ended: &AtomicBool) -> Result<(
     while !ended.load(Ordering::Relaxed) {
         let status = conn.query(STATUS)?;
         let mut said = Said::default();
+        let mut sent = None;
         for row in 0..status.len() {
             let value = status.u64(row, 1).unwrap_or(0);
             match status.str(row, 0) {
                 Some("wsrep_flow_control_paused_ns") => said.paused = value,
                 Some("wsrep_local_recv_queue") => said.waiting = value,
-                Some("wsrep_replicated") => said.sent = value,
+                Some("wsrep_replicated") => sent = i64::try_from(value).ok(),
                 _ => {}
             }
         }
+        let ours = watched
+            .sends
+            .ours()
+            .and_then(|ours| i64::try_from(ours).ok());
+        said.sent = sent.zip(ours).map(|(sent, ours)| sent - ours);
         watched.seen().note(Instant::now(), said);
         std::thread::sleep(LOOK);
     }
@@ -464,7 +519,7 @@ mod tests {
         let said = |paused, waiting| Said {
             paused,
             waiting,
-            sent: 7,
+            sent: Some(-7),
         };
         seen.note(at(0), said(5_000_000_000, 0));
         assert!(seen.share().abs() < 1e-9);
@@ -474,15 +529,15 @@ mod tests {
         assert!((seen.share() - 0.2).abs() < 1e-9);
         assert!((seen.share_in_all() - 0.2).abs() < 1e-9);
         seen.note(at(65), said(6_000_000_000, 1));
-        assert!(!seen.writes());
+        assert!(!seen.writes(0));
         seen.note(
             at(65),
             Said {
-                sent: 8,
+                sent: Some(3),
                 ..said(6_000_000_000, 1)
             },
         );
-        assert!(seen.writes());
+        assert!(seen.writes(0) && seen.writes(9) && !seen.writes(10));
         assert!((seen.share_in_all() - 1.0 / 6.5).abs() < 1e-9);
         assert!(seen.share().abs() < 1e-9, "{}", seen.share());
         assert_eq!((seen.waiting, seen.waiting_most), (1, 3));

@@ -103,13 +103,17 @@ impl Described {
         let (select, load) = match self.data_type.as_str() {
             // As text a FLOAT has six digits; multiplied it is a DOUBLE and has all of them, and keeps its sign at zero.
             "float" => (format!("{quoted} * 1E0"), None),
-            // Index 0 and the member '' are written alike.
-            "enum" if has_empty_member(&self.column_type) => {
+            // Index 0 and the member '' are written alike, and so are two members of one name.
+            "enum"
+                if has_empty_member(&self.column_type)
+                    || has_equal_members(&self.column_type, &self.collation) =>
+            {
                 (format!("{quoted} + 0"), Some(FieldLoad::Number))
             }
             // The text of a SET does not tell whether the member '' is in it, nor which of two members of one name.
             "set"
-                if has_empty_member(&self.column_type) || has_equal_members(&self.column_type) =>
+                if has_empty_member(&self.column_type)
+                    || has_equal_members(&self.column_type, &self.collation) =>
             {
                 (
                     format!("CAST({quoted} AS UNSIGNED)"),

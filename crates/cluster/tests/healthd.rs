@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use refloat_cluster::healthd::{Healthd, HealthdOptions, Rules};
 use refloat_run::{Cancel, CancelReason};
-use refloat_sandbox::{GaleraNode, GaleraOptions, HaproxyOptions, NodeStart, ServerKind};
+use refloat_sandbox::{
+    EphemeralCluster, GaleraNode, GaleraOptions, HaproxyOptions, NodeStart, ServerKind,
+};
 use refloat_testkit::servers;
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -149,6 +152,7 @@ fn a_donor_drains_and_comes_back_without_a_failed_query() {
     cluster
         .start_haproxy(&HaproxyOptions {
             http_check_ports: ports,
+            ..HaproxyOptions::default()
         })
         .unwrap();
     let url = cluster.haproxy_url().unwrap();
@@ -214,8 +218,70 @@ fn a_donor_drains_and_comes_back_without_a_failed_query() {
         )),
         "{said}"
     );
+    drained_by_its_agent(&cluster, &services);
     cancel.cancel(CancelReason::Signal(2));
     services.into_iter().for_each(Healthd::join);
+}
+
+/// With agent checks beside the HTTP checks a node that is behind gets no new clients and counts as up, and one that is dead as down.
+fn drained_by_its_agent(cluster: &EphemeralCluster, services: &[Healthd]) {
+    let ports = |address: fn(&Healthd) -> SocketAddr| {
+        let ports = services.iter().map(|service| address(service).port());
+        ports.collect()
+    };
+    let options = HaproxyOptions {
+        http_check_ports: ports(Healthd::address),
+        agent_check_ports: ports(|service| service.agent_address().unwrap()),
+    };
+    cluster.start_haproxy(&options).unwrap();
+    let url = cluster.haproxy_url().unwrap();
+    let second = cluster.node(2).unwrap();
+    let (seen, stop) = (Mutex::new(Seen::default()), AtomicBool::new(false));
+    let answers = || {
+        let seen = seen.lock().unwrap();
+        seen.answers.get(second.name()).copied().unwrap_or(0)
+    };
+    // Until the agents have been asked for the first time nobody knows anything.
+    std::thread::sleep(NOTICED);
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| application(&url, &seen, &stop));
+        wait_until("the second serves", || answers() > 5);
+        second.query("SET GLOBAL wsrep_desync=ON").unwrap();
+        wait_until("it is drained", || {
+            proxy_says(cluster, second.name()) == "DRAIN (agent)"
+        });
+        let before = answers();
+        std::thread::sleep(NOTICED);
+        assert!(answers() <= before + 1, "it gets new clients");
+        second.query("SET GLOBAL wsrep_desync=OFF").unwrap();
+        wait_until("it serves again", || answers() > before + 5);
+        assert_eq!(proxy_says(cluster, second.name()), "UP");
+        stop.store(true, Ordering::Relaxed);
+        client.join().unwrap();
+    });
+    let failed = seen.into_inner().unwrap().failed;
+    assert!(failed.is_empty(), "{failed:?}");
+    second.freeze().unwrap();
+    wait_until("it is down", || {
+        proxy_says(cluster, second.name()).starts_with("DOWN")
+    });
+    second.thaw().unwrap();
+    wait_until("it is up", || proxy_says(cluster, second.name()) == "UP");
+}
+
+/// What the proxy thinks of a node: `status` of its statistics.
+fn proxy_says(cluster: &EphemeralCluster, node: &str) -> String {
+    let mut stream = UnixStream::connect(cluster.haproxy_socket()).unwrap();
+    stream.write_all(b"show stat\n").unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    let mut rows = said
+        .lines()
+        .map(|line| line.split(',').collect::<Vec<&str>>());
+    let names = rows.next().unwrap_or_default();
+    let status = names.iter().position(|name| *name == "status").unwrap();
+    let row = rows.find(|row| row.get(1) == Some(&node)).unwrap();
+    row[status].to_owned()
 }
 
 fn read_only(service: &Healthd, node: &GaleraNode) {

@@ -148,6 +148,11 @@ impl GaleraCluster {
         Some(self.haproxy()?.port)
     }
 
+    /// The socket at which the proxy takes commands, such as `show stat`.
+    pub fn haproxy_socket(&self) -> PathBuf {
+        self.folder.haproxy_socket()
+    }
+
     /// The process number of the proxy. `None`: it does not run.
     pub fn haproxy_pid(&self) -> Option<u32> {
         let haproxy = self.haproxy()?;

@@ -123,8 +123,10 @@ fn text(
         record.port
     );
     let ports = &record.options.http_check_ports;
+    let agents = &record.options.agent_check_ports;
     if !ports.is_empty() {
-        text.push_str("    option httpchk GET /\n");
+        let path = if agents.is_empty() { "/" } else { "/alive" };
+        let _ = writeln!(text, "    option httpchk GET {path}");
     }
     text.push_str("    default-server inter 500ms fall 2 rise 1");
     if ports.is_empty() {
@@ -137,9 +139,12 @@ fn text(
         let port = ports
             .get(index)
             .map_or(String::new(), |port| format!(" port {port}"));
+        let agent = agents.get(index).map_or(String::new(), |port| {
+            format!(" agent-check agent-port {port} agent-inter 500ms")
+        });
         let _ = writeln!(
             text,
-            "    server {} {}:{} check{port}",
+            "    server {} {}:{} check{port}{agent}",
             node.name(),
             node.host(),
             node.port()

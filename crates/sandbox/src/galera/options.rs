@@ -76,6 +76,10 @@ pub struct HaproxyOptions {
     /// Ports of HTTP health checks, one per node in their order: a node is up when `GET /` there is answered by 200.
     /// Empty: a node is up when it takes TCP connections on its client port.
     pub http_check_ports: Vec<u16>,
+    /// Ports of agent checks, one per node in their order: they say whether a node that is up is to be drained. With them the HTTP checks ask
+    /// `/alive`, which leaves that to the agents.
+    #[serde(default)]
+    pub agent_check_ports: Vec<u16>,
 }
 
 /// What cluster to start.
@@ -267,15 +271,17 @@ impl GaleraOptions {
 
 impl HaproxyOptions {
     pub(crate) fn check(&self, nodes: u32) -> Result<()> {
-        if self.http_check_ports.is_empty() || self.http_check_ports.len() == nodes as usize {
-            return Ok(());
+        for (ports, what) in [
+            (&self.http_check_ports, "health checks"),
+            (&self.agent_check_ports, "agent checks"),
+        ] {
+            if !ports.is_empty() && ports.len() != nodes as usize {
+                return Err(Error::BadCluster {
+                    reason: format!("{} ports of {what} for {nodes} nodes", ports.len()),
+                });
+            }
         }
-        Err(Error::BadCluster {
-            reason: format!(
-                "{} ports of health checks for {nodes} nodes",
-                self.http_check_ports.len()
-            ),
-        })
+        Ok(())
     }
 }
 
@@ -359,6 +365,11 @@ mod tests {
             three().node_provider_option(0, "pc.weight", "1"),
             three().haproxy(HaproxyOptions {
                 http_check_ports: vec![1],
+                ..HaproxyOptions::default()
+            }),
+            three().haproxy(HaproxyOptions {
+                agent_check_ports: vec![1, 2],
+                ..HaproxyOptions::default()
             }),
         ] {
             assert!(matches!(bad.checked(), Err(Error::BadCluster { .. })));

@@ -319,6 +319,11 @@ impl Folder<'_> {
             }
             return None;
         };
+        if entry.bytes == 0 {
+            self.fault(&format!(
+                "{name} is empty: the Shell begins each with a comment"
+            ));
+        }
         Some(SqlFile {
             path: entry.path,
             text: None,

@@ -17,10 +17,13 @@ use twox_hash::XxHash3_128;
 use super::error::VerifyError;
 use crate::manifest::{ChunkEntry, FORMAT, FileEntry, MANIFEST, Manifest, TableEntry};
 use crate::source::cutter::ITEM_MAX;
+use crate::source::{folder, native};
 pub use fields::Fields;
 
 /// Bytes that are read at a time.
 const BLOCK: usize = 1 << 20;
+/// Most bytes of a file of definitions, which is in memory as a whole. Those of a hundred thousand large tables have less.
+const DEFINITIONS_MAX: u64 = 1 << 30;
 /// Longest window that a frame may ask memory for, as a power of two: that of zstd's `--ultra`.
 const WINDOW_MAX: u32 = 27;
 /// How often it is looked whether the run was cancelled, in rows.
@@ -43,33 +46,32 @@ impl DumpFolder {
         let root = unpacked.as_ref().map_or(root, Unpacked::root).to_owned();
         let root = root.as_path();
         let path = root.join(MANIFEST);
-        let text = match std::fs::read(&path) {
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) =>
-            {
-                return Err(VerifyError::Refused {
-                    reason: format!("{} is no finished dump: it has no {MANIFEST}", root.display()),
-                    hint: "Name the folder of a dump that `refloat dump` has ended, or the URL of a server (mysql://…).".to_owned(),
-                });
-            }
-            other => other.map_err(VerifyError::file(&path, "reading"))?,
-        };
-        let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| {
-            VerifyError::damaged(&path, format!("the manifest cannot be read: {error}"))
-        })?;
-        if manifest.format > FORMAT {
+        if let Err(error) = std::fs::metadata(&path)
+            && matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            )
+        {
+            return Err(VerifyError::Refused {
+                reason: format!("{} is no finished dump: it has no {MANIFEST}", root.display()),
+                hint: "Name the folder of a dump that `refloat dump` has ended, or the URL of a server (mysql://…).".to_owned(),
+            });
+        }
+        let text = folder::read(&path)?;
+        let damaged =
+            |error| VerifyError::damaged(&path, format!("the manifest cannot be read: {error}"));
+        if let Some(format) = native::format(&text).map_err(damaged)?
+            && format > u64::from(FORMAT)
+        {
             return Err(VerifyError::Refused {
                 reason: format!(
-                    "{} has format {}, and this version reads up to {FORMAT}",
-                    root.display(),
-                    manifest.format
+                    "{} has format {format}, and this version reads up to {FORMAT}",
+                    root.display()
                 ),
                 hint: "Use the version that made it, or a newer one.".to_owned(),
             });
         }
+        let manifest: Manifest = folder::metadata(&text).map_err(damaged)?;
         let folder = Self {
             root: root.to_owned(),
             _unpacked: unpacked,
@@ -120,7 +122,15 @@ impl DumpFolder {
     /// A small file as a whole, with the checksum of the manifest.
     pub fn read(&self, file: &FileEntry) -> Result<Vec<u8>, VerifyError> {
         let path = self.path(file)?;
-        let text = std::fs::read(&path).map_err(VerifyError::file(&path, "reading"))?;
+        // The manifest has its size; whoever wrote that may have written any.
+        let most = DEFINITIONS_MAX + 1;
+        let mut text = Vec::new();
+        let read = File::open(&path).and_then(|file| file.take(most).read_to_end(&mut text));
+        read.map_err(VerifyError::file(&path, "reading"))?;
+        if text.len() as u64 == most {
+            let what = format!("it has more than {DEFINITIONS_MAX} bytes of definitions");
+            return Err(VerifyError::damaged(&path, what));
+        }
         let checksum = XxHash3_128::oneshot(&text);
         check(&path, file, text.len() as u64, checksum)?;
         Ok(text)

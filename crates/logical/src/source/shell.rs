@@ -31,6 +31,9 @@ use super::layout::{
 };
 use metadata::{Done, Dump, Options, Schema, Table};
 
+/// Characters that are shown of the name of what is not known.
+const CAPABILITY_SHOWN: usize = 64;
+
 /// Whether a folder with these files is one of the Shell.
 pub fn is_here(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| entry.name == "@.json")
@@ -99,6 +102,11 @@ impl Folder<'_> {
                 "@.json says that the dump is in {other}: that folder is to be loaded"
             ));
             return Ok(());
+        }
+        for capability in top.capabilities.iter().flatten() {
+            if let Some(why) = beyond(&capability.id) {
+                self.fault(&why);
+            }
         }
         let done: Option<Done> = self.json("@.done.json")?;
         if done.is_none() {
@@ -337,6 +345,24 @@ impl Folder<'_> {
     fn fault(&mut self, words: &str) {
         self.layout.faults.push(words.to_owned());
     }
+}
+
+/// Why a dump that uses this is not read, where it is not: the Shell itself refuses what it does not know of
+/// (`modules/util/dump/capability.cc`).
+fn beyond(capability: &str) -> Option<String> {
+    let what = match capability {
+        // A redirected dump has said so before.
+        "partition_awareness" | "multifile_schema_ddl" | "dump_dir_redirection" => return None,
+        "innodb_vector_store" => "the rows of its vector store are not in its files of rows",
+        "dynamic_data_masking" => "what it masks is defined in a form of its own",
+        _ => {
+            "it is of a later version of the Shell, and may keep rows or definitions where nothing looks for them"
+        }
+    };
+    let shown: String = capability.chars().take(CAPABILITY_SHOWN).collect();
+    Some(format!(
+        "@.json says that reading the dump needs {shown:?}, which is not known here: {what}"
+    ))
 }
 
 /// How the rows of a table are written.

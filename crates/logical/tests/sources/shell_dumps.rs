@@ -542,6 +542,45 @@ fn rows_that_are_cut_to_nothing_are_missed() {
 }
 
 #[test]
+fn dumps_that_need_what_is_not_known_are_refused() {
+    let bench = Bench::new(ServerKind::MySql97);
+    bench.fill("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 2);");
+    let way = Way {
+        schemas: &["it"],
+        users: false,
+        ..INSTANCE
+    };
+    let folder = folder(&bench, way);
+    bench.empty();
+    let needs = |ids: &[&str]| {
+        let list: Vec<Value> = ids
+            .iter()
+            .map(|id| json!({"id": id, "description": "x", "versionRequired": "99.0.0"}))
+            .collect();
+        change(&folder, "@.json", |value| {
+            value["capabilities"] = json!(list);
+        });
+    };
+    let known = [
+        "partition_awareness",
+        "multifile_schema_ddl",
+        "dump_dir_redirection",
+    ];
+    for other in [
+        "innodb_vector_store",
+        "dynamic_data_masking",
+        "of_tomorrow",
+        "",
+    ] {
+        needs(&[known[0], other]);
+        let said = format!("@.json says that reading the dump needs {other:?}");
+        bench.is_not_whole(&folder, |_| {}, &said);
+    }
+    needs(&known);
+    assert!(bench.load(&folder, |_| {}).unwrap().proven);
+}
+
+#[test]
 fn files_that_metadata_names_are_needed() {
     let bench = Bench::new(ServerKind::MySql97);
     bench.fill(SETUP);

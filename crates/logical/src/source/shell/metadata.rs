@@ -16,6 +16,14 @@ pub struct Dump {
     pub tz_utc: Option<bool>,
     pub schemas: Names,
     pub basenames: Of<String>,
+    pub capabilities: Option<Vec<Capability>>,
+}
+
+/// What a reader of the dump has to know of: an object with an `id`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Capability {
+    pub id: String,
 }
 
 /// `@.done.json`.

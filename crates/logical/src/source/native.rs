@@ -200,7 +200,7 @@ impl Files<'_> {
                         path: self.root.join(&chunk.file.path),
                         bytes: chunk.file.bytes,
                         rows: Some(chunk.rows),
-                        text: None,
+                        text: Some((chunk.text_bytes, MANIFEST.to_owned())),
                         form: RowForm::Delimited(Box::new(file.clone())),
                         checksum: Some(chunk.file.checksum.clone()),
                     }

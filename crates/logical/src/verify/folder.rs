@@ -3,6 +3,7 @@
 //! Nothing in it is believed: names must stay within the folder, every file must have the size and the checksum of the manifest,
 //! and every file with rows as many of them as it says.
 
+mod counted;
 mod fields;
 
 use std::fs::File;
@@ -16,8 +17,8 @@ use twox_hash::XxHash3_128;
 
 use super::error::VerifyError;
 use crate::manifest::{ChunkEntry, FORMAT, FileEntry, MANIFEST, Manifest, TableEntry};
-use crate::source::cutter::ITEM_MAX;
 use crate::source::{folder, native};
+use counted::{Counted, adds_up};
 pub use fields::Fields;
 
 /// Bytes that are read at a time.
@@ -26,8 +27,6 @@ const BLOCK: usize = 1 << 20;
 const DEFINITIONS_MAX: u64 = 1 << 30;
 /// Longest window that a frame may ask memory for, as a power of two: that of zstd's `--ultra`.
 const WINDOW_MAX: u32 = 27;
-/// How often it is looked whether the run was cancelled, in rows.
-const CANCEL_ROWS: u64 = 4096;
 
 /// The folder of a dump.
 #[derive(Debug)]
@@ -87,6 +86,14 @@ impl DumpFolder {
             };
             if found.len() != file.bytes {
                 return Err(wrong_size(&path, file, found.len()));
+            }
+        }
+        for database in &folder.manifest.databases {
+            for table in &database.tables {
+                adds_up(table).map_err(|what| {
+                    let label = format!("table {}.{}", database.name, table.name);
+                    VerifyError::damaged(&path, format!("{label}: {what}"))
+                })?;
             }
         }
         Ok(folder)
@@ -155,7 +162,7 @@ impl DumpFolder {
             bytes: 0,
         };
         let packed = path.extension().is_some_and(|ending| ending == "zst");
-        let mut counted = Counted::default();
+        let mut counted = Counted::new(table).map_err(|what| VerifyError::damaged(&path, what))?;
         let complete = if packed {
             let mut decoder = zstd::stream::read::Decoder::new(&mut hashed)
                 .map_err(VerifyError::file(&path, "preparing decompression"))?;
@@ -172,98 +179,9 @@ impl DumpFolder {
             return Ok(());
         }
         check(&path, &chunk.file, hashed.bytes, hashed.hash.finish_128())?;
-        if counted.rows != chunk.rows || counted.bytes != chunk.text_bytes {
-            return Err(VerifyError::damaged(
-                &path,
-                format!(
-                    "the manifest says {} rows in {} bytes of text, the file has {} in {}",
-                    chunk.rows, chunk.text_bytes, counted.rows, counted.bytes
-                ),
-            ));
-        }
-        Ok(())
-    }
-}
-
-/// What a file had.
-#[derive(Default)]
-struct Counted {
-    rows: u64,
-    bytes: u64,
-}
-
-impl Counted {
-    /// Reads rows up to the end of the text; whether it came to that.
-    fn read(
-        &mut self,
-        path: &Path,
-        table: &TableEntry,
-        input: &mut impl io::BufRead,
-        cancel: &Cancel,
-        each: &mut dyn FnMut(&Fields) -> ControlFlow<()>,
-    ) -> Result<bool, VerifyError> {
-        let broken = |error: io::Error| {
-            VerifyError::damaged(path, format!("the file is damaged or cut: {error}"))
-        };
-        let mut fields = Fields::default();
-        let mut rest = Vec::new();
-        loop {
-            let block = input.fill_buf().map_err(broken)?;
-            if block.is_empty() {
-                break;
-            }
-            let taken = match memchr::memchr(b'\n', block) {
-                // A row that lies within the block is read where it is.
-                Some(end) if rest.is_empty() => {
-                    fields.split(&block[..end]);
-                    end + 1
-                }
-                Some(end) => {
-                    rest.extend_from_slice(&block[..end]);
-                    fields.split(&rest);
-                    rest.clear();
-                    end + 1
-                }
-                None => {
-                    if rest.len() > ITEM_MAX {
-                        return Err(VerifyError::damaged(
-                            path,
-                            format!("row {} has more than {ITEM_MAX} bytes", self.rows + 1),
-                        ));
-                    }
-                    rest.extend_from_slice(block);
-                    self.bytes += block.len() as u64;
-                    let length = block.len();
-                    input.consume(length);
-                    continue;
-                }
-            };
-            self.rows += 1;
-            self.bytes += taken as u64;
-            if fields.len() != table.columns.len() {
-                return Err(VerifyError::damaged(
-                    path,
-                    format!(
-                        "row {} has {} fields, and the table has {}",
-                        self.rows,
-                        fields.len(),
-                        table.columns.len()
-                    ),
-                ));
-            }
-            if each(&fields).is_break() {
-                return Ok(false);
-            }
-            input.consume(taken);
-            if self.rows.is_multiple_of(CANCEL_ROWS) && cancel.is_cancelled() {
-                return Err(VerifyError::interrupted(cancel));
-            }
-        }
-        if rest.is_empty() {
-            Ok(true)
-        } else {
-            Err(VerifyError::damaged(path, "the last row has no end"))
-        }
+        counted
+            .proves(chunk)
+            .map_err(|what| VerifyError::damaged(&path, what))
     }
 }
 

@@ -780,6 +780,18 @@ fn a_damaged_dump_is_never_loaded_as_whole() {
                 .unwrap();
             }),
         ),
+        (
+            "a size of text changed",
+            1,
+            "manifest.json says that it has",
+            Box::new(|out| {
+                let mut found = manifest(out);
+                let tables = found["databases"][0]["tables"].as_array_mut().unwrap();
+                let bytes = &mut tables[0]["chunks"][0]["text_bytes"];
+                *bytes = (bytes.as_u64().unwrap() + 1).into();
+                fs::write(out.join("manifest.json"), found.to_string()).unwrap();
+            }),
+        ),
     ];
     for (what, code, words, damage) in damages {
         let out = desk.path(&what.replace(' ', "-"));

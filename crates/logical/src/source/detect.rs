@@ -30,14 +30,17 @@ pub fn open_folder(
         None if tab::is_tab(&entries) || tab::is_dir(&entries)? => Some(SourceFormat::Tab),
         None => None,
     };
-    match format {
-        Some(SourceFormat::Refloat) => native::layout(path),
-        Some(SourceFormat::Mydumper) => mydumper::layout(path, entries),
-        Some(SourceFormat::Shell) => shell::layout(path, entries),
-        Some(SourceFormat::Tab) => tab::layout(path, entries, options),
-        _ => Err(SourceError::Unknown {
+    let mut layout = match format {
+        // Its manifest has the size of each file.
+        Some(SourceFormat::Refloat) => return native::layout(path),
+        Some(SourceFormat::Mydumper) => mydumper::layout(path, entries)?,
+        Some(SourceFormat::Shell) => shell::layout(path, entries)?,
+        Some(SourceFormat::Tab) => tab::layout(path, entries, options)?,
+        _ => return Err(SourceError::Unknown {
             path: path.display().to_string(),
             reason: "no manifest.json (refloat; written last, so a dump that was not finished has none), no file `metadata` beside *-schema.sql (mydumper), no @.json (MySQL Shell), no TABLE.txt beside TABLE.sql (mysqldump --tab), no such folders (mariadb-dump --dir)".to_owned(),
         }),
-    }
+    };
+    layout.look_for_lost();
+    Ok(layout)
 }

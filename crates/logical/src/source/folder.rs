@@ -12,6 +12,10 @@ use super::error::SourceError;
 const COMPRESSED: &[&str] = &[".gz", ".zst", ".xz", ".bz2"];
 /// Largest file that is read as a whole: what describes a dump, not the dump.
 const SMALL_MAX: usize = 256 << 20;
+/// Values that metadata may have whatever its size. Each costs some ten times the memory of the two bytes that it may be written in.
+const VALUES_ANY: usize = 1 << 20;
+/// Bytes of metadata for each value more: what tools write has more, with names, quotes and indents.
+const BYTES_PER_VALUE: usize = 16;
 
 /// A file of a folder.
 #[derive(Debug, Clone)]
@@ -102,6 +106,21 @@ pub fn read(path: &Path) -> Result<Vec<u8>, SourceError> {
             })
         }
     })
+}
+
+/// Metadata in JSON. Only what `T` has a place for is kept: `T` is to be a struct, never any value at all.
+///
+/// # Errors
+/// It is none, in words.
+pub fn metadata<'a, T: serde::Deserialize<'a>>(text: &'a [u8]) -> Result<T, String> {
+    let values = memchr::memchr_iter(b',', text).count();
+    if values > VALUES_ANY.max(text.len() / BYTES_PER_VALUE) {
+        return Err(format!(
+            "it has more than {values} values in {} bytes, and describes a dump",
+            text.len()
+        ));
+    }
+    serde_json::from_slice(text).map_err(|error| error.to_string())
 }
 
 /// The first bytes of a file, decompressed, and whether they are all.

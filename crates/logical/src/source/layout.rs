@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use refloat_store::{Input, InputError, OpenOptions, Unpacked};
+use refloat_store::{Compression, Input, InputError, OpenOptions, Unpacked};
 use serde::Serialize;
+use twox_hash::XxHash3_128;
 
 use super::cutter::Ends;
 use super::delimited::{Decode, Delimited};
@@ -112,6 +113,14 @@ impl SqlFile {
         }
     }
 
+    /// Why it cannot be without a single byte, where it is and cannot.
+    fn lost(&self) -> Option<String> {
+        let empty = self.text.is_none() && has_nothing(&self.path);
+        empty
+            .then(|| why_not_empty(&self.path, self.checksum.as_deref()))
+            .flatten()
+    }
+
     /// Bytes as it is stored.
     pub fn bytes(&self) -> std::io::Result<u64> {
         match &self.text {
@@ -177,6 +186,48 @@ pub struct RowFile {
     pub checksum: Option<String>,
 }
 
+impl RowFile {
+    /// Whether there is not a single byte in it. A pipe has no size, and may have some.
+    pub fn is_empty(&self) -> bool {
+        has_nothing(&self.path)
+    }
+
+    /// Why it cannot be without a single byte, where it cannot: its rows are lost then.
+    pub fn why_not_empty(&self) -> Option<String> {
+        if let Some((bytes, by)) = self.text.as_ref().filter(|(bytes, _)| *bytes > 0) {
+            return Some(format!(
+                "the file is empty, and {by} says that it has {bytes} bytes of text"
+            ));
+        }
+        if let Some(rows) = self.rows.filter(|rows| *rows > 0) {
+            return Some(format!(
+                "the file is empty, and the dump counts {rows} rows in it"
+            ));
+        }
+        why_not_empty(&self.path, self.checksum.as_deref())
+    }
+}
+
+/// Whether a file has no byte.
+fn has_nothing(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.len() == 0)
+}
+
+/// Why a file cannot be empty, by its name and checksum.
+fn why_not_empty(path: &Path, checksum: Option<&str>) -> Option<String> {
+    let compression = Compression::from_name(&path.to_string_lossy());
+    if compression != Compression::None {
+        return Some(format!(
+            "the file is empty, and {compression} writes some bytes even of nothing"
+        ));
+    }
+    let nothing = format!("{:032x}", XxHash3_128::oneshot(&[]));
+    checksum
+        .filter(|checksum| !checksum.eq_ignore_ascii_case(&nothing))
+        .map(|checksum| format!("the file is empty, and its checksum was {checksum}"))
+}
+
 /// How the rows of a file are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowForm {
@@ -223,6 +274,43 @@ impl Layout {
             faults: Vec::new(),
             unpacked: None,
         }
+    }
+
+    /// Takes files that are empty, and cannot have been, for faults: what was in them is lost.
+    pub(super) fn look_for_lost(&mut self) {
+        let place = |path: &Path| {
+            let below = path.strip_prefix(&self.path).ok();
+            let below = below.filter(|below| !below.as_os_str().is_empty());
+            below.unwrap_or(path).display().to_string()
+        };
+        let statements = self.statements().filter_map(|file| {
+            let why = file.lost()?;
+            Some(format!("{}: {why}", place(&file.path)))
+        });
+        let rows = self.tables().flat_map(|table| {
+            let empty = |file: &RowFile| file.is_empty();
+            let mut lost: Vec<String> = table
+                .files
+                .iter()
+                .filter(|file| empty(file))
+                .filter_map(|file| {
+                    Some(format!("{}: {}", place(&file.path), file.why_not_empty()?))
+                })
+                .collect();
+            if let Some(rows) = table.rows.filter(|rows| *rows > 0)
+                && lost.is_empty()
+                && !table.files.is_empty()
+                && table.files.iter().all(empty)
+            {
+                lost.push(format!(
+                    "{}: the dump counts {rows} rows, and all files of them are empty",
+                    table.label()
+                ));
+            }
+            lost
+        });
+        let found: Vec<String> = statements.chain(rows).collect();
+        self.faults.extend(found);
     }
 
     /// Bytes of all files that are read, as they are stored.

@@ -389,7 +389,7 @@ fn row_file(
     layout: &mut Layout,
 ) -> Result<Vec<RowFile>, SourceError> {
     if entry.bytes == 0 {
-        if old {
+        if old || entry.name != entry.plain {
             layout.faults.push(format!(
                 "{}: the file is empty, and mydumper writes none that is",
                 entry.name
@@ -440,6 +440,12 @@ fn row_file(
                     continue;
                 };
                 used.insert(named.name.clone());
+                if old && named.bytes == 0 {
+                    layout.faults.push(format!(
+                        "{}: the file is empty, and mydumper writes none that is",
+                        named.name
+                    ));
+                }
                 files.push(RowFile {
                     path: named.path,
                     bytes: named.bytes,

@@ -112,18 +112,27 @@ pub fn read(path: &Path) -> Result<Manifest, SourceError> {
         reason,
     };
     let text = folder::read(&file)?;
-    let value: serde_json::Value = serde_json::from_slice(&text)
-        .map_err(|error| unreadable(format!("it is damaged: {error}")))?;
-    let format = value.get("format").and_then(serde_json::Value::as_u64);
-    if format != Some(u64::from(FORMAT)) {
-        return Err(unreadable(match format {
-            Some(format) => {
-                format!("its format is {format}, and this version reads {FORMAT}: take a newer one")
-            }
-            None => "it names no format of refloat".to_owned(),
-        }));
+    let damaged = |error| unreadable(format!("it is damaged: {error}"));
+    match format(&text).map_err(damaged)? {
+        Some(format) if format == u64::from(FORMAT) => folder::metadata(&text).map_err(damaged),
+        Some(format) => Err(unreadable(format!(
+            "its format is {format}, and this version reads {FORMAT}: take a newer one"
+        ))),
+        None => Err(unreadable("it names no format of refloat".to_owned())),
     }
-    serde_json::from_value(value).map_err(|error| unreadable(format!("it is damaged: {error}")))
+}
+
+/// The number of the format that a manifest names, whatever else is in it: what is in one of a later format is not known.
+///
+/// # Errors
+/// It is no JSON, in words.
+pub fn format(text: &[u8]) -> Result<Option<u64>, String> {
+    #[derive(serde::Deserialize)]
+    struct Format {
+        #[serde(default)]
+        format: Option<u64>,
+    }
+    folder::metadata::<Format>(text).map(|found| found.format)
 }
 
 struct Files<'a> {
@@ -191,7 +200,7 @@ impl Files<'_> {
                         path: self.root.join(&chunk.file.path),
                         bytes: chunk.file.bytes,
                         rows: Some(chunk.rows),
-                        text: None,
+                        text: Some((chunk.text_bytes, MANIFEST.to_owned())),
                         form: RowForm::Delimited(Box::new(file.clone())),
                         checksum: Some(chunk.file.checksum.clone()),
                     }

@@ -162,20 +162,19 @@ impl DelimitedOptions {
             Some((database, table)) => (Some(database.to_owned()), table.to_owned()),
             None => (None, table.clone()),
         };
-        // Standard input is read once, and has no size.
-        let stdin = path.as_os_str() == "-";
-        let bytes = if stdin {
-            0
+        // Standard input and pipes are read once, and have no size.
+        let (piped, bytes) = if path.as_os_str() == "-" {
+            (true, 0)
         } else {
             let meta = path.metadata().map_err(|source| SourceError::Read {
                 path: path.display().to_string(),
                 source,
             })?;
-            meta.len()
+            (!meta.is_file(), meta.len())
         };
         let mut file = self.file();
         self.apply(&mut file);
-        if self.lines_terminated_by.is_none() && !stdin {
+        if self.lines_terminated_by.is_none() && !piped {
             let (head, _) = folder::read_up_to(path, HEAD)?;
             if memchr::memchr(b'\n', &head).is_some_and(|at| at > 0 && head[at - 1] == b'\r') {
                 file.format.line_end = b"\r\n".to_vec();
@@ -195,6 +194,7 @@ impl DelimitedOptions {
                 checksum: None,
             }],
         }])];
+        layout.look_for_lost();
         Ok(layout)
     }
 }

@@ -15,10 +15,12 @@
 //!
 //! Metadata is data: of the expressions that it may hold only `UNHEX` and `FROM_BASE64` are understood.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod metadata;
+
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde::de::DeserializeOwned;
 
 use super::cutter::Ends;
 use super::delimited::{Decode, Delimited};
@@ -27,6 +29,10 @@ use super::folder::{self, Entry};
 use super::layout::{
     DelimitedFile, Layout, RowFile, RowForm, Segment, SourceFormat, SqlFile, TableRows,
 };
+use metadata::{Done, Dump, Options, Schema, Table};
+
+/// Characters that are shown of the name of what is not known.
+const CAPABILITY_SHOWN: usize = 64;
 
 /// Whether a folder with these files is one of the Shell.
 pub fn is_here(entries: &[Entry]) -> bool {
@@ -90,81 +96,76 @@ struct Folder<'a> {
 
 impl Folder<'_> {
     fn read(&mut self) -> Result<(), SourceError> {
-        let top = self.json("@.json")?.unwrap_or_default();
-        if let Some(other) = text(&top, "redirectedDumpDir") {
+        let top: Dump = self.json("@.json")?.unwrap_or_default();
+        if let Some(other) = &top.redirected_dump_dir {
             self.fault(&format!(
                 "@.json says that the dump is in {other}: that folder is to be loaded"
             ));
             return Ok(());
         }
-        let done = self.json("@.done.json")?;
+        for capability in top.capabilities.iter().flatten() {
+            if let Some(why) = beyond(&capability.id) {
+                self.fault(&why);
+            }
+        }
+        let done: Option<Done> = self.json("@.done.json")?;
         if done.is_none() {
             self.fault(
                 "@.done.json is missing: the Shell writes it last, so the dump is not whole",
             );
         }
         let done = done.unwrap_or_default();
-        self.layout.written_by = text(&top, "dumper").map(str::to_owned);
+        self.layout.written_by = top.dumper;
         self.layout.session = vec![
             "SET NAMES utf8mb4".to_owned(),
             "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'".to_owned(),
             "SET SESSION foreign_key_checks = 0".to_owned(),
         ];
-        if top.get("tzUtc").and_then(Value::as_bool).unwrap_or(true) {
+        if top.tz_utc.unwrap_or(true) {
             self.layout
                 .session
                 .push("SET SESSION time_zone = '+00:00'".to_owned());
         }
-        let names = map(&top, "basenames");
-        for schema in strings(&top, "schemas") {
-            let base = text(&names, &schema).unwrap_or(&schema).to_owned();
-            self.schema(&schema, &base, &done)?;
+        for schema in &top.schemas.0 {
+            let base = top.basenames.0.get(schema).unwrap_or(schema);
+            self.schema(schema, base, &done)?;
         }
         Ok(())
     }
 
-    fn schema(
-        &mut self,
-        schema: &str,
-        base: &str,
-        done: &Map<String, Value>,
-    ) -> Result<(), SourceError> {
+    fn schema(&mut self, schema: &str, base: &str, done: &Done) -> Result<(), SourceError> {
         let name = format!("{base}.json");
-        let Some(meta) = self.json(&name)? else {
+        let Some(meta) = self.json::<Schema>(&name)? else {
             self.fault(&format!("{name} is missing"));
             return Ok(());
         };
-        let defines = flag(&meta, "includesDdl");
-        let names = map(&meta, "basenames");
+        let defines = meta.includes_ddl.unwrap_or(true);
         if let Some(mut file) = self.statements(&format!("{base}.sql"), schema, defines) {
             (file.database, file.enters) = (None, true);
             self.before.push(file);
         }
-        if meta.get("multifileDdl") == Some(&Value::Bool(true)) {
-            let some = |keys: &[&str]| keys.iter().any(|key| !strings(&meta, key).is_empty());
+        if meta.multifile_ddl == Some(true) {
+            let routines = [&meta.functions, &meta.procedures];
             for (end, needed) in [
-                ("libraries", some(&["libraries"])),
-                ("routines", some(&["functions", "procedures"])),
-                ("events", some(&["events"])),
+                ("libraries", !meta.libraries.0.is_empty()),
+                ("routines", routines.iter().any(|list| !list.0.is_empty())),
+                ("events", !meta.events.0.is_empty()),
             ] {
                 let name = format!("{base}.{end}.sql");
                 let file = self.statements(&name, schema, defines && needed);
                 self.before.extend(file);
             }
         }
-        for table in strings(&meta, "tables") {
+        for table in &meta.tables.0 {
             let own = format!("{base}@{table}");
-            let base = text(&names, &table).unwrap_or(&own).to_owned();
-            let has_rows = flag(&meta, "includesData");
-            self.table(schema, &table, &base, (defines, has_rows), done)?;
+            let base = meta.basenames.0.get(table).unwrap_or(&own);
+            let has_rows = meta.includes_data.unwrap_or(true);
+            self.table(schema, table, base, (defines, has_rows), done)?;
         }
-        for view in strings(&meta, "views") {
+        for view in &meta.views.0 {
             let own = format!("{base}@{view}");
-            let base = text(&names, &view).unwrap_or(&own).to_owned();
-            let needed = defines
-                && meta
-                    .get("includesViewsDdl")
-                    .is_none_or(|value| value == true);
+            let base = meta.basenames.0.get(view).unwrap_or(&own);
+            let needed = defines && meta.includes_views_ddl.unwrap_or(true);
             let file = self.statements(&format!("{base}.pre.sql"), schema, needed);
             self.before.extend(file);
             let file = self.statements(&format!("{base}.sql"), schema, needed);
@@ -179,15 +180,15 @@ impl Folder<'_> {
         table: &str,
         base: &str,
         (defines, has_rows): (bool, bool),
-        done: &Map<String, Value>,
+        done: &Done,
     ) -> Result<(), SourceError> {
         let file = self.statements(&format!("{base}.sql"), schema, defines);
         self.before.extend(file);
         let name = format!("{base}.json");
-        let meta = self.json(&name)?;
+        let meta: Option<Table> = self.json(&name)?;
         let triggers = meta
             .as_ref()
-            .is_some_and(|meta| !strings(meta, "triggers").is_empty());
+            .is_some_and(|meta| !meta.triggers.0.is_empty());
         let file = self.statements(&format!("{base}.triggers.sql"), schema, triggers);
         self.programs.extend(file);
         let Some(meta) = meta else {
@@ -197,23 +198,16 @@ impl Folder<'_> {
             }
             return Ok(());
         };
-        if !has_rows || !flag(&meta, "includesData") {
+        if !has_rows || meta.includes_data == Some(false) {
             return Ok(());
         }
-        let form = form(&map(&meta, "options")).map_err(|reason| SourceError::Unreadable {
+        let form = form(&meta.options).map_err(|reason| SourceError::Unreadable {
             path: self.path.join(&name).display().to_string(),
             reason,
         })?;
-        let extension = text(&meta, "extension").unwrap_or("tsv").to_owned();
-        let chunked = meta
-            .get("chunking")
-            .and_then(Value::as_bool)
-            .unwrap_or(false);
-        let partitions = map(&meta, "basenames");
-        let mut bases: Vec<String> = partitions
-            .values()
-            .filter_map(|value| value.as_str().map(str::to_owned))
-            .collect();
+        let extension = meta.extension.unwrap_or_else(|| "tsv".to_owned());
+        let chunked = meta.chunking.unwrap_or(false);
+        let mut bases: Vec<String> = meta.basenames.0.into_values().collect();
         if bases.is_empty() {
             bases.push(base.to_owned());
         }
@@ -224,7 +218,8 @@ impl Folder<'_> {
                 files.push((entry, text));
             }
         }
-        let rows = done_rows(done, schema).and_then(|rows| rows.get(table)?.as_u64());
+        let rows = done.table_rows.0.get(schema);
+        let rows = rows.and_then(|rows| rows.0.get(table).copied());
         self.rows.push(TableRows {
             database: Some(schema.to_owned()),
             table: table.to_owned(),
@@ -277,11 +272,9 @@ impl Folder<'_> {
     fn text_bytes(
         &mut self,
         name: &str,
-        done: &Map<String, Value>,
+        done: &Done,
     ) -> Result<Option<(u64, String)>, SourceError> {
-        let said = map(done, "chunkFileBytes")
-            .get(name)
-            .and_then(Value::as_u64);
+        let said = done.chunk_file_bytes.0.get(name).copied();
         let index = format!("{name}.idx");
         let Some(entry) = self.files.remove(&index) else {
             return Ok(said.map(|bytes| (bytes, "@.done.json".to_owned())));
@@ -319,6 +312,11 @@ impl Folder<'_> {
             }
             return None;
         };
+        if entry.bytes == 0 {
+            self.fault(&format!(
+                "{name} is empty: the Shell begins each with a comment"
+            ));
+        }
         Some(SqlFile {
             path: entry.path,
             text: None,
@@ -331,12 +329,12 @@ impl Folder<'_> {
     }
 
     /// A file of metadata, if it is there.
-    fn json(&mut self, name: &str) -> Result<Option<Map<String, Value>>, SourceError> {
+    fn json<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, SourceError> {
         let Some(entry) = self.files.remove(name) else {
             return Ok(None);
         };
         let text = folder::read(&entry.path)?;
-        serde_json::from_slice(&text)
+        folder::metadata(&text)
             .map(Some)
             .map_err(|error| SourceError::Unreadable {
                 path: entry.path.display().to_string(),
@@ -349,70 +347,56 @@ impl Folder<'_> {
     }
 }
 
-fn text<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
-    map.get(key)?.as_str()
-}
-
-/// A switch that is on unless it is said to be off.
-fn flag(map: &Map<String, Value>, key: &str) -> bool {
-    map.get(key).and_then(Value::as_bool).unwrap_or(true)
-}
-
-fn map(from: &Map<String, Value>, key: &str) -> Map<String, Value> {
-    from.get(key)
-        .and_then(Value::as_object)
-        .cloned()
-        .unwrap_or_default()
-}
-
-/// A list of names, each once.
-fn strings(map: &Map<String, Value>, key: &str) -> Vec<String> {
-    let list = map.get(key).and_then(Value::as_array);
-    let mut seen = BTreeSet::new();
-    list.into_iter()
-        .flatten()
-        .filter_map(|value| value.as_str().map(str::to_owned))
-        .filter(|name| seen.insert(name.clone()))
-        .collect()
-}
-
-/// Rows of the tables of a schema, where the dump counts them.
-fn done_rows<'a>(done: &'a Map<String, Value>, schema: &str) -> Option<&'a Map<String, Value>> {
-    done.get("tableRows")?.as_object()?.get(schema)?.as_object()
+/// Why a dump that uses this is not read, where it is not: the Shell itself refuses what it does not know of
+/// (`modules/util/dump/capability.cc`).
+fn beyond(capability: &str) -> Option<String> {
+    let what = match capability {
+        // A redirected dump has said so before.
+        "partition_awareness" | "multifile_schema_ddl" | "dump_dir_redirection" => return None,
+        "innodb_vector_store" => "the rows of its vector store are not in its files of rows",
+        "dynamic_data_masking" => "what it masks is defined in a form of its own",
+        _ => {
+            "it is of a later version of the Shell, and may keep rows or definitions where nothing looks for them"
+        }
+    };
+    let shown: String = capability.chars().take(CAPABILITY_SHOWN).collect();
+    Some(format!(
+        "@.json says that reading the dump needs {shown:?}, which is not known here: {what}"
+    ))
 }
 
 /// How the rows of a table are written.
-fn form(options: &Map<String, Value>) -> Result<DelimitedFile, String> {
-    let bytes = |key: &str| text(options, key).map(|text| text.as_bytes().to_vec());
-    let one = |key: &str| match bytes(key).as_deref() {
+fn form(options: &Options) -> Result<DelimitedFile, String> {
+    let bytes = |text: &Option<String>| text.as_ref().map(|text| text.as_bytes().to_vec());
+    let one = |key: &str, text: &Option<String>| match bytes(text).as_deref() {
         None | Some([]) => Ok(None),
         Some([byte]) => Ok(Some(*byte)),
         Some(_) => Err(format!("{key} is more than one byte")),
     };
     let defaults = Delimited::default();
-    let enclosed = one("fieldsEnclosedBy")?;
+    let enclosed = one("fieldsEnclosedBy", &options.fields_enclosed_by)?;
     let format = Delimited {
-        field_end: bytes("fieldsTerminatedBy").unwrap_or(defaults.field_end),
+        field_end: bytes(&options.fields_terminated_by).unwrap_or(defaults.field_end),
         enclosed,
-        escaped: one("fieldsEscapedBy")?,
+        escaped: one("fieldsEscapedBy", &options.fields_escaped_by)?,
         line_start: Vec::new(),
-        line_end: bytes("linesTerminatedBy").unwrap_or(defaults.line_end),
+        line_end: bytes(&options.lines_terminated_by).unwrap_or(defaults.line_end),
         null_word: enclosed.map(|_| b"NULL".to_vec()),
     };
     if let Some(fault) = format.fault() {
         return Err(fault.to_owned());
     }
-    let charset = text(options, "defaultCharacterSet")
-        .or_else(|| text(options, "characterSet"))
+    let charset = options.default_character_set.as_deref();
+    let charset = charset
+        .or(options.character_set.as_deref())
         .unwrap_or("utf8mb4")
         .to_ascii_lowercase();
     if !charset.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Err(format!("{charset} is no character set"));
     }
-    let decode = map(options, "decodeColumns");
     let mut fields = Vec::new();
-    for column in strings(options, "columns") {
-        let how = match text(&decode, &column) {
+    for column in &options.columns.0 {
+        let how = match options.decode_columns.0.get(column).map(String::as_str) {
             None => Decode::Plain,
             Some("UNHEX") => Decode::Hex,
             Some("FROM_BASE64") => Decode::Base64,
@@ -422,7 +406,7 @@ fn form(options: &Map<String, Value>) -> Result<DelimitedFile, String> {
                 ));
             }
         };
-        fields.push((column, how));
+        fields.push((column.clone(), how));
     }
     Ok(DelimitedFile {
         format,
@@ -441,7 +425,7 @@ fn form(options: &Map<String, Value>) -> Result<DelimitedFile, String> {
 mod tests {
     use super::*;
 
-    fn options(text: &str) -> Map<String, Value> {
+    fn options(text: &str) -> Options {
         serde_json::from_str(text).unwrap()
     }
 

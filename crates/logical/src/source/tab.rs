@@ -189,6 +189,12 @@ fn one(
     }
     let (no_rows, no_definitions) = (data.is_empty(), sql.is_empty());
     for entry in sql {
+        if entry.bytes == 0 {
+            layout.faults.push(format!(
+                "{}: the file is empty, and defines nothing",
+                place(&entry.name)
+            ));
+        }
         let text = folder::read(&entry.path)?;
         let definition = define(&text);
         let stem = &entry.plain[..entry.plain.len() - 4];

@@ -3,6 +3,7 @@
 //! Nothing in it is believed: names must stay within the folder, every file must have the size and the checksum of the manifest,
 //! and every file with rows as many of them as it says.
 
+mod counted;
 mod fields;
 
 use std::fs::File;
@@ -16,15 +17,16 @@ use twox_hash::XxHash3_128;
 
 use super::error::VerifyError;
 use crate::manifest::{ChunkEntry, FORMAT, FileEntry, MANIFEST, Manifest, TableEntry};
-use crate::source::cutter::ITEM_MAX;
+use crate::source::{folder, native};
+use counted::{Counted, adds_up};
 pub use fields::Fields;
 
 /// Bytes that are read at a time.
 const BLOCK: usize = 1 << 20;
+/// Most bytes of a file of definitions, which is in memory as a whole. Those of a hundred thousand large tables have less.
+const DEFINITIONS_MAX: u64 = 1 << 30;
 /// Longest window that a frame may ask memory for, as a power of two: that of zstd's `--ultra`.
 const WINDOW_MAX: u32 = 27;
-/// How often it is looked whether the run was cancelled, in rows.
-const CANCEL_ROWS: u64 = 4096;
 
 /// The folder of a dump.
 #[derive(Debug)]
@@ -43,33 +45,32 @@ impl DumpFolder {
         let root = unpacked.as_ref().map_or(root, Unpacked::root).to_owned();
         let root = root.as_path();
         let path = root.join(MANIFEST);
-        let text = match std::fs::read(&path) {
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) =>
-            {
-                return Err(VerifyError::Refused {
-                    reason: format!("{} is no finished dump: it has no {MANIFEST}", root.display()),
-                    hint: "Name the folder of a dump that `refloat dump` has ended, or the URL of a server (mysql://…).".to_owned(),
-                });
-            }
-            other => other.map_err(VerifyError::file(&path, "reading"))?,
-        };
-        let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| {
-            VerifyError::damaged(&path, format!("the manifest cannot be read: {error}"))
-        })?;
-        if manifest.format > FORMAT {
+        if let Err(error) = std::fs::metadata(&path)
+            && matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            )
+        {
+            return Err(VerifyError::Refused {
+                reason: format!("{} is no finished dump: it has no {MANIFEST}", root.display()),
+                hint: "Name the folder of a dump that `refloat dump` has ended, or the URL of a server (mysql://…).".to_owned(),
+            });
+        }
+        let text = folder::read(&path)?;
+        let damaged =
+            |error| VerifyError::damaged(&path, format!("the manifest cannot be read: {error}"));
+        if let Some(format) = native::format(&text).map_err(damaged)?
+            && format > u64::from(FORMAT)
+        {
             return Err(VerifyError::Refused {
                 reason: format!(
-                    "{} has format {}, and this version reads up to {FORMAT}",
-                    root.display(),
-                    manifest.format
+                    "{} has format {format}, and this version reads up to {FORMAT}",
+                    root.display()
                 ),
                 hint: "Use the version that made it, or a newer one.".to_owned(),
             });
         }
+        let manifest: Manifest = folder::metadata(&text).map_err(damaged)?;
         let folder = Self {
             root: root.to_owned(),
             _unpacked: unpacked,
@@ -85,6 +86,14 @@ impl DumpFolder {
             };
             if found.len() != file.bytes {
                 return Err(wrong_size(&path, file, found.len()));
+            }
+        }
+        for database in &folder.manifest.databases {
+            for table in &database.tables {
+                adds_up(table).map_err(|what| {
+                    let label = format!("table {}.{}", database.name, table.name);
+                    VerifyError::damaged(&path, format!("{label}: {what}"))
+                })?;
             }
         }
         Ok(folder)
@@ -120,7 +129,15 @@ impl DumpFolder {
     /// A small file as a whole, with the checksum of the manifest.
     pub fn read(&self, file: &FileEntry) -> Result<Vec<u8>, VerifyError> {
         let path = self.path(file)?;
-        let text = std::fs::read(&path).map_err(VerifyError::file(&path, "reading"))?;
+        // The manifest has its size; whoever wrote that may have written any.
+        let most = DEFINITIONS_MAX + 1;
+        let mut text = Vec::new();
+        let read = File::open(&path).and_then(|file| file.take(most).read_to_end(&mut text));
+        read.map_err(VerifyError::file(&path, "reading"))?;
+        if text.len() as u64 == most {
+            let what = format!("it has more than {DEFINITIONS_MAX} bytes of definitions");
+            return Err(VerifyError::damaged(&path, what));
+        }
         let checksum = XxHash3_128::oneshot(&text);
         check(&path, file, text.len() as u64, checksum)?;
         Ok(text)
@@ -145,7 +162,7 @@ impl DumpFolder {
             bytes: 0,
         };
         let packed = path.extension().is_some_and(|ending| ending == "zst");
-        let mut counted = Counted::default();
+        let mut counted = Counted::new(table).map_err(|what| VerifyError::damaged(&path, what))?;
         let complete = if packed {
             let mut decoder = zstd::stream::read::Decoder::new(&mut hashed)
                 .map_err(VerifyError::file(&path, "preparing decompression"))?;
@@ -162,98 +179,9 @@ impl DumpFolder {
             return Ok(());
         }
         check(&path, &chunk.file, hashed.bytes, hashed.hash.finish_128())?;
-        if counted.rows != chunk.rows || counted.bytes != chunk.text_bytes {
-            return Err(VerifyError::damaged(
-                &path,
-                format!(
-                    "the manifest says {} rows in {} bytes of text, the file has {} in {}",
-                    chunk.rows, chunk.text_bytes, counted.rows, counted.bytes
-                ),
-            ));
-        }
-        Ok(())
-    }
-}
-
-/// What a file had.
-#[derive(Default)]
-struct Counted {
-    rows: u64,
-    bytes: u64,
-}
-
-impl Counted {
-    /// Reads rows up to the end of the text; whether it came to that.
-    fn read(
-        &mut self,
-        path: &Path,
-        table: &TableEntry,
-        input: &mut impl io::BufRead,
-        cancel: &Cancel,
-        each: &mut dyn FnMut(&Fields) -> ControlFlow<()>,
-    ) -> Result<bool, VerifyError> {
-        let broken = |error: io::Error| {
-            VerifyError::damaged(path, format!("the file is damaged or cut: {error}"))
-        };
-        let mut fields = Fields::default();
-        let mut rest = Vec::new();
-        loop {
-            let block = input.fill_buf().map_err(broken)?;
-            if block.is_empty() {
-                break;
-            }
-            let taken = match memchr::memchr(b'\n', block) {
-                // A row that lies within the block is read where it is.
-                Some(end) if rest.is_empty() => {
-                    fields.split(&block[..end]);
-                    end + 1
-                }
-                Some(end) => {
-                    rest.extend_from_slice(&block[..end]);
-                    fields.split(&rest);
-                    rest.clear();
-                    end + 1
-                }
-                None => {
-                    if rest.len() > ITEM_MAX {
-                        return Err(VerifyError::damaged(
-                            path,
-                            format!("row {} has more than {ITEM_MAX} bytes", self.rows + 1),
-                        ));
-                    }
-                    rest.extend_from_slice(block);
-                    self.bytes += block.len() as u64;
-                    let length = block.len();
-                    input.consume(length);
-                    continue;
-                }
-            };
-            self.rows += 1;
-            self.bytes += taken as u64;
-            if fields.len() != table.columns.len() {
-                return Err(VerifyError::damaged(
-                    path,
-                    format!(
-                        "row {} has {} fields, and the table has {}",
-                        self.rows,
-                        fields.len(),
-                        table.columns.len()
-                    ),
-                ));
-            }
-            if each(&fields).is_break() {
-                return Ok(false);
-            }
-            input.consume(taken);
-            if self.rows.is_multiple_of(CANCEL_ROWS) && cancel.is_cancelled() {
-                return Err(VerifyError::interrupted(cancel));
-            }
-        }
-        if rest.is_empty() {
-            Ok(true)
-        } else {
-            Err(VerifyError::damaged(path, "the last row has no end"))
-        }
+        counted
+            .proves(chunk)
+            .map_err(|what| VerifyError::damaged(&path, what))
     }
 }
 

@@ -8,7 +8,8 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use refloat_logical::load::{LoadOptions, LoadOutcome, WritePath, load};
-use refloat_logical::verify::{Compared, Endpoint, VerifyOptions, verify};
+use refloat_logical::source::inspect;
+use refloat_logical::verify::{Compared, Endpoint, VerifyOptions, VerifyOutcome, verify};
 use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
@@ -126,17 +127,9 @@ impl Bench {
     /// The source and what is on the server are called the same, all rows of them.
     #[track_caller]
     pub fn is_same(&self, source: &Path, adjust: Adjust) {
-        let server = servers::target(self.server);
-        let mut loaded = LoadOptions::new(source, server.clone());
-        adjust(&mut loaded);
-        let a = Endpoint::Dump(source.to_owned());
-        let mut options = VerifyOptions::new(a, Endpoint::Server(Box::new(server)));
-        options.compared = Compared::Rows;
-        options.database = loaded.database;
-        options.source_format = loaded.source_format;
-        options.delimited = loaded.delimited;
-        let outcome = verify(&options, &self.run("verify"))
-            .unwrap_or_else(|failure| panic!("{}: {}", self.kind, chain(&failure.error)));
+        let outcome = self
+            .compare(source, adjust)
+            .unwrap_or_else(|error| panic!("{}: {error}", self.kind));
         let differences = &outcome.table_differences;
         assert!(
             outcome.same,
@@ -150,6 +143,43 @@ impl Bench {
             .collect();
         assert!(untold.is_empty(), "{}: {untold:?}", self.kind);
         assert!(outcome.tables > 0, "{}: nothing was compared", self.kind);
+    }
+
+    /// Compares all rows of a source with what is on the server.
+    pub fn compare(&self, source: &Path, adjust: Adjust) -> Result<VerifyOutcome, String> {
+        let server = servers::target(self.server);
+        let mut loaded = LoadOptions::new(source, server.clone());
+        adjust(&mut loaded);
+        let a = Endpoint::Dump(source.to_owned());
+        let mut options = VerifyOptions::new(a, Endpoint::Server(Box::new(server)));
+        options.compared = Compared::Rows;
+        options.database = loaded.database;
+        options.source_format = loaded.source_format;
+        options.delimited = loaded.delimited;
+        verify(&options, &self.run("verify")).map_err(|failure| chain(&failure.error))
+    }
+
+    /// A source that has lost something: each of `load`, `verify` and `inspect` must say so with these words.
+    #[track_caller]
+    pub fn is_not_whole(&self, source: &Path, adjust: Adjust, words: &str) {
+        self.refuses(source, adjust, words);
+        let error = self.compare(source, adjust).unwrap_err();
+        assert!(error.contains(words), "{words:?} is not in {error}");
+        let mut options = LoadOptions::new(source, servers::target(self.server));
+        adjust(&mut options);
+        let found = inspect(
+            source,
+            options.source_format,
+            &options.delimited,
+            &self.path("scratch"),
+        );
+        let found = found.unwrap();
+        let named = found.faults.iter().any(|fault| fault.contains(words));
+        assert!(
+            named && !found.whole,
+            "{words:?} is not in {:?}",
+            found.faults
+        );
     }
 
     fn run(&self, command: &str) -> Run {

@@ -117,6 +117,27 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
+fn files_without_a_byte_have_no_rows_unless_they_are_compressed_or_pipes() {
+    for kind in BOTH {
+        let bench = Bench::new(kind);
+        bench.fill(TABLE);
+        let adjust: Adjust = |options| options.delimited.table = Some("it.t".to_owned());
+        let outcome = bench.load(&made(&bench, "rows.txt", b""), adjust).unwrap();
+        assert!(outcome.proven && outcome.rows == 0);
+        let lost = "rows.txt.gz: the file is empty, and gzip writes some bytes even of nothing";
+        bench.is_not_whole(&made(&bench, "rows.txt.gz", b""), adjust, lost);
+        // A pipe has no size.
+        let pipe = bench.path("pipe.gz");
+        crate::bench::run(std::process::Command::new("mkfifo").arg(&pipe));
+        let outcome = std::thread::scope(|scope| {
+            scope.spawn(|| fs::write(&pipe, b"1\ta\tb\t1\n2\ta\tb\t1\n").unwrap());
+            bench.load(&pipe, adjust).unwrap()
+        });
+        assert!(outcome.proven && outcome.rows == 2, "{}", outcome.rows);
+    }
+}
+
+#[test]
 fn rows_are_added_to_others_only_when_asked_to() {
     for kind in BOTH {
         let bench = Bench::new(kind);

@@ -201,3 +201,32 @@ fn a_refused_row_is_named_by_its_file_and_line() {
     let line = text.lines().count();
     bench.refuses(&folder, |_| {}, &format!("it.c.sql: line {line}, byte "));
 }
+
+#[test]
+fn compressed_rows_that_are_cut_to_nothing_are_missed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    file(
+        "metadata",
+        "[config]\nquote-character = BACKTICK\n# Finished dump at: 2026-01-01 00:00:00\n",
+    );
+    file("d-schema-create.sql", "CREATE DATABASE `d`;\n");
+    file("d.t-schema.sql", "CREATE TABLE `t` (a INT);\n");
+    let faults = || {
+        let options = refloat_logical::source::DelimitedOptions::default();
+        refloat_logical::source::inspect(folder.path(), None, &options, folder.path())
+            .unwrap()
+            .faults
+    };
+    // 1.x leaves empty files of tables without rows, if they are asked for.
+    file("d.t.00000.sql", "");
+    assert!(faults().is_empty(), "{:?}", faults());
+    fs::remove_file(folder.path().join("d.t.00000.sql")).unwrap();
+    file("d.t.00000.sql.gz", "");
+    assert_eq!(faults().len(), 1);
+    assert!(
+        faults()[0].starts_with("d.t.00000.sql.gz: the file is empty"),
+        "{:?}",
+        faults()
+    );
+}

@@ -474,6 +474,113 @@ fn indexes_of_chunks_are_believed() {
 }
 
 #[test]
+fn rows_that_are_cut_to_nothing_are_missed() {
+    let bench = Bench::new(ServerKind::MySql97);
+    bench.fill(SETUP);
+    let packed = folder(&bench, INSTANCE);
+    let emptied = |folder: &Path, name: &str| fs::write(folder.join(name), "").unwrap();
+    let without = |folder: &Path, key: &'static str| {
+        change(folder, "@.done.json", |value| {
+            value.as_object_mut().unwrap().remove(key);
+        });
+    };
+    // A dump that does not count rows: nothing but the file itself shows that they are gone.
+    without(&packed, "tableRows");
+    bench.empty();
+    assert!(bench.load(&packed, |_| {}).unwrap().proven);
+    bench.empty();
+    let chunk = "it@t@0.tsv.zst";
+    emptied(&packed, chunk);
+    let said = |by: &str| format!("{chunk}: the file is empty, and {by}");
+    bench.is_not_whole(&packed, |_| {}, &said(&format!("{chunk}.idx says that it")));
+    fs::remove_file(packed.join(format!("{chunk}.idx"))).unwrap();
+    bench.is_not_whole(&packed, |_| {}, &said("@.done.json says that it has"));
+    without(&packed, "chunkFileBytes");
+    bench.is_not_whole(
+        &packed,
+        |_| {},
+        &said("zstd writes some bytes even of nothing"),
+    );
+
+    bench.fill(SETUP);
+    let plain = folder(
+        &bench,
+        Way {
+            pack: "",
+            ..INSTANCE
+        },
+    );
+    without(&plain, "tableRows");
+    assert_eq!(
+        fs::metadata(plain.join("it@nothing@@0.tsv")).unwrap().len(),
+        0
+    );
+    bench.empty();
+    assert!(
+        bench.load(&plain, |_| {}).unwrap().proven,
+        "a table without rows has a file without bytes"
+    );
+    let chunk = "it@t@0.tsv";
+    let text = fs::read(plain.join(chunk)).unwrap();
+    let first = text.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    fs::write(plain.join(chunk), &text[first..]).unwrap();
+    let error = bench.compare(&plain, |_| {}).unwrap_err();
+    assert!(
+        error.contains("bytes of text, and it@t@0.tsv.idx says that it has"),
+        "{error}"
+    );
+    bench.empty();
+    emptied(&plain, chunk);
+    bench.is_not_whole(
+        &plain,
+        |_| {},
+        "it@t@0.tsv: the file is empty, and it@t@0.tsv.idx says",
+    );
+    fs::write(plain.join(chunk), &text).unwrap();
+    emptied(&plain, "it@t.triggers.sql");
+    bench.is_not_whole(&plain, |_| {}, "it@t.triggers.sql is empty");
+}
+
+#[test]
+fn dumps_that_need_what_is_not_known_are_refused() {
+    let bench = Bench::new(ServerKind::MySql97);
+    bench.fill("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 2);");
+    let way = Way {
+        schemas: &["it"],
+        users: false,
+        ..INSTANCE
+    };
+    let folder = folder(&bench, way);
+    bench.empty();
+    let needs = |ids: &[&str]| {
+        let list: Vec<Value> = ids
+            .iter()
+            .map(|id| json!({"id": id, "description": "x", "versionRequired": "99.0.0"}))
+            .collect();
+        change(&folder, "@.json", |value| {
+            value["capabilities"] = json!(list);
+        });
+    };
+    let known = [
+        "partition_awareness",
+        "multifile_schema_ddl",
+        "dump_dir_redirection",
+    ];
+    for other in [
+        "innodb_vector_store",
+        "dynamic_data_masking",
+        "of_tomorrow",
+        "",
+    ] {
+        needs(&[known[0], other]);
+        let said = format!("@.json says that reading the dump needs {other:?}");
+        bench.is_not_whole(&folder, |_| {}, &said);
+    }
+    needs(&known);
+    assert!(bench.load(&folder, |_| {}).unwrap().proven);
+}
+
+#[test]
 fn files_that_metadata_names_are_needed() {
     let bench = Bench::new(ServerKind::MySql97);
     bench.fill(SETUP);

@@ -127,6 +127,21 @@ fn tab_folders_that_are_not_whole_are_refused() {
     fs::write(folder.join("c.sql"), sql.replace("-- Dump completed", "--")).unwrap();
     bench.refuses(&folder, adjust, "c.sql: the dump ends at byte");
     bench.empty();
+    fs::write(folder.join("c.sql"), &sql).unwrap();
+    fs::rename(folder.join("c.txt"), folder.join("c.tmp")).unwrap();
+    fs::write(folder.join("c.txt.gz"), "").unwrap();
+    fs::remove_file(folder.join("c.tmp")).unwrap();
+    let lost = "c.txt.gz: the file is empty, and gzip writes some bytes even of nothing";
+    bench.is_not_whole(&folder, adjust, lost);
+    fs::rename(folder.join("c.txt.gz"), folder.join("c.txt")).unwrap();
+    let view = fs::read(folder.join("z.sql")).unwrap();
+    fs::write(folder.join("z.sql"), "").unwrap();
+    bench.is_not_whole(
+        &folder,
+        adjust,
+        "z.sql: the file is empty, and defines nothing",
+    );
+    fs::write(folder.join("z.sql"), view).unwrap();
     fs::remove_file(folder.join("c.sql")).unwrap();
     bench.refuses(&folder, adjust, "c.sql is missing");
 }

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use refloat_logical::dump::RowCompression;
+use refloat_logical::manifest::{KeyValue, TableEntry};
+use refloat_logical::source::read_manifest;
 use refloat_logical::verify::VerifyError;
 use refloat_sandbox::ServerKind;
 use refloat_testkit::{chain, servers};
@@ -136,4 +138,138 @@ fn one_server_and_names_that_match_nothing_are_refused() {
         (outcome.b.port, outcome.b.uuid)
     );
     assert!(!outcome.a.hostname.is_empty() && !outcome.a.snapshot.at.is_empty());
+}
+
+/// Rows as `docs/format.md` says that they are written, and the digest of them.
+fn digest_of(rows: &refloat_wire::ResultSet) -> u128 {
+    let mut sum = 0_u128;
+    for row in 0..rows.len() {
+        let cells = (0..rows.columns.len()).map(|column| {
+            let Some(bytes) = rows.bytes(row, column) else {
+                return b"\\N".to_vec();
+            };
+            let mut out = Vec::new();
+            for byte in bytes {
+                match byte {
+                    b'\t' => out.extend_from_slice(b"\\t"),
+                    b'\n' => out.extend_from_slice(b"\\n"),
+                    b'\\' => out.extend_from_slice(b"\\\\"),
+                    other => out.push(*other),
+                }
+            }
+            out
+        });
+        let line = cells.collect::<Vec<_>>().join(&b'\t');
+        sum = sum.wrapping_add(twox_hash::XxHash3_128::oneshot(&line));
+    }
+    sum
+}
+
+#[test]
+fn digests_and_keys_in_the_manifest_are_those_of_the_rows() {
+    for kind in [ServerKind::MariaDb1011, ServerKind::MySql97] {
+        let two = two(kind);
+        fill(
+            two.first,
+            "CREATE TABLE t (id INT PRIMARY KEY, b TEXT); INSERT INTO t VALUES (1, NULL), (2, 'tab\\tnl\\nbs\\\\N'), (3, '\\\\N'), (4, ''), (5, 'é');
+             INSERT INTO t SELECT id * 10, REPEAT('x', id * 100) FROM t; INSERT INTO t SELECT id * 1000, b FROM t;",
+        );
+        let scratch = tempfile::tempdir().unwrap();
+        let out = scratch.path().join("dump");
+        take(two.first, &out, |options| options.chunk_bytes = 700);
+        let manifest = read_manifest(&out).unwrap();
+        let table = &manifest.databases[0].tables[0];
+        assert!(table.chunks.len() > 3, "{}", table.chunks.len());
+        let mut conn = servers::connect(two.first);
+        conn.exec("SET NAMES utf8mb4").unwrap();
+        let mut rows = |and: &str| {
+            let sql = format!("SELECT id, b FROM d.t WHERE {and} ORDER BY id");
+            conn.query(sql).unwrap()
+        };
+        let hex = |sum: u128| format!("{sum:032x}");
+        assert_eq!(table.digest, hex(digest_of(&rows("TRUE"))));
+        for chunk in &table.chunks {
+            let ([KeyValue::Text(first)], [KeyValue::Text(last)]) = (&*chunk.first, &*chunk.last)
+            else {
+                panic!("{chunk:?}");
+            };
+            let found = rows(&format!("id BETWEEN {first} AND {last}"));
+            assert_eq!(found.len() as u64, chunk.rows);
+            assert_eq!(chunk.digest, hex(digest_of(&found)), "{chunk:?}");
+        }
+        assert!(
+            compare_with(folder(&out), at(two.first), |_| {})
+                .unwrap()
+                .same
+        );
+    }
+}
+
+/// What is done to what a manifest says of a table.
+type Change<'a> = Box<dyn Fn(&mut TableEntry) + 'a>;
+
+#[test]
+fn a_manifest_that_says_other_digests_or_keys_is_named() {
+    let two = two(KIND);
+    fill(
+        two.first,
+        "CREATE TABLE t (id INT PRIMARY KEY, b TEXT); INSERT INTO t VALUES (1, REPEAT('x', 900)), (2, REPEAT('y', 900)), (3, 'z');",
+    );
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("dump");
+    take(two.first, &out, |options| options.chunk_bytes = 700);
+    let whole = read_manifest(&out).unwrap();
+    let chunk = whole.databases[0].tables[0].chunks[1].file.path.clone();
+    // Another one of as many digits.
+    let other = |digest: &mut String| {
+        let number = u128::from_str_radix(digest, 16).unwrap().wrapping_add(1);
+        *digest = format!("{number:032x}");
+    };
+    let sums = "table d.t: the manifest says the digest";
+    let cases: [(&str, &str, Change<'_>); 6] = [
+        (
+            "manifest.json",
+            sums,
+            Box::new(|table| other(&mut table.digest)),
+        ),
+        (
+            "manifest.json",
+            sums,
+            Box::new(|table| other(&mut table.chunks[1].digest)),
+        ),
+        (
+            "manifest.json",
+            "\"x\" is no digest",
+            Box::new(|table| table.digest = "x".to_owned()),
+        ),
+        (
+            &chunk,
+            "the digest of its rows is",
+            Box::new(|table| {
+                other(&mut table.digest);
+                other(&mut table.chunks[1].digest);
+            }),
+        ),
+        (
+            &chunk,
+            "the key of its first row is",
+            Box::new(|table| table.chunks[1].first = vec![KeyValue::new(b"1")]),
+        ),
+        (
+            &chunk,
+            "the key of its last row is",
+            Box::new(|table| table.chunks[1].last = vec![KeyValue::new(b"9")]),
+        ),
+    ];
+    for (file, words, change) in cases {
+        let mut manifest = whole.clone();
+        change(&mut manifest.databases[0].tables[0]);
+        let text = serde_json::to_vec(&manifest).unwrap();
+        fs::write(out.join("manifest.json"), text).unwrap();
+        let error = chain(&compare_with(folder(&out), at(two.first), |_| {}).unwrap_err());
+        assert!(
+            error.contains(file) && error.contains(words),
+            "{words}: {error}"
+        );
+    }
 }

@@ -18,6 +18,8 @@ const PART: usize = 64 << 20;
 const PARTS_ROW: usize = 17;
 /// Parts that are more than what may describe a dump, 256 MiB.
 const PARTS_METADATA: usize = 5;
+/// Parts that are less than that, so that the text is read.
+const PARTS_VALUES: usize = 3;
 /// Most memory for a row or statement that is too long, in KiB: it is there once, with what was read ahead. 1050 MiB were measured.
 const ROW_PEAK_KIB: u64 = 1280 << 10;
 /// Most memory for metadata that is too long, in KiB. 290 MiB were measured.
@@ -53,8 +55,13 @@ fn packed(program: &str, bytes: &[u8]) -> Vec<u8> {
 
 /// `head`, and `filler` for as many parts, compressed.
 fn bomb(program: &str, head: &str, filler: u8, parts: usize) -> Vec<u8> {
+    bomb_of(program, head, &[filler], parts)
+}
+
+/// `head`, and `filler` again and again for as many parts, compressed.
+fn bomb_of(program: &str, head: &str, filler: &[u8], parts: usize) -> Vec<u8> {
     let mut out = packed(program, head.as_bytes());
-    let part = packed(program, &vec![filler; PART]);
+    let part = packed(program, &filler.repeat(PART / filler.len()));
     for _ in 0..parts {
         out.extend_from_slice(&part);
     }
@@ -181,6 +188,53 @@ fn metadata_without_end_is_given_up() {
         let inspect = desk.refloat(["inspect".as_ref(), source.as_os_str()]);
         refused(inspect, 3, &[&said], METADATA_PEAK_KIB);
     }
+}
+
+#[test]
+fn metadata_of_tiny_values_takes_little_memory() {
+    let desk = Desk::new();
+    let url = shared(ServerKind::MariaDb1011).url();
+    let names = [
+        ("manifest.json", "notes"),
+        ("@.json", "schemas"),
+        ("@.done.json", "chunkFileBytes"),
+    ];
+    for (name, list) in names {
+        // What nothing is known of, and a list of names that is.
+        for (key, filler) in [("x", "0,"), ("x", "[],"), (list, "\"\",")] {
+            let source = folder(&desk, 10);
+            if name.starts_with('@') {
+                std::fs::remove_file(source.join("metadata")).unwrap();
+                std::fs::write(source.join("@.json"), "{}").unwrap();
+            }
+            let head = format!("{{\"format\":1,\"{key}\":[");
+            let bytes = bomb_of("gzip", &head, filler.as_bytes(), PARTS_VALUES);
+            std::fs::write(source.join(name), &bytes).unwrap();
+            let source = source.as_os_str();
+            let said = [name, " values in "];
+            let inspect = desk.refloat(["inspect".as_ref(), source]);
+            refused(inspect, 3, &said, METADATA_PEAK_KIB);
+            let verify = desk.refloat(["verify".as_ref(), source, url.as_ref()]);
+            refused(verify, 1, &said, METADATA_PEAK_KIB);
+        }
+    }
+}
+
+#[test]
+fn metadata_of_any_size_is_not_read_whole_by_verify() {
+    let desk = Desk::new();
+    let source = folder(&desk, 10);
+    let file = std::fs::File::create(source.join("manifest.json")).unwrap();
+    // A file with a hole takes no room on the disk.
+    file.set_len(4 << 30).unwrap();
+    let url = shared(ServerKind::MariaDb1011).url();
+    let verify = desk.refloat(["verify".as_ref(), source.as_os_str(), url.as_ref()]);
+    refused(
+        verify,
+        1,
+        &["manifest.json", METADATA_LIMIT],
+        METADATA_PEAK_KIB,
+    );
 }
 
 #[test]

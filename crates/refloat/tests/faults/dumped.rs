@@ -780,6 +780,18 @@ fn a_damaged_dump_is_never_loaded_as_whole() {
                 .unwrap();
             }),
         ),
+        (
+            "a size of text changed",
+            1,
+            "manifest.json says that it has",
+            Box::new(|out| {
+                let mut found = manifest(out);
+                let tables = found["databases"][0]["tables"].as_array_mut().unwrap();
+                let bytes = &mut tables[0]["chunks"][0]["text_bytes"];
+                *bytes = (bytes.as_u64().unwrap() + 1).into();
+                fs::write(out.join("manifest.json"), found.to_string()).unwrap();
+            }),
+        ),
     ];
     for (what, code, words, damage) in damages {
         let out = desk.path(&what.replace(' ', "-"));
@@ -824,6 +836,73 @@ fn a_damaged_dump_is_never_loaded_as_whole() {
         .args(["--to", &server.url(), "--replace"]);
     finish(command).exits(0).says("done and proven");
     assert_eq!(desk.rows(server, "items"), Some(2000));
+}
+
+#[test]
+fn two_files_of_rows_in_each_others_place_are_found_before_the_load_has_ended() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        // Rows of one width: files of one size, whose names alone say which is which.
+        let rows: Vec<String> = (100_000..104_000)
+            .map(|id| format!("({id},'{id:060}')"))
+            .collect();
+        let text = format!(
+            "CREATE TABLE `w` (`id` int NOT NULL, `s` varchar(60));\nINSERT INTO `w` VALUES {};\n",
+            rows.join(",")
+        );
+        desk.load_text(dump(&text), server, &[]).exits(0);
+        let more = [
+            "--threads",
+            "1",
+            "--compress",
+            "none",
+            "--chunk-size",
+            "20K",
+        ];
+        let (run, out) = dump_it(&desk, server, "out", &more);
+        run.exits(0);
+        let wanted = desk.ask(server, "CHECKSUM TABLE @db.w");
+        let said = manifest(&out);
+        let chunks = table_of(&said, "w")["chunks"].as_array().unwrap();
+        let path = |at: usize| chunks[at]["path"].as_str().unwrap();
+        assert!(chunks.len() > 4 && chunks[1]["bytes"] == chunks[2]["bytes"]);
+        let (one, other) = (out.join(path(1)), out.join(path(2)));
+        let swap = || {
+            let aside = out.join("aside");
+            fs::rename(&one, &aside).unwrap();
+            fs::rename(&other, &one).unwrap();
+            fs::rename(&aside, &other).unwrap();
+        };
+        let load = |more: &[&str]| finish(desk.load_command(&out, &server.url(), more));
+        swap();
+        desk.ask(server, "DROP DATABASE @db");
+        let name = one.file_name().unwrap().to_str().unwrap();
+        for more in [
+            &["--chunk-bytes", "16K"][..],
+            &["--chunk-bytes", "16K", "--resume"],
+        ] {
+            load(more)
+                .exits(1)
+                .says(name)
+                .says("checksum")
+                .never_says("done and proven");
+        }
+        swap();
+        // Rows that came from the wrong file are not taken for those of the right one; whether any did is chance.
+        let resumed = load(&["--resume", "--chunk-bytes", "16K"]);
+        if resumed.code == Some(0) {
+            assert_eq!(desk.ask(server, "CHECKSUM TABLE @db.w"), wanted);
+        } else {
+            resumed
+                .exits(1)
+                .says("are not those that were here when the load began");
+        }
+        load(&["--restart", "--replace"])
+            .exits(0)
+            .says("done and proven");
+        assert_eq!(desk.ask(server, "CHECKSUM TABLE @db.w"), wanted);
+    }
 }
 
 #[test]

@@ -297,8 +297,16 @@ impl Conductor<'_> {
                 return self.end_table(reader).map(|()| false);
             };
             reader.next += 1;
-            if is_empty(&next.path) {
-                return Ok(true);
+            if next.is_empty() {
+                // It may have been cut since the source was looked at.
+                return next.why_not_empty().map_or(Ok(true), |message| {
+                    Err(LoadError::Text {
+                        file: next.path.display().to_string(),
+                        line: 1,
+                        offset: 0,
+                        message,
+                    })
+                });
             }
             self.place.name = Arc::from(next.path.display().to_string());
             self.begin_file(start, reader.rows.database.as_deref())?;
@@ -410,11 +418,6 @@ fn check(input: &Input, expected: Option<&str>) -> Result<(), LoadError> {
         }
         _ => Ok(()),
     }
-}
-
-/// Whether there is nothing in a file: no table has rows then, and no compressor would have written it.
-fn is_empty(path: &std::path::Path) -> bool {
-    path.metadata().is_ok_and(|meta| meta.len() == 0)
 }
 
 /// The refusal of a source that is not whole.

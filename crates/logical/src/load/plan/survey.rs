@@ -128,9 +128,10 @@ impl<'a> Survey<'a> {
         for table in layout.tables() {
             for file in &table.files {
                 self.enter(&file.path, table.database.as_deref());
-                let Some(mut input) = opened(&file.path)? else {
+                if file.is_empty() {
                     continue;
-                };
+                }
+                let mut input = Input::open(&file.path)?;
                 match &file.form {
                     RowForm::Sql => self.read(&mut input, Ends::Client)?,
                     RowForm::Delimited(form) => {
@@ -487,14 +488,4 @@ fn danger_word(danger: Danger) -> &'static str {
 
 fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
-}
-
-/// A file, unless there is nothing in it.
-fn opened(path: &Path) -> Result<Option<Input>, LoadError> {
-    let empty = path.metadata().is_ok_and(|meta| meta.len() == 0);
-    Ok(if empty {
-        None
-    } else {
-        Some(Input::open(path)?)
-    })
 }

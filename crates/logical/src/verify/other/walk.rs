@@ -152,8 +152,11 @@ impl Dump {
     ) -> Result<ControlFlow<()>, VerifyError> {
         for file in &table.files {
             done.fetch_add(file.bytes, Ordering::Relaxed);
-            if file.path.metadata().is_ok_and(|meta| meta.len() == 0) {
-                continue;
+            if file.is_empty() {
+                match file.why_not_empty() {
+                    Some(why) => return Err(VerifyError::damaged(&file.path, why)),
+                    None => continue,
+                }
             }
             let mut place = self.place(&file.path, table.database.as_deref());
             enter(&mut place, layout.session.iter());
@@ -183,6 +186,17 @@ impl Dump {
                 if flow.is_break() {
                     return Ok(flow);
                 }
+            }
+            if let Some((expected, by)) = &file.text
+                && runs.bytes() != *expected
+            {
+                return Err(VerifyError::damaged(
+                    &file.path,
+                    format!(
+                        "it has {} bytes of text, and {by} says that it has {expected}",
+                        runs.bytes()
+                    ),
+                ));
             }
         }
         Ok(ControlFlow::Continue(()))

@@ -1,5 +1,6 @@
 //! A node that is down comes back: by what it missed where anybody keeps that, and by a full copy only when somebody has said so.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use refloat_run::Run;
@@ -12,12 +13,14 @@ use crate::grastate::GraState;
 use crate::join::{Joining, Seen};
 use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
-use crate::observe::{Member, Observation};
+use crate::observe::{DEFAULT_DATADIR, Member, Observation};
 use crate::proof::{CameBy, Proof, proof};
 use crate::view::ClusterView;
 
 /// How often a node on its way is looked at.
 const POLL: Duration = Duration::from_millis(200);
+/// What may be in a data directory that holds nothing: of the provider, and of the file system.
+const NO_DATA: [&str; 4] = ["grastate.dat", "gvwstate.dat", "galera.cache", "lost+found"];
 
 /// How a node comes back.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -138,6 +141,7 @@ pub enum RejoinError {
 /// [`RejoinError::Refused`] with every reason why it must not be started; [`RejoinError::Control`].
 pub fn plan_rejoin(
     view: &ClusterView,
+    members: &[Member],
     node: &str,
     control: &Control,
     how: &Observation,
@@ -162,14 +166,19 @@ pub fn plan_rejoin(
     };
     let runs = control.is_running()? == Some(true);
     let mut view = view.clone();
-    let unknown = view.nodes[at]
-        .grastate
-        .as_ref()
-        .is_some_and(|file| file.seqno.is_none());
-    let recovered = if unknown && !runs {
-        control.recover()?
-    } else {
+    let file = view.nodes[at].grastate.as_ref();
+    let stands_there = file.is_some_and(|file| file.seqno.is_some());
+    let holds = if runs || stands_there {
         None
+    } else {
+        holds_data(&members[at])
+    };
+    let recovered = match file {
+        _ if runs || stands_there || holds == Some(false) => None,
+        Some(_) => control.recover()?,
+        // Of a folder that nobody can see it is not known whether there is anything to look into.
+        None if holds == Some(true) => control.recover().ok().flatten(),
+        None => None,
     };
     let file = view.nodes[at].grastate.as_mut();
     if let (Some(file), Some((uuid, seqno))) = (file, &recovered)
@@ -177,20 +186,27 @@ pub fn plan_rejoin(
     {
         file.seqno = Some(*seqno);
     }
-    let only_copy = only_copy(view.nodes[at].grastate.as_ref(), recovered.as_ref(), &uuid);
-    let forecast = rejoin(&view, &view.nodes[at], how);
     let file = view.nodes[at].grastate.as_ref();
-    let seqno = file
+    let only_copy = if runs {
+        None
+    } else {
+        let tables = recovered.as_ref();
+        only_copy(file, tables, holds, &uuid, view.quorum.seqno)
+    };
+    let forecast = rejoin(&view, &view.nodes[at], how);
+    let written = file
         .filter(|file| file.uuid == uuid)
         .and_then(|file| file.seqno);
-    // What nobody else has must not be overwritten, whatever is allowed.
-    if let (Some(seqno), Some(head)) = (seqno, view.quorum.seqno)
+    // What nobody else has must not be overwritten, whatever is allowed. (What the file has forgotten is in `only_copy`.)
+    if let (Some(seqno), Some(head)) = (written, view.quorum.seqno)
         && seqno > head
     {
         return Err(refused(format!(
             "{node} is at {seqno}, and the newest that any other node has is {head}: it holds what nobody else does"
         )));
     }
+    let in_tables = recovered.filter(|(of, _)| *of == uuid);
+    let seqno = written.or(in_tables.map(|(_, seqno)| seqno));
     let donors = donors(&view, at, &forecast);
     if donors.is_empty() && !runs {
         return Err(refused(
@@ -210,11 +226,16 @@ pub fn plan_rejoin(
     })
 }
 
-/// What a full copy would wipe that may be nowhere else: data of another history, and data of which nobody knows where they stand.
+/// What a full copy would wipe that may be nowhere else: data of another history, data of which nobody knows where they stand, and what
+/// the tables have and no other node has, of a node whose file has forgotten that. (The provider believes the file, and would wipe them.)
+///
+/// `holds` says whether there is anything in the data directory, `head` which is the newest write-set that any other node has.
 fn only_copy(
     file: Option<&GraState>,
     recovered: Option<&(String, u64)>,
+    holds: Option<bool>,
     uuid: &str,
+    head: Option<u64>,
 ) -> Option<OnlyCopy> {
     let lost = |what: String, history: &str| {
         Some(OnlyCopy {
@@ -222,25 +243,46 @@ fn only_copy(
             history: history.to_owned(),
         })
     };
-    let Some(file) = file else {
-        return lost("what it holds cannot be seen from here".to_owned(), uuid);
-    };
-    let tables = recovered.filter(|(of, seqno)| of != uuid && *seqno > 0);
-    match tables {
-        Some((other, seqno)) => lost(
+    if let Some(file) = file.filter(|file| file.has_history() && file.uuid != uuid) {
+        return lost(
+            format!("it holds data of another history, {}", file.uuid),
+            &file.uuid,
+        );
+    }
+    let written = file.filter(|file| file.has_history());
+    match recovered {
+        Some((other, seqno)) if other != uuid && *seqno > 0 => lost(
             format!("its tables are of another history, {other}, up to {seqno}"),
             other,
         ),
-        None if file.has_history() && file.uuid != uuid => lost(
-            format!("it holds data of another history, {}", file.uuid),
-            &file.uuid,
-        ),
-        None if file.has_history() && file.seqno.is_none() => lost(
+        Some((ours, seqno)) if ours == uuid => head.filter(|head| seqno > head).and_then(|head| {
+            lost(
+                format!(
+                    "its grastate.dat has forgotten where it stands, and its tables are at {seqno}; the newest that any other node has is {head}: it holds what nobody else does"
+                ),
+                uuid,
+            )
+        }),
+        _ if written.is_some_and(|file| file.seqno.is_some()) || holds == Some(false) => None,
+        _ if written.is_some() => lost(
             "where it stands was not written down and cannot be recovered from here".to_owned(),
             uuid,
         ),
-        None => None,
+        _ if file.is_some() => lost(
+            "its grastate.dat has forgotten where it stands, which cannot be recovered from here either, and its data directory is not empty"
+                .to_owned(),
+            uuid,
+        ),
+        _ => lost("what it holds cannot be seen from here".to_owned(), uuid),
     }
+}
+
+/// Whether there are data in a node's data directory. `None`: nobody can see it.
+fn holds_data(member: &Member) -> Option<bool> {
+    let datadir = member.datadir.as_deref();
+    let datadir = datadir.unwrap_or(Path::new(DEFAULT_DATADIR));
+    let names = member.host.as_ref()?.names(datadir)?;
+    Some(names.iter().any(|name| !NO_DATA.contains(&name.as_str())))
 }
 
 /// Who is asked first: a node of the same segment, that applications do not write to, that is not behind. With IST, only those that keep
@@ -431,22 +473,36 @@ mod tests {
             safe_to_bootstrap: None,
         };
         let (ours, other) = ("30ba41b5", "40ba41b5");
-        let lost = |file: Option<&GraState>, recovered: Option<(String, u64)>| {
-            only_copy(file, recovered.as_ref(), ours).map(|lost| lost.history)
+        let lost = |file: Option<&GraState>, recovered: Option<(String, u64)>, holds| {
+            only_copy(file, recovered.as_ref(), holds, ours, Some(9)).map(|lost| lost.history)
         };
-        assert_eq!(lost(Some(&file(ours, Some(5))), None), None);
-        assert_eq!(lost(Some(&file("00000000-0000", None)), None), None);
-        assert_eq!(
-            lost(Some(&file(other, Some(5))), None).as_deref(),
-            Some(other)
-        );
-        assert_eq!(lost(Some(&file(ours, None)), None).as_deref(), Some(ours));
-        assert_eq!(lost(None, None).as_deref(), Some(ours));
+        let full = Some(true);
+        assert_eq!(lost(Some(&file(ours, Some(5))), None, None), None);
+        for holds in [None, full] {
+            let history = |file: Option<&GraState>| lost(file, None, holds);
+            assert_eq!(history(Some(&file(other, Some(5)))).as_deref(), Some(other));
+            assert_eq!(history(Some(&file(ours, None))).as_deref(), Some(ours));
+            assert_eq!(history(None).as_deref(), Some(ours));
+            // The file has forgotten it, and nobody can look into the tables.
+            let zero = file("00000000-0000", None);
+            assert_eq!(history(Some(&zero)).as_deref(), Some(ours));
+        }
         // The file has forgotten it, and the tables have not.
         let tables = |uuid: &str, seqno| Some((uuid.to_owned(), seqno));
         let zero = file("00000000-0000", None);
-        assert_eq!(lost(Some(&zero), tables(other, 9)).as_deref(), Some(other));
-        assert_eq!(lost(Some(&zero), tables(ours, 9)), None);
+        let of = |recovered| lost(Some(&zero), recovered, full);
+        assert_eq!(of(tables(other, 9)).as_deref(), Some(other));
+        assert_eq!(of(tables(ours, 9)), None);
+        assert_eq!(of(tables(ours, 10)).as_deref(), Some(ours));
+        assert_eq!(
+            lost(None, tables(ours, 10), full).as_deref(),
+            Some(ours),
+            "there is no file"
+        );
+        assert_eq!(lost(None, tables(ours, 9), full), None);
+        // Nothing is there that could be lost.
+        assert_eq!(lost(Some(&zero), None, Some(false)), None);
+        assert_eq!(lost(None, None, Some(false)), None);
     }
 
     #[test]

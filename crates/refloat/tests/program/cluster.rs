@@ -403,17 +403,7 @@ pub fn nodes_come_back(state: &Path, file: &str) {
 
     // It has forgotten everything.
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
-    let grastate = state.join("sandbox/instances/c-2/data/grastate.dat");
-    let text = std::fs::read_to_string(&grastate).expect("the file is there");
-    let nowhere: String = text
-        .lines()
-        .map(|line| match line.split_once(':') {
-            Some(("uuid", _)) => "uuid:    00000000-0000-0000-0000-000000000000\n".to_owned(),
-            Some(("seqno", _)) => "seqno:   -1\n".to_owned(),
-            _ => format!("{line}\n"),
-        })
-        .collect();
-    std::fs::write(&grastate, nowhere).expect("it can be written");
+    forget_the_place(state, "c-2");
     rejoin(&[])
         .exits(3)
         .says("c-2 needs a full copy (SST): it holds the data of no cluster")
@@ -437,4 +427,75 @@ pub fn nodes_come_back(state: &Path, file: &str) {
         "{}",
         back.stdout
     );
+    what_only_tables_know_is_not_wiped(state, file);
+}
+
+/// Has a node's file forget where it stands, as a start that fails late does.
+fn forget_the_place(state: &Path, node: &str) {
+    let grastate = state.join(format!("sandbox/instances/{node}/data/grastate.dat"));
+    let text = std::fs::read_to_string(&grastate).expect("the file is there");
+    let nowhere: String = text
+        .lines()
+        .map(|line| match line.split_once(':') {
+            Some(("uuid", _)) => "uuid:    00000000-0000-0000-0000-000000000000\n".to_owned(),
+            Some(("seqno", _)) => "seqno:   -1\n".to_owned(),
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    std::fs::write(&grastate, nowhere).expect("it can be written");
+}
+
+/// The node that stopped last has more than the one that was begun with since, and its file has forgotten that.
+fn what_only_tables_know_is_not_wiped(state: &Path, file: &str) {
+    let refloat = |args: &[&str]| {
+        let run = command(state).args(args).output();
+        Run::new(run.expect("the program can be started"))
+    };
+    let listed = std::fs::read_to_string(file).expect("the list is there");
+    let urls: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.strip_prefix("url = \"")?.strip_suffix('"'))
+        .collect();
+    let ask_at = |at: usize, sql: &str| {
+        let options = refloat_wire::ConnectOptions::from_url(urls[at]).unwrap();
+        let mut server = refloat_wire::Connection::connect(&options).unwrap();
+        server.query_value(sql).unwrap()
+    };
+    let ask = |sql: &str| ask_at(0, sql);
+    refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
+    ask("CREATE DATABASE newest");
+    for n in 0..40 {
+        ask(&format!("CREATE TABLE newest.t{n} (n INT PRIMARY KEY)"));
+    }
+    let uuid = ask(
+        "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_cluster_state_uuid'",
+    );
+    let uuid = uuid.expect("a history");
+    refloat(&["sandbox", "node", "stop", "c-1"]).exits(0);
+    forget_the_place(state, "c-1");
+    // Galera refuses it for good reason, and people insist.
+    let second = state.join("sandbox/instances/c-2/data/grastate.dat");
+    let text = std::fs::read_to_string(&second).expect("the file is there");
+    let insisted = text.replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1");
+    std::fs::write(&second, insisted).expect("it can be written");
+    refloat(&["sandbox", "node", "start", "c-2", "--bootstrap"]).exits(0);
+
+    let rejoin =
+        |args: &[&str]| refloat(&[&["cluster", "rejoin", "c-1", "--cluster", file], args].concat());
+    rejoin(&["--allow-sst"])
+        .exits(3)
+        .says("its grastate.dat has forgotten where it stands")
+        .says("it holds what nobody else does")
+        .says(&format!("--discard {uuid}"));
+    // A copy from a node that has only just begun a cluster comes to grief in the provider ("Unsupported CC action version").
+    ask_at(1, "CREATE DATABASE later");
+    for n in 0..20 {
+        ask_at(1, &format!("CREATE TABLE later.t{n} (n INT PRIMARY KEY)"));
+    }
+    let tables = state.join("sandbox/instances/c-1/data/newest");
+    assert!(tables.exists(), "nothing was wiped");
+    let other = "00000000-0000-0000-0000-000000000000";
+    rejoin(&["--allow-sst", "--discard", other]).exits(3);
+    let back = rejoin(&["--allow-sst", "--discard", &uuid]).exits(0).stdout;
+    assert!(back.starts_with("c-1 is back by a FULL COPY"), "{back}");
 }

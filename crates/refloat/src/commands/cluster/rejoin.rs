@@ -38,8 +38,9 @@ EXAMPLES:
 
 By which way it will come is said before it is started. A full copy wipes what the node has, first thing,
 so that is not begun unless it is allowed; a node that is ahead of all others is never started, because
-what it holds is nowhere else, and one whose data are of another history, or of which nobody can tell
-where they stand, only when that history is named (--discard). What would keep the node from coming back,
+what it holds is nowhere else, and one whose data are of another history, of which nobody can tell where
+they stand, or which is ahead by its tables while its grastate.dat has forgotten that, only when the
+history is named (--discard). What would keep the node from coming back,
 such as a missing program, too little space for a copy, or the script of an earlier copy that still runs,
 is looked for beforehand, as by `refloat cluster advise`. A position that was not written down (a
 crash) is recovered first.
@@ -109,7 +110,7 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
         ..Observation::default()
     };
     let view = observe(&nodes.name, &nodes.members, &how);
-    let mut plan = plan_rejoin(&view, &args.node, control, &how)?;
+    let mut plan = plan_rejoin(&view, &nodes.members, &args.node, control, &how)?;
     if !plan.runs {
         let mut mistakes = copies::fail_by(&args.cluster, Some(&args.node), context)?;
         mistakes.retain(|mistake| plan.begins_copy() || mistake.stops_ist(&args.node));

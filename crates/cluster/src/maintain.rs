@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use refloat_run::Run;
 
+use crate::among::arrives;
 use crate::control::{Control, StartAs};
 use crate::forecast::{RejoinKind, rejoin};
 use crate::grastate::GraState;
@@ -318,6 +319,13 @@ impl Maintenance<'_> {
             std::thread::sleep(POLL);
         };
         let join_seconds = begun.elapsed().as_secs_f64();
+        let arrived = arrives(self.members, state.plan.at, || self.run.cancel.is_hard());
+        if let Err(astray) = arrived {
+            let reason = astray.end(self.control, &member, true);
+            self.release(state);
+            self.enter(state, MaintainPhase::Ended);
+            return Err(MaintainError::NotBack { node, reason });
+        }
         let left = state.left.unwrap_or(0);
         let proof = proof(&state.plan.uuid, &now, joining.log_of(&now).as_deref());
         for one in watched.iter_mut() {

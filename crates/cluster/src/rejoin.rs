@@ -1,24 +1,22 @@
 //! A node that is down comes back: by what it missed where anybody keeps that, and by a full copy only when somebody has said so.
 
-use std::path::Path;
-use std::time::{Duration, Instant};
+mod start;
 
-use refloat_run::Run;
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
-use crate::control::{Control, StartAs};
+use crate::among::{Among, among};
+use crate::control::Control;
 use crate::error::ControlError;
 use crate::forecast::{Rejoin, RejoinKind, rejoin};
 use crate::grastate::GraState;
-use crate::join::{Joining, Seen};
-use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
 use crate::observe::{DEFAULT_DATADIR, Member, Observation};
-use crate::proof::{CameBy, Proof, proof};
+use crate::proof::Proof;
 use crate::view::ClusterView;
+pub use start::Rejoining;
 
-/// How often a node on its way is looked at.
-const POLL: Duration = Duration::from_millis(200);
 /// What may be in a data directory that holds nothing: of the provider, and of the file system.
 const NO_DATA: [&str; 4] = ["grastate.dat", "gvwstate.dat", "galera.cache", "lost+found"];
 
@@ -154,9 +152,12 @@ pub fn plan_rejoin(
         .primary()
         .is_some_and(|state| state.role == Role::Synced)
     {
-        return Err(refused(format!(
-            "{node} is there, and in step with the others"
-        )));
+        return Err(refused(match among(view, at) {
+            Among::Itself(said) => format!(
+                "{node} is in step with itself, and not with the others: {said}. Stop it first, and look at wsrep_cluster_address in its option files"
+            ),
+            _ => format!("{node} is there, and in step with the others"),
+        }));
     }
     let Some(uuid) = view.quorum.uuid.clone() else {
         return Err(refused(match view.quorum.primary {
@@ -385,67 +386,6 @@ impl RejoinPlan {
             _ => Ok(()),
         }
     }
-}
-
-/// Brings a node back as planned.
-///
-/// # Errors
-/// [`RejoinError::NeedsCopy`] before anything is started, unless a full copy is allowed; others.
-pub fn rejoin_node(
-    member: &Member,
-    control: &Control,
-    plan: &RejoinPlan,
-    leave: &Leave,
-    run: &Run,
-) -> Result<Rejoined, RejoinError> {
-    let node = plan.node.clone();
-    plan.check(leave)?;
-    let log = LogMark::of_node_that_is_down(control, member.host.as_ref());
-    let begun = Instant::now();
-    if plan.runs {
-        run.events
-            .note(format!("{node} runs already: waiting for it"));
-    } else {
-        // Of several names Galera takes whichever has got furthest.
-        let best = plan.donors.first();
-        let donors: Vec<&str> = best
-            .map(|donor| donor.node_name.as_str())
-            .filter(|name| !name.is_empty())
-            .into_iter()
-            .collect();
-        run.events.note(format!("starting {node}"));
-        // A restore that was given up may have left with what it was to stand alone.
-        control.end_standalone()?;
-        control.start(StartAs::Member, &donors)?;
-    }
-    let mut joining = Joining::new(member, control, log.as_ref());
-    let now = loop {
-        match joining.look() {
-            Seen::There(now) => break now,
-            Seen::Ended => {
-                return Err(RejoinError::NotBack {
-                    node,
-                    reason: format!("it has ended while it started{}", joining.last_words()),
-                });
-            }
-            Seen::Coming => {}
-        }
-        if run.cancel.is_cancelled() {
-            return Err(RejoinError::Interrupted { node });
-        }
-        joining.tell(&run.events);
-        std::thread::sleep(POLL);
-    };
-    let proof = proof(&plan.uuid, &now, joining.log_of(&now).as_deref());
-    let by_copy = proof.by == CameBy::Sst;
-    Ok(Rejoined {
-        node,
-        proof,
-        left: plan.seqno,
-        back: now.seqno.unwrap_or(0),
-        join_seconds: begun.elapsed().as_secs_f64(),
-        copied: now.sst.bytes.filter(|_| by_copy),
-    })
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::io::Write as _;
 
 use clap::Args;
 use refloat_cluster::{
-    CameBy, Leave, Observation, RejoinKind, RejoinPlan, WantedTables, observe, plan_rejoin,
-    rejoin_node,
+    CameBy, Leave, Observation, RejoinKind, RejoinPlan, Rejoining, WantedTables, observe,
+    plan_rejoin,
 };
 use refloat_report::rejoin as face;
 use refloat_run::events::RunResult;
@@ -51,7 +51,7 @@ it came.
 
 EXIT CODES:
   0  it is back, by the way that was said
-  1  it does not come back
+  1  it does not come back, or had begun a cluster of its own and was stopped again
   3  refused before anything was started
   4  it is back, and by a full copy that was not expected, or nobody can tell by which way";
 
@@ -141,8 +141,12 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     allowed?;
     let show = if args.json { Show::Json } else { Show::Lines };
     let (watch, run) = Watch::begin(COMMAND, show, context)?;
-    let member = &nodes.members[plan.at];
-    let (outcome, error) = match rejoin_node(member, control, &plan, &leave, &run) {
+    let rejoining = Rejoining {
+        members: &nodes.members,
+        control,
+        run: &run,
+    };
+    let (outcome, error) = match rejoining.bring_back(&plan, &leave) {
         Ok(outcome) => (Some(outcome), None),
         Err(error) => (None, Some(anyhow::Error::new(error))),
     };

@@ -308,6 +308,28 @@ impl Control {
         }
     }
 
+    /// Ends a node that is on its way at once, where that can be done. One that starts takes a request to stop only when it has its data: by
+    /// then it has taken a full copy. Its tables are what they would be after a crash.
+    ///
+    /// # Errors
+    /// [`ControlError`] with what was said about it.
+    pub(crate) fn end_at_once(&self) -> Result<(), ControlError> {
+        match self {
+            Self::Sandbox(node) => node
+                .kill()
+                .map_err(|error| ControlError::new(node.name(), "ending", chain(&error))),
+            Self::Systemd { host, unit } => {
+                // With the order to stop before it, it is not started again.
+                let unit_word = Host::word(unit);
+                let script = format!(
+                    "systemctl stop --no-block -- {unit_word} && systemctl kill --signal=KILL -- {unit_word} && systemctl stop -- {unit_word}"
+                );
+                run(host, unit, "ending", &script).map(drop)
+            }
+            Self::Commands { .. } => self.stop(),
+        }
+    }
+
     /// Where a node that is down stands, by having its server look into its tables. `None`: nobody has said how that is done.
     ///
     /// # Errors

@@ -110,6 +110,15 @@ impl Host {
         kib.checked_mul(1024)
     }
 
+    /// The names in a folder there, hidden ones too. `None`: it cannot be seen.
+    pub(crate) fn names(&self, folder: &Path) -> Option<Vec<String>> {
+        let folder = Self::word(&folder.to_string_lossy());
+        let output = self.run(&format!("ls -A -- {folder}/")).ok()?;
+        let names = String::from_utf8_lossy(&output.stdout);
+        let names = names.lines().map(str::to_owned).collect();
+        output.status.success().then_some(names)
+    }
+
     /// Runs a script by `sh`, with nothing to read, that looks at something. It is no part of what Ctrl-C in a terminal ends.
     ///
     /// # Errors
@@ -270,6 +279,11 @@ mod tests {
             Some("seqno: 1")
         );
         assert!(Host::Local.read(folder.path()).is_err());
+        assert_eq!(
+            Host::Local.names(folder.path()),
+            Some(vec!["grastate.dat".to_owned()])
+        );
+        assert_eq!(Host::Local.names(&path), None);
     }
 
     #[test]

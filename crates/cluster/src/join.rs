@@ -8,7 +8,7 @@ use crate::control::Control;
 use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
 use crate::observe::{Member, Observation, WantedTables, ask};
-use crate::proof::has_started;
+use crate::proof::{has_asked, has_started};
 
 /// How long a node's process may be away before it counts as ended: one that was asked to start has not got one at once.
 const GONE_PATIENCE: Duration = Duration::from_secs(10);
@@ -110,6 +110,12 @@ impl<'a> Joining<'a> {
     fn log(&self) -> Option<String> {
         let (mark, host) = self.log.zip(self.member.host.as_ref())?;
         mark.since(host)
+    }
+
+    /// Whether it has asked the others for what it misses, or has got it: from then on it is decided by which way it comes. A log that cannot be
+    /// read says nothing of that.
+    pub fn has_asked(&self) -> bool {
+        self.log().is_some_and(|text| has_asked(&text))
     }
 
     /// The same of a node that answers, and can say where its log is: its last start is in it.

@@ -8,6 +8,7 @@
 //! together, and what is wrong with it).
 
 pub mod advise;
+mod among;
 mod config;
 mod control;
 mod discover;
@@ -49,7 +50,7 @@ pub use node::{FlowControl, Gcache, Limits, NodeState, Queue, Role, Sst};
 pub use observe::{Member, Observation, WantedTables, observe};
 pub use proof::{CameBy, Proof};
 pub use rejoin::{
-    DonorChoice, Leave, OnlyCopy, RejoinError, RejoinPlan, Rejoined, plan_rejoin, rejoin_node,
+    DonorChoice, Leave, OnlyCopy, RejoinError, RejoinPlan, Rejoined, Rejoining, plan_rejoin,
 };
 pub use restore::{
     Estimates, Loaded, NodeProgress, OldData, PlannedNode, RESTORE_STATE, Rate, RateFrom, Rates,

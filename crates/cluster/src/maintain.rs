@@ -4,6 +4,7 @@
 //! keeps write-sets, because a journal of settings is that of one server. After a kill -9 `refloat settings revert` puts back what
 //! the others were told, and [`Maintenance::bring_back`] does the rest.
 
+mod arrive;
 mod held;
 mod leave;
 mod state;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use refloat_run::Run;
 
+use crate::among::arrives;
 use crate::control::{Control, StartAs};
 use crate::forecast::{RejoinKind, rejoin};
 use crate::grastate::GraState;
@@ -249,7 +251,12 @@ impl Maintenance<'_> {
     ) -> Result<Maintained, MaintainError> {
         let node = state.plan.node.clone();
         let member = self.member(state.plan.at).clone();
-        if let Some(reason) = self.against_start(state) {
+        let mut against = self.against_start(state);
+        if against.is_none() && given_up.is_some() {
+            self.hold_for_start(state, watched, &mut given_up);
+            against = self.against_start(state);
+        }
+        if let Some(reason) = against {
             self.release(state);
             self.enter(state, MaintainPhase::Ended);
             return Err(MaintainError::NotBack {
@@ -279,8 +286,11 @@ impl Maintenance<'_> {
         let mut joining = Joining::new(&member, self.control, log.as_ref());
         let mut last_look = Instant::now();
         let mut told_gone = started.is_err();
+        let mut late = false;
         let now = loop {
-            match joining.look() {
+            let seen = joining.look();
+            let ended = matches!(seen, Seen::Ended);
+            match seen {
                 Seen::There(now) => break now,
                 Seen::Ended if !told_gone => {
                     told_gone = true;
@@ -303,8 +313,12 @@ impl Maintenance<'_> {
             joining.tell(&self.run.events);
             if last_look.elapsed() >= WATCH {
                 last_look = Instant::now();
-                self.watch(state, watched, since, &mut given_up);
-                if let Some(why) = given_up.as_ref().filter(|_| told_gone) {
+                if ended {
+                    self.watch(state, watched, since, &mut given_up);
+                } else {
+                    self.watch_start(state, watched, since, &mut given_up, &joining, &mut late)?;
+                }
+                if let Some(why) = given_up.as_ref().filter(|_| ended) {
                     self.enter(state, MaintainPhase::Ended);
                     return Err(MaintainError::NotBack {
                         node,
@@ -318,6 +332,13 @@ impl Maintenance<'_> {
             std::thread::sleep(POLL);
         };
         let join_seconds = begun.elapsed().as_secs_f64();
+        let arrived = arrives(self.members, state.plan.at, || self.run.cancel.is_hard());
+        if let Err(astray) = arrived {
+            let reason = astray.end(self.control, &member, true);
+            self.release(state);
+            self.enter(state, MaintainPhase::Ended);
+            return Err(MaintainError::NotBack { node, reason });
+        }
         let left = state.left.unwrap_or(0);
         let proof = proof(&state.plan.uuid, &now, joining.log_of(&now).as_deref());
         for one in watched.iter_mut() {

@@ -12,6 +12,13 @@ const INSTALLED: &str = "Installed new state from SST: ";
 /// What it writes at each start, before it asks anybody: behind it the position that it has.
 const BEGUN: &str = "Setting GCS initial position to ";
 
+/// What it writes once it has asked, or needs nothing: the first as soon as a donor is chosen.
+const ASKED: [&str; 3] = [
+    "requested state transfer from",
+    "Requesting state transfer: success",
+    INSTALLED,
+];
+
 /// The way by which a node came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -73,6 +80,12 @@ pub(crate) fn has_started(log: &str) -> bool {
     log.contains(BEGUN)
 }
 
+/// Whether the last start in this part of a log has come as far as to ask the others for what the node misses, or needed nothing of them.
+pub(crate) fn has_asked(log: &str) -> bool {
+    let last = log.rsplit_once(BEGUN).map(|(_, start)| start);
+    last.is_some_and(|start| ASKED.iter().any(|words| start.contains(words)))
+}
+
 /// The position that a node began its last start with, and the one that it went on from once it had its data; `None`: it needed none.
 fn last_start(log: &str) -> Option<(&str, Option<&str>)> {
     let (_, start) = log.rsplit_once(BEGUN)?;
@@ -116,5 +129,9 @@ mod tests {
         let other = fixtures::state(&[], "");
         assert_eq!(proof(UUID, &other, Some(&two)).by, CameBy::Sst);
         assert!(has_started(&two) && !has_started("x"));
+        assert!(has_asked(&two) && !has_asked(&none) && !has_asked("x"));
+        let asked = none
+            + "Member 1.0 (b) requested state transfer from 'a,'. Selected 0.0 (a)(SYNCED) as donor.\n";
+        assert!(has_asked(&asked));
     }
 }

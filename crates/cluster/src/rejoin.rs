@@ -1,23 +1,24 @@
 //! A node that is down comes back: by what it missed where anybody keeps that, and by a full copy only when somebody has said so.
 
-use std::time::{Duration, Instant};
+mod start;
 
-use refloat_run::Run;
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
-use crate::control::{Control, StartAs};
+use crate::among::{Among, among};
+use crate::control::Control;
 use crate::error::ControlError;
 use crate::forecast::{Rejoin, RejoinKind, rejoin};
 use crate::grastate::GraState;
-use crate::join::{Joining, Seen};
-use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
-use crate::observe::{Member, Observation};
-use crate::proof::{CameBy, Proof, proof};
+use crate::observe::{DEFAULT_DATADIR, Member, Observation};
+use crate::proof::Proof;
 use crate::view::ClusterView;
+pub use start::Rejoining;
 
-/// How often a node on its way is looked at.
-const POLL: Duration = Duration::from_millis(200);
+/// What may be in a data directory that holds nothing: of the provider, and of the file system.
+const NO_DATA: [&str; 4] = ["grastate.dat", "gvwstate.dat", "galera.cache", "lost+found"];
 
 /// How a node comes back.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -138,6 +139,7 @@ pub enum RejoinError {
 /// [`RejoinError::Refused`] with every reason why it must not be started; [`RejoinError::Control`].
 pub fn plan_rejoin(
     view: &ClusterView,
+    members: &[Member],
     node: &str,
     control: &Control,
     how: &Observation,
@@ -150,9 +152,12 @@ pub fn plan_rejoin(
         .primary()
         .is_some_and(|state| state.role == Role::Synced)
     {
-        return Err(refused(format!(
-            "{node} is there, and in step with the others"
-        )));
+        return Err(refused(match among(view, at) {
+            Among::Itself(said) => format!(
+                "{node} is in step with itself, and not with the others: {said}. Stop it first, and look at wsrep_cluster_address in its option files"
+            ),
+            _ => format!("{node} is there, and in step with the others"),
+        }));
     }
     let Some(uuid) = view.quorum.uuid.clone() else {
         return Err(refused(match view.quorum.primary {
@@ -162,14 +167,19 @@ pub fn plan_rejoin(
     };
     let runs = control.is_running()? == Some(true);
     let mut view = view.clone();
-    let unknown = view.nodes[at]
-        .grastate
-        .as_ref()
-        .is_some_and(|file| file.seqno.is_none());
-    let recovered = if unknown && !runs {
-        control.recover()?
-    } else {
+    let file = view.nodes[at].grastate.as_ref();
+    let stands_there = file.is_some_and(|file| file.seqno.is_some());
+    let holds = if runs || stands_there {
         None
+    } else {
+        holds_data(&members[at])
+    };
+    let recovered = match file {
+        _ if runs || stands_there || holds == Some(false) => None,
+        Some(_) => control.recover()?,
+        // Of a folder that nobody can see it is not known whether there is anything to look into.
+        None if holds == Some(true) => control.recover().ok().flatten(),
+        None => None,
     };
     let file = view.nodes[at].grastate.as_mut();
     if let (Some(file), Some((uuid, seqno))) = (file, &recovered)
@@ -177,20 +187,27 @@ pub fn plan_rejoin(
     {
         file.seqno = Some(*seqno);
     }
-    let only_copy = only_copy(view.nodes[at].grastate.as_ref(), recovered.as_ref(), &uuid);
-    let forecast = rejoin(&view, &view.nodes[at], how);
     let file = view.nodes[at].grastate.as_ref();
-    let seqno = file
+    let only_copy = if runs {
+        None
+    } else {
+        let tables = recovered.as_ref();
+        only_copy(file, tables, holds, &uuid, view.quorum.seqno)
+    };
+    let forecast = rejoin(&view, &view.nodes[at], how);
+    let written = file
         .filter(|file| file.uuid == uuid)
         .and_then(|file| file.seqno);
-    // What nobody else has must not be overwritten, whatever is allowed.
-    if let (Some(seqno), Some(head)) = (seqno, view.quorum.seqno)
+    // What nobody else has must not be overwritten, whatever is allowed. (What the file has forgotten is in `only_copy`.)
+    if let (Some(seqno), Some(head)) = (written, view.quorum.seqno)
         && seqno > head
     {
         return Err(refused(format!(
             "{node} is at {seqno}, and the newest that any other node has is {head}: it holds what nobody else does"
         )));
     }
+    let in_tables = recovered.filter(|(of, _)| *of == uuid);
+    let seqno = written.or(in_tables.map(|(_, seqno)| seqno));
     let donors = donors(&view, at, &forecast);
     if donors.is_empty() && !runs {
         return Err(refused(
@@ -210,11 +227,16 @@ pub fn plan_rejoin(
     })
 }
 
-/// What a full copy would wipe that may be nowhere else: data of another history, and data of which nobody knows where they stand.
+/// What a full copy would wipe that may be nowhere else: data of another history, data of which nobody knows where they stand, and what
+/// the tables have and no other node has, of a node whose file has forgotten that. (The provider believes the file, and would wipe them.)
+///
+/// `holds` says whether there is anything in the data directory, `head` which is the newest write-set that any other node has.
 fn only_copy(
     file: Option<&GraState>,
     recovered: Option<&(String, u64)>,
+    holds: Option<bool>,
     uuid: &str,
+    head: Option<u64>,
 ) -> Option<OnlyCopy> {
     let lost = |what: String, history: &str| {
         Some(OnlyCopy {
@@ -222,25 +244,46 @@ fn only_copy(
             history: history.to_owned(),
         })
     };
-    let Some(file) = file else {
-        return lost("what it holds cannot be seen from here".to_owned(), uuid);
-    };
-    let tables = recovered.filter(|(of, seqno)| of != uuid && *seqno > 0);
-    match tables {
-        Some((other, seqno)) => lost(
+    if let Some(file) = file.filter(|file| file.has_history() && file.uuid != uuid) {
+        return lost(
+            format!("it holds data of another history, {}", file.uuid),
+            &file.uuid,
+        );
+    }
+    let written = file.filter(|file| file.has_history());
+    match recovered {
+        Some((other, seqno)) if other != uuid && *seqno > 0 => lost(
             format!("its tables are of another history, {other}, up to {seqno}"),
             other,
         ),
-        None if file.has_history() && file.uuid != uuid => lost(
-            format!("it holds data of another history, {}", file.uuid),
-            &file.uuid,
-        ),
-        None if file.has_history() && file.seqno.is_none() => lost(
+        Some((ours, seqno)) if ours == uuid => head.filter(|head| seqno > head).and_then(|head| {
+            lost(
+                format!(
+                    "its grastate.dat has forgotten where it stands, and its tables are at {seqno}; the newest that any other node has is {head}: it holds what nobody else does"
+                ),
+                uuid,
+            )
+        }),
+        _ if written.is_some_and(|file| file.seqno.is_some()) || holds == Some(false) => None,
+        _ if written.is_some() => lost(
             "where it stands was not written down and cannot be recovered from here".to_owned(),
             uuid,
         ),
-        None => None,
+        _ if file.is_some() => lost(
+            "its grastate.dat has forgotten where it stands, which cannot be recovered from here either, and its data directory is not empty"
+                .to_owned(),
+            uuid,
+        ),
+        _ => lost("what it holds cannot be seen from here".to_owned(), uuid),
     }
+}
+
+/// Whether there are data in a node's data directory. `None`: nobody can see it.
+fn holds_data(member: &Member) -> Option<bool> {
+    let datadir = member.datadir.as_deref();
+    let datadir = datadir.unwrap_or(Path::new(DEFAULT_DATADIR));
+    let names = member.host.as_ref()?.names(datadir)?;
+    Some(names.iter().any(|name| !NO_DATA.contains(&name.as_str())))
 }
 
 /// Who is asked first: a node of the same segment, that applications do not write to, that is not behind. With IST, only those that keep
@@ -345,67 +388,6 @@ impl RejoinPlan {
     }
 }
 
-/// Brings a node back as planned.
-///
-/// # Errors
-/// [`RejoinError::NeedsCopy`] before anything is started, unless a full copy is allowed; others.
-pub fn rejoin_node(
-    member: &Member,
-    control: &Control,
-    plan: &RejoinPlan,
-    leave: &Leave,
-    run: &Run,
-) -> Result<Rejoined, RejoinError> {
-    let node = plan.node.clone();
-    plan.check(leave)?;
-    let log = LogMark::of_node_that_is_down(control, member.host.as_ref());
-    let begun = Instant::now();
-    if plan.runs {
-        run.events
-            .note(format!("{node} runs already: waiting for it"));
-    } else {
-        // Of several names Galera takes whichever has got furthest.
-        let best = plan.donors.first();
-        let donors: Vec<&str> = best
-            .map(|donor| donor.node_name.as_str())
-            .filter(|name| !name.is_empty())
-            .into_iter()
-            .collect();
-        run.events.note(format!("starting {node}"));
-        // A restore that was given up may have left with what it was to stand alone.
-        control.end_standalone()?;
-        control.start(StartAs::Member, &donors)?;
-    }
-    let mut joining = Joining::new(member, control, log.as_ref());
-    let now = loop {
-        match joining.look() {
-            Seen::There(now) => break now,
-            Seen::Ended => {
-                return Err(RejoinError::NotBack {
-                    node,
-                    reason: format!("it has ended while it started{}", joining.last_words()),
-                });
-            }
-            Seen::Coming => {}
-        }
-        if run.cancel.is_cancelled() {
-            return Err(RejoinError::Interrupted { node });
-        }
-        joining.tell(&run.events);
-        std::thread::sleep(POLL);
-    };
-    let proof = proof(&plan.uuid, &now, joining.log_of(&now).as_deref());
-    let by_copy = proof.by == CameBy::Sst;
-    Ok(Rejoined {
-        node,
-        proof,
-        left: plan.seqno,
-        back: now.seqno.unwrap_or(0),
-        join_seconds: begun.elapsed().as_secs_f64(),
-        copied: now.sst.bytes.filter(|_| by_copy),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -431,22 +413,36 @@ mod tests {
             safe_to_bootstrap: None,
         };
         let (ours, other) = ("30ba41b5", "40ba41b5");
-        let lost = |file: Option<&GraState>, recovered: Option<(String, u64)>| {
-            only_copy(file, recovered.as_ref(), ours).map(|lost| lost.history)
+        let lost = |file: Option<&GraState>, recovered: Option<(String, u64)>, holds| {
+            only_copy(file, recovered.as_ref(), holds, ours, Some(9)).map(|lost| lost.history)
         };
-        assert_eq!(lost(Some(&file(ours, Some(5))), None), None);
-        assert_eq!(lost(Some(&file("00000000-0000", None)), None), None);
-        assert_eq!(
-            lost(Some(&file(other, Some(5))), None).as_deref(),
-            Some(other)
-        );
-        assert_eq!(lost(Some(&file(ours, None)), None).as_deref(), Some(ours));
-        assert_eq!(lost(None, None).as_deref(), Some(ours));
+        let full = Some(true);
+        assert_eq!(lost(Some(&file(ours, Some(5))), None, None), None);
+        for holds in [None, full] {
+            let history = |file: Option<&GraState>| lost(file, None, holds);
+            assert_eq!(history(Some(&file(other, Some(5)))).as_deref(), Some(other));
+            assert_eq!(history(Some(&file(ours, None))).as_deref(), Some(ours));
+            assert_eq!(history(None).as_deref(), Some(ours));
+            // The file has forgotten it, and nobody can look into the tables.
+            let zero = file("00000000-0000", None);
+            assert_eq!(history(Some(&zero)).as_deref(), Some(ours));
+        }
         // The file has forgotten it, and the tables have not.
         let tables = |uuid: &str, seqno| Some((uuid.to_owned(), seqno));
         let zero = file("00000000-0000", None);
-        assert_eq!(lost(Some(&zero), tables(other, 9)).as_deref(), Some(other));
-        assert_eq!(lost(Some(&zero), tables(ours, 9)), None);
+        let of = |recovered| lost(Some(&zero), recovered, full);
+        assert_eq!(of(tables(other, 9)).as_deref(), Some(other));
+        assert_eq!(of(tables(ours, 9)), None);
+        assert_eq!(of(tables(ours, 10)).as_deref(), Some(ours));
+        assert_eq!(
+            lost(None, tables(ours, 10), full).as_deref(),
+            Some(ours),
+            "there is no file"
+        );
+        assert_eq!(lost(None, tables(ours, 9), full), None);
+        // Nothing is there that could be lost.
+        assert_eq!(lost(Some(&zero), None, Some(false)), None);
+        assert_eq!(lost(None, None, Some(false)), None);
     }
 
     #[test]

@@ -474,6 +474,79 @@ fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
     });
 }
 
+/// A start takes longer than the hold was to last, and the ring is written over meanwhile: the node comes by what is kept, or not at all.
+#[test]
+fn a_slow_start_takes_no_copy() {
+    let options = GaleraOptions::new(ServerKind::MariaDb1011, 3)
+        .provider_option("gcache.size", RING.to_string());
+    let cluster = &servers::sandbox()
+        .start_cluster_ephemeral(&options)
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path();
+    let application = Application::new(&cluster.nodes()[0]);
+    application.during(cluster, |application| {
+        application.writes(RING);
+        let node = &cluster.nodes()[1];
+        // What is kept lasts, and then somebody takes it away.
+        for lasts in [true, false] {
+            let place = Place::new(cluster, state);
+            let plan = place.plan_for(Duration::from_secs(1), 1, Some(64 << 20));
+            let limits = MaintainLimits {
+                hold: Duration::from_secs(2),
+                allow_sst: false,
+            };
+            let before = node.pid().unwrap();
+            let away = AtomicBool::new(false);
+            let result = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    wait("it leaves", || away.load(Ordering::SeqCst));
+                    wait("it starts", || {
+                        node.pid().unwrap().is_some_and(|pid| Some(pid) != before)
+                    });
+                    node.freeze().unwrap();
+                    std::thread::sleep(Duration::from_secs(3));
+                    if !lasts {
+                        for holder in [0, 2] {
+                            let mut conn = connect(&cluster.nodes()[holder]);
+                            let no_memory =
+                                "SET GLOBAL wsrep_provider_options = 'gcache.mem_size=0'";
+                            conn.exec(no_memory).unwrap();
+                        }
+                    }
+                    // What is in memory stays until the ring has been written over.
+                    application.writes(if lasts { 4 * RING } else { 12 * RING });
+                    // A full copy under such writes comes to grief, and would not be seen.
+                    application.pause.store(true, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_secs(2));
+                    // It is ended as it lies there.
+                    let thawed = node.thaw();
+                    assert!(thawed.is_ok() || !lasts, "{thawed:?}");
+                });
+                let mut work = Doing(|| away.store(true, Ordering::SeqCst));
+                place.maintain(1, &plan, limits, &mut work)
+            });
+            match result {
+                Ok(outcome) => {
+                    assert!(lasts, "{outcome:?}");
+                    assert_eq!(outcome.proof.by, CameBy::Ist, "{outcome:?}");
+                }
+                Err(error) => {
+                    assert!(!lasts, "{error}");
+                    let text = error.to_string();
+                    assert!(text.contains("it was stopped again"), "{text}");
+                    assert_eq!(node.pid().unwrap(), None);
+                    let position = node.recover().unwrap();
+                    assert!(position.seqno > 0, "nothing was wiped: {position}");
+                    node.start().unwrap();
+                }
+            }
+            application.pause.store(false, Ordering::SeqCst);
+            place.nothing_is_left();
+        }
+    });
+}
+
 fn nothing_is_begun_where_it_would_not_last(cluster: &EphemeralCluster, state: &Path) {
     let application = Application::new(&cluster.nodes()[0]);
     application.during(cluster, |application| {

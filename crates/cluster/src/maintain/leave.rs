@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use refloat_run::RunDir;
 use refloat_run::settings::{AppliedSettings, SettingsPlan};
+use refloat_wire::Connection;
 
 use super::watch::Watched;
 use super::{MaintainError, MaintainPhase, MaintainState, Maintenance, POLL};
-use crate::hold::{may_leave, safe_until};
+use crate::hold::{Holder, may_leave, safe_until};
 use crate::join::{brief, is_down, look};
 use crate::journal::LogMark;
 use crate::node::NodeState;
@@ -33,28 +34,53 @@ impl Maintenance<'_> {
         watched: &mut Vec<Watched>,
     ) -> Result<(), MaintainError> {
         for holder in state.plan.holders.clone() {
-            let mut conn = self.connect(holder.at)?;
-            if let Some(change) = holder.change(&state.plan.node) {
-                let dir = RunDir::create(self.state_dir, HOLD)?;
-                // It is written down that there may be a change before there is one.
-                state.holds.push((holder.at, dir.id().clone()));
-                self.write(state)?;
-                let mut applied = AppliedSettings::new(&dir);
-                let plan = SettingsPlan {
-                    changes: vec![change],
-                    ..SettingsPlan::default()
-                };
-                applied.apply(&mut conn, &plan, &self.run.events)?;
-                if let Some(skipped) = applied.skipped().first() {
-                    return Err(MaintainError::NotHeld {
-                        node: holder.name.clone(),
-                        reason: skipped.reason.clone(),
-                    });
-                }
-            }
+            let conn = self.tell_to_keep(state, &holder)?;
             watched.push(Watched::begin(self.member(holder.at), &holder, conn)?);
         }
         Ok(())
+    }
+
+    /// Tells the others once more, after the hold was given up: a node that starts needs it until it has asked for what it misses.
+    pub(super) fn hold_again(
+        &self,
+        state: &mut MaintainState,
+        watched: &mut [Watched],
+    ) -> Result<(), MaintainError> {
+        for holder in state.plan.holders.clone() {
+            drop(self.tell_to_keep(state, &holder)?);
+        }
+        for one in watched {
+            one.again();
+        }
+        std::thread::sleep(SETTLED);
+        Ok(())
+    }
+
+    fn tell_to_keep(
+        &self,
+        state: &mut MaintainState,
+        holder: &Holder,
+    ) -> Result<Connection, MaintainError> {
+        let mut conn = self.connect(holder.at)?;
+        if let Some(change) = holder.change(&state.plan.node) {
+            let dir = RunDir::create(self.state_dir, HOLD)?;
+            // It is written down that there may be a change before there is one.
+            state.holds.push((holder.at, dir.id().clone()));
+            self.write(state)?;
+            let mut applied = AppliedSettings::new(&dir);
+            let plan = SettingsPlan {
+                changes: vec![change],
+                ..SettingsPlan::default()
+            };
+            applied.apply(&mut conn, &plan, &self.run.events)?;
+            if let Some(skipped) = applied.skipped().first() {
+                return Err(MaintainError::NotHeld {
+                    node: holder.name.clone(),
+                    reason: skipped.reason.clone(),
+                });
+            }
+        }
+        Ok(conn)
     }
 
     /// Stops the node. After an error it has not left.

@@ -127,6 +127,11 @@ impl Watched {
         self.before = self.used;
     }
 
+    /// It was told once more to keep what comes: with the whole budget.
+    pub fn again(&mut self) {
+        self.bytes = self.bytes.saturating_add(self.used);
+    }
+
     /// Bytes that have come since the node left.
     pub fn missed(&self) -> u64 {
         self.used - self.before

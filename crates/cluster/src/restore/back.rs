@@ -7,7 +7,7 @@ use crate::forecast::{Rejoin, RejoinKind};
 use crate::join::{look, runs};
 use crate::node::Role;
 use crate::proof::CameBy;
-use crate::rejoin::{DonorChoice, Leave, RejoinPlan, rejoin_node};
+use crate::rejoin::{DonorChoice, Leave, RejoinPlan, Rejoining};
 
 impl Restore<'_> {
     /// Brings the others back by full copies, one at a time.
@@ -97,7 +97,12 @@ impl Restore<'_> {
             discard: None,
             failing: true,
         };
-        let joined = rejoin_node(member, control, &plan, &leave, self.run)?;
+        let rejoining = Rejoining {
+            members: self.members,
+            control,
+            run: self.run,
+        };
+        let joined = rejoining.bring_back(&plan, &leave)?;
         let now = look(member).map_err(|reason| self.wrong(STEP, at, reason))?;
         if now.cluster_uuid != uuid {
             let reason = format!(

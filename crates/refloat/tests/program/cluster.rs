@@ -403,17 +403,7 @@ pub fn nodes_come_back(state: &Path, file: &str) {
 
     // It has forgotten everything.
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
-    let grastate = state.join("sandbox/instances/c-2/data/grastate.dat");
-    let text = std::fs::read_to_string(&grastate).expect("the file is there");
-    let nowhere: String = text
-        .lines()
-        .map(|line| match line.split_once(':') {
-            Some(("uuid", _)) => "uuid:    00000000-0000-0000-0000-000000000000\n".to_owned(),
-            Some(("seqno", _)) => "seqno:   -1\n".to_owned(),
-            _ => format!("{line}\n"),
-        })
-        .collect();
-    std::fs::write(&grastate, nowhere).expect("it can be written");
+    forget_the_place(state, "c-2");
     rejoin(&[])
         .exits(3)
         .says("c-2 needs a full copy (SST): it holds the data of no cluster")
@@ -437,4 +427,163 @@ pub fn nodes_come_back(state: &Path, file: &str) {
         "{}",
         back.stdout
     );
+    what_only_tables_know_is_not_wiped(state, file);
+    a_cluster_beside_the_other_is_not_left(state, file);
+}
+
+/// A node that was told to begin a cluster does so, in the same history, beside the others.
+fn a_cluster_beside_the_other_is_not_left(state: &Path, file: &str) {
+    let refloat = |args: &[&str]| {
+        let run = command(state).args(args).output();
+        Run::new(run.expect("the program can be started"))
+    };
+    // The last one that leaves may begin a cluster.
+    refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
+    refloat(&["sandbox", "node", "stop", "c-1"]).exits(0);
+    let folder = |node: &str| state.join(format!("sandbox/instances/{node}"));
+    begin_with(state, "c-2");
+    refloat(&["sandbox", "node", "start", "c-2", "--bootstrap"]).exits(0);
+    // Ahead of what the first begins with.
+    let listed = std::fs::read_to_string(file).expect("the list is there");
+    let url = listed
+        .lines()
+        .filter_map(|line| line.strip_prefix("url = \"")?.strip_suffix('"'))
+        .nth(1);
+    let options = refloat_wire::ConnectOptions::from_url(url.unwrap()).unwrap();
+    let mut server = refloat_wire::Connection::connect(&options).unwrap();
+    server.exec("CREATE DATABASE IF NOT EXISTS test").unwrap();
+    for n in 0..20 {
+        let sql = format!("CREATE TABLE test.more{n} (n INT PRIMARY KEY)");
+        server.exec(&sql).unwrap();
+    }
+    let path = find_option_file(&folder("c-1"));
+    let options = std::fs::read_to_string(&path).expect("an option file");
+    let alone: String = options
+        .lines()
+        .map(|line| match line.split_once('=') {
+            Some(("wsrep_cluster_address", _)) => "wsrep_cluster_address=gcomm://\n".to_owned(),
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    assert_ne!(alone, options);
+    std::fs::write(&path, alone).expect("it can be written");
+    let rejoin = ["cluster", "rejoin", "c-1", "--cluster", file];
+    refloat(&[&rejoin[..], &["--allow-sst"]].concat())
+        .exits(1)
+        .says("it has begun a cluster of its own beside that of the others: c-1 sees one member")
+        .says("it was stopped again");
+    let listed = refloat(&["sandbox", "list"]).exits(0).stdout;
+    let line = listed.lines().find(|line| line.starts_with("c-1 "));
+    assert!(
+        line.is_some_and(|line| line.contains("stopped")),
+        "{listed}"
+    );
+
+    // As it is told to be mended.
+    std::fs::write(&path, options).expect("it can be written");
+    let grastate = folder("c-1").join("data/grastate.dat");
+    let aside = grastate.with_extension("aside");
+    std::fs::rename(&grastate, &aside).expect("the file is there");
+    refloat(&rejoin).exits(3);
+    refloat(&[&rejoin[..], &["--allow-sst", "--plan"]].concat()).exits(0);
+    // The file belongs to the server's account.
+    std::fs::rename(&aside, &grastate).expect("the file is there");
+    let uuid = server
+        .query_value("SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_cluster_state_uuid'")
+        .unwrap()
+        .expect("a history");
+    the_first_begins_anew(state, file, &uuid);
+}
+
+/// The file of a node's folder that names the other members.
+fn find_option_file(folder: &Path) -> std::path::PathBuf {
+    let entries = std::fs::read_dir(folder).expect("the folder is there");
+    let mut files = entries.map(|entry| entry.expect("an entry").path());
+    let found = files.find(|path| path.extension().is_some_and(|kind| kind == "cnf"));
+    found.expect("an option file")
+}
+
+/// Lets a node begin the cluster although another one was the last: Galera refuses that for good reason, and people insist.
+fn begin_with(state: &Path, node: &str) {
+    let grastate = state.join(format!("sandbox/instances/{node}/data/grastate.dat"));
+    let text = std::fs::read_to_string(&grastate).expect("the file is there");
+    let insisted = text.replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1");
+    std::fs::write(&grastate, insisted).expect("it can be written");
+}
+
+/// The first node begins a new history with what it has, and the second one takes a copy of that: two nodes as before.
+fn the_first_begins_anew(state: &Path, file: &str, old: &str) {
+    let refloat = |args: &[&str]| {
+        let run = command(state).args(args).output();
+        Run::new(run.expect("the program can be started"))
+    };
+    refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
+    let zero = "# GALERA saved state\nversion: 2.1\nuuid:    00000000-0000-0000-0000-000000000000\nseqno:   -1\nsafe_to_bootstrap: 1\n";
+    let grastate = state.join("sandbox/instances/c-1/data/grastate.dat");
+    std::fs::write(grastate, zero).expect("it can be written");
+    refloat(&["sandbox", "node", "start", "c-1", "--bootstrap"]).exits(0);
+    let rejoin = ["cluster", "rejoin", "c-2", "--cluster", file, "--allow-sst"];
+    refloat(&rejoin).exits(3).says(old);
+    let back = refloat(&[&rejoin[..], &["--discard", old]].concat()).exits(0);
+    let said = back.stdout;
+    assert!(said.starts_with("c-2 is back by a FULL COPY"), "{said}");
+}
+
+/// Has a node's file forget where it stands, as a start that fails late does.
+fn forget_the_place(state: &Path, node: &str) {
+    let grastate = state.join(format!("sandbox/instances/{node}/data/grastate.dat"));
+    let text = std::fs::read_to_string(&grastate).expect("the file is there");
+    let nowhere: String = text
+        .lines()
+        .map(|line| match line.split_once(':') {
+            Some(("uuid", _)) => "uuid:    00000000-0000-0000-0000-000000000000\n".to_owned(),
+            Some(("seqno", _)) => "seqno:   -1\n".to_owned(),
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    std::fs::write(&grastate, nowhere).expect("it can be written");
+}
+
+/// The node that stopped last has more than the one that was begun with since, and its file has forgotten that.
+fn what_only_tables_know_is_not_wiped(state: &Path, file: &str) {
+    let refloat = |args: &[&str]| {
+        let run = command(state).args(args).output();
+        Run::new(run.expect("the program can be started"))
+    };
+    let listed = std::fs::read_to_string(file).expect("the list is there");
+    let url = listed
+        .lines()
+        .find_map(|line| line.strip_prefix("url = \"")?.strip_suffix('"'));
+    let ask = |sql: &str| {
+        let options = refloat_wire::ConnectOptions::from_url(url.unwrap()).unwrap();
+        let mut server = refloat_wire::Connection::connect(&options).unwrap();
+        server.query_value(sql).unwrap()
+    };
+    refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
+    ask("CREATE DATABASE newest");
+    for n in 0..5 {
+        ask(&format!("CREATE TABLE newest.t{n} (n INT PRIMARY KEY)"));
+    }
+    let uuid = ask(
+        "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_cluster_state_uuid'",
+    );
+    let uuid = uuid.expect("a history");
+    refloat(&["sandbox", "node", "stop", "c-1"]).exits(0);
+    forget_the_place(state, "c-1");
+    begin_with(state, "c-2");
+    refloat(&["sandbox", "node", "start", "c-2", "--bootstrap"]).exits(0);
+
+    let rejoin =
+        |args: &[&str]| refloat(&[&["cluster", "rejoin", "c-1", "--cluster", file], args].concat());
+    rejoin(&["--allow-sst"])
+        .exits(3)
+        .says("its grastate.dat has forgotten where it stands")
+        .says("it holds what nobody else does")
+        .says(&format!("--discard {uuid}"));
+    let tables = state.join("sandbox/instances/c-1/data/newest");
+    assert!(tables.exists(), "nothing was wiped");
+    let other = "00000000-0000-0000-0000-000000000000";
+    rejoin(&["--allow-sst", "--discard", other]).exits(3);
+    rejoin(&["--allow-sst", "--discard", &uuid, "--plan"]).exits(0);
+    the_first_begins_anew(state, file, &uuid);
 }

@@ -4,8 +4,8 @@ use std::io::Write as _;
 
 use clap::Args;
 use refloat_cluster::{
-    CameBy, Leave, Observation, RejoinKind, RejoinPlan, WantedTables, observe, plan_rejoin,
-    rejoin_node,
+    CameBy, Leave, Observation, RejoinKind, RejoinPlan, Rejoining, WantedTables, observe,
+    plan_rejoin,
 };
 use refloat_report::rejoin as face;
 use refloat_run::events::RunResult;
@@ -38,8 +38,9 @@ EXAMPLES:
 
 By which way it will come is said before it is started. A full copy wipes what the node has, first thing,
 so that is not begun unless it is allowed; a node that is ahead of all others is never started, because
-what it holds is nowhere else, and one whose data are of another history, or of which nobody can tell
-where they stand, only when that history is named (--discard). What would keep the node from coming back,
+what it holds is nowhere else, and one whose data are of another history, of which nobody can tell where
+they stand, or which is ahead by its tables while its grastate.dat has forgotten that, only when the
+history is named (--discard). What would keep the node from coming back,
 such as a missing program, too little space for a copy, or the script of an earlier copy that still runs,
 is looked for beforehand, as by `refloat cluster advise`. A position that was not written down (a
 crash) is recovered first.
@@ -50,7 +51,7 @@ it came.
 
 EXIT CODES:
   0  it is back, by the way that was said
-  1  it does not come back
+  1  it does not come back, or had begun a cluster of its own and was stopped again
   3  refused before anything was started
   4  it is back, and by a full copy that was not expected, or nobody can tell by which way";
 
@@ -109,7 +110,7 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
         ..Observation::default()
     };
     let view = observe(&nodes.name, &nodes.members, &how);
-    let mut plan = plan_rejoin(&view, &args.node, control, &how)?;
+    let mut plan = plan_rejoin(&view, &nodes.members, &args.node, control, &how)?;
     if !plan.runs {
         let mut mistakes = copies::fail_by(&args.cluster, Some(&args.node), context)?;
         mistakes.retain(|mistake| plan.begins_copy() || mistake.stops_ist(&args.node));
@@ -140,8 +141,12 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     allowed?;
     let show = if args.json { Show::Json } else { Show::Lines };
     let (watch, run) = Watch::begin(COMMAND, show, context)?;
-    let member = &nodes.members[plan.at];
-    let (outcome, error) = match rejoin_node(member, control, &plan, &leave, &run) {
+    let rejoining = Rejoining {
+        members: &nodes.members,
+        control,
+        run: &run,
+    };
+    let (outcome, error) = match rejoining.bring_back(&plan, &leave) {
         Ok(outcome) => (Some(outcome), None),
         Err(error) => (None, Some(anyhow::Error::new(error))),
     };

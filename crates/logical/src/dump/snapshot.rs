@@ -16,6 +16,7 @@ use refloat_run::{Cancel, Events};
 use refloat_wire::{Connection, Error, OkInfo, Vendor};
 
 use super::error::DumpError;
+use super::identity::Identities;
 use super::options::{Consistency, DumpOptions};
 use super::session;
 use crate::manifest::SnapshotInfo;
@@ -46,6 +47,8 @@ pub struct Snapshot {
     pub ddl_blocked: bool,
     /// When it was.
     pub opened: Instant,
+    /// Which tables were called what.
+    pub identities: Identities,
     lock: Option<Lock>,
     locked_at: Option<Instant>,
     /// Whether definitions were to be kept as they are: that is asked for once.
@@ -88,6 +91,7 @@ impl Snapshot {
                     info,
                     ddl_blocked: false,
                     opened: Instant::now(),
+                    identities: Identities::default(),
                     lock: None,
                     locked_at: None,
                     released: false,
@@ -141,6 +145,7 @@ impl Snapshot {
             info,
             ddl_blocked: false,
             opened: locked_at,
+            identities: Identities::default(),
             locked_at: lock.is_some().then_some(waited_from.min(locked_at)),
             lock,
             released: false,

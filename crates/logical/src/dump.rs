@@ -297,7 +297,10 @@ pub(crate) fn look(
     complete: bool,
 ) -> Result<Plan, DumpError> {
     let databases = catalog::list(control, options)?;
-    let unmatched = catalog::unmatched(options, &databases);
+    let mut unmatched = catalog::unmatched(options, &databases);
+    if complete {
+        unmatched.extend(catalog::unmatched_exclusions(control, options)?);
+    }
     if complete && !unmatched.is_empty() {
         return Err(DumpError::Refused {
             reason: format!("nothing on the server is called {}", unmatched.join(", ")),

@@ -93,6 +93,39 @@ pub fn list(conn: &mut Connection, options: &DumpOptions) -> Result<Vec<Database
 
 /// Patterns that match nothing: a name with a typing error must not give an empty dump.
 pub fn unmatched(options: &DumpOptions, listed: &[Database]) -> Vec<String> {
+    let databases: BTreeSet<&str> = listed
+        .iter()
+        .map(|database| database.name.as_str())
+        .collect();
+    let no_database = options.databases.iter().filter(|pattern| {
+        let one = std::slice::from_ref(*pattern);
+        !databases.iter().any(|name| matches_any(one, "", name))
+    });
+    no_objects(&options.tables, listed)
+        .chain(no_database)
+        .cloned()
+        .collect()
+}
+
+/// Patterns of what is left out that match nothing on the server: nor must one of them leave in what was not wanted.
+pub fn unmatched_exclusions(
+    conn: &mut Connection,
+    options: &DumpOptions,
+) -> Result<Vec<String>, DumpError> {
+    if options.exclude.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Also what is not asked for is there.
+    let mut everything = options.clone();
+    everything.databases.clear();
+    everything.tables.clear();
+    everything.exclude.clear();
+    let listed = list(conn, &everything)?;
+    Ok(no_objects(&options.exclude, &listed).cloned().collect())
+}
+
+/// The patterns among these that no table, view or sequence matches.
+fn no_objects<'a>(patterns: &'a [String], listed: &[Database]) -> impl Iterator<Item = &'a String> {
     let objects: Vec<(&str, &str)> = listed
         .iter()
         .flat_map(|database| {
@@ -103,21 +136,12 @@ pub fn unmatched(options: &DumpOptions, listed: &[Database]) -> Vec<String> {
                 .map(|name| (database.name.as_str(), name))
         })
         .collect();
-    let databases: BTreeSet<&str> = listed
-        .iter()
-        .map(|database| database.name.as_str())
-        .collect();
-    let no_table = options.tables.iter().filter(|pattern| {
+    patterns.iter().filter(move |pattern| {
         let one = std::slice::from_ref(*pattern);
         !objects
             .iter()
             .any(|(database, name)| matches_any(one, database, name))
-    });
-    let no_database = options.databases.iter().filter(|pattern| {
-        let one = std::slice::from_ref(*pattern);
-        !databases.iter().any(|name| matches_any(one, "", name))
-    });
-    no_table.chain(no_database).cloned().collect()
+    })
 }
 
 pub fn wanted_database(options: &DumpOptions, name: &str) -> bool {

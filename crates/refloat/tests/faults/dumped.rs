@@ -668,7 +668,25 @@ fn the_obvious_mistakes_are_told() {
         .0
         .exits(3)
         .says("nothing on the server is called itmes");
+    // What is left in by mistake is no better; what is there and not asked for may be left out.
+    let other = format!("{}.itmes", desk.db);
+    dump_it(&desk, server, "out", &["--exclude", &other])
+        .0
+        .exits(3)
+        .says(&format!("nothing on the server is called {other}"));
     assert!(!desk.path("out").exists());
+    let names = ["--tables", "items", "--exclude", "no*,other"];
+    ask(
+        server,
+        &format!("CREATE VIEW {}.other AS SELECT 1", desk.db),
+    );
+    dump_it(&desk, server, "out", &names)
+        .0
+        .exits(3)
+        .says("nothing on the server is called no*");
+    let names = ["--tables", "items", "--exclude", "other"];
+    dump_it(&desk, server, "less", &names).0.exits(0);
+    ask(server, &format!("DROP VIEW {}.other", desk.db));
     dump_it(&desk, server, "out", &[])
         .0
         .exits(0)

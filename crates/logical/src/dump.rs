@@ -11,6 +11,7 @@ mod chunk;
 mod cost;
 mod desync;
 pub(crate) mod error;
+mod identity;
 mod names;
 pub(crate) mod options;
 mod outcome;
@@ -48,6 +49,7 @@ use crate::manifest::MANIFEST;
 use catalog::{DataPolicy, Database, Programs, Table};
 use cost::Watcher;
 use desync::Desync;
+use identity::Identities;
 use record::{complete, count, write_definitions};
 use snapshot::{Snapshot, Wanted};
 use throttle::Throttle;
@@ -55,6 +57,9 @@ use work::{Sink, TableWork, Work};
 
 /// How often the snapshot is taken anew because a definition was changed meanwhile.
 const SNAPSHOT_TRIES: u32 = 3;
+/// What is said where the account may not see InnoDB's numbers of tables.
+const VAGUE: &str = "a table that somebody exchanges, while the dump runs, for another of the same definition may not be noticed: the account lacks PROCESS, \
+     or the server does not tell tables of such names or engines apart";
 /// Text that files are assumed to hold per byte when they are compressed.
 const COMPRESSION_GUESS: u64 = 2;
 
@@ -238,7 +243,13 @@ fn open_moment(
     control: &mut Connection,
     complete: bool,
 ) -> Result<(Snapshot, Plan), DumpError> {
-    let plan = look(options, control, complete)?;
+    let mut plan = look(options, control, complete)?;
+    let identities = |control: &mut Connection, plan: &Plan| {
+        // Without rows it does not matter which table it is.
+        let all = plan.tables.iter().flatten();
+        Identities::read(control, all.filter(|_| !options.no_data))
+    };
+    let before = identities(control, &plan)?;
     let all = || plan.tables.iter().flatten();
     let quoted: Vec<String> = all().map(Table::quoted).collect();
     let wanted = Wanted {
@@ -247,7 +258,7 @@ fn open_moment(
         may_flush: plan.may_flush,
         readers: options.threads,
     };
-    let (snapshot, listed) = Snapshot::take(
+    let (mut snapshot, listed) = Snapshot::take(
         control,
         options,
         &wanted,
@@ -255,9 +266,18 @@ fn open_moment(
         |conn| catalog::list(conn, options),
     )?;
     let what = if listed == plan.databases {
-        // Programs are not in the snapshot: if they are now what they were before it, they were so in it.
+        // Neither identities nor programs are in the snapshot: if they are now what they were before it, they were so in it.
+        let now = identities(control, &plan)?;
+        let exchanged = before.exchanged(&now);
         match read_programs(control, options, &listed) {
-            Ok(programs) if programs == plan.programs => return Ok((snapshot, plan)),
+            Ok(_) if exchanged.is_some() => format!("table {}", exchanged.unwrap_or_default()),
+            Ok(programs) if programs == plan.programs => {
+                if now.are_vague() {
+                    plan.notes.push(VAGUE.to_owned());
+                }
+                snapshot.identities = now;
+                return Ok((snapshot, plan));
+            }
             Ok(_) => "a routine, view, trigger or event".to_owned(),
             Err(DumpError::Changed { what }) => what,
             Err(error) => return Err(error),
@@ -277,7 +297,10 @@ pub(crate) fn look(
     complete: bool,
 ) -> Result<Plan, DumpError> {
     let databases = catalog::list(control, options)?;
-    let unmatched = catalog::unmatched(options, &databases);
+    let mut unmatched = catalog::unmatched(options, &databases);
+    if complete {
+        unmatched.extend(catalog::unmatched_exclusions(control, options)?);
+    }
     if complete && !unmatched.is_empty() {
         return Err(DumpError::Refused {
             reason: format!("nothing on the server is called {}", unmatched.join(", ")),
@@ -526,6 +549,15 @@ impl Reading<'_> {
                 _ if self.cancel.is_cancelled() => DumpError::interrupted(self.cancel),
                 Some(beyond) => beyond,
                 None => error,
+            });
+        }
+        // Each table was read by a transaction that is still open, and has kept it from being exchanged since: what a name means now it
+        // meant then.
+        let read = tables.iter().map(|of| &of.table);
+        let now = Identities::read(control, read.filter(|_| !options.no_data))?;
+        if let Some(table) = snapshot.identities.exchanged(&now) {
+            return Err(DumpError::Changed {
+                what: format!("table {table}"),
             });
         }
         if snapshot.ddl_blocked {

@@ -41,7 +41,7 @@ pub struct Database {
 /// Lists databases, tables and views that are asked for, in the order of their names. Cheap: it is also asked while writers wait.
 pub fn list(conn: &mut Connection, options: &DumpOptions) -> Result<Vec<Database>, DumpError> {
     let failed = |error| DumpError::server("listing tables", error);
-    let mut databases: Vec<String> = texts(&conn.query("SHOW DATABASES").map_err(failed)?, 0);
+    let mut databases: Vec<String> = texts(&conn.query("SHOW DATABASES").map_err(failed)?, 0)?;
     databases.sort_unstable();
     databases.retain(|name| wanted_database(options, name));
     let of_files = !conn.server().is_mysql_since((8, 0, 0));
@@ -60,7 +60,7 @@ pub fn list(conn: &mut Connection, options: &DumpOptions) -> Result<Vec<Database
             views: Vec::new(),
             leftovers: Vec::new(),
         };
-        let (names, kinds) = (texts(&found, 0), texts(&found, 1));
+        let (names, kinds) = (texts(&found, 0)?, texts(&found, 1)?);
         for (name, kind) in names.into_iter().zip(kinds) {
             if !wanted_table(options, &database.name, &name) {
                 continue;
@@ -93,6 +93,39 @@ pub fn list(conn: &mut Connection, options: &DumpOptions) -> Result<Vec<Database
 
 /// Patterns that match nothing: a name with a typing error must not give an empty dump.
 pub fn unmatched(options: &DumpOptions, listed: &[Database]) -> Vec<String> {
+    let databases: BTreeSet<&str> = listed
+        .iter()
+        .map(|database| database.name.as_str())
+        .collect();
+    let no_database = options.databases.iter().filter(|pattern| {
+        let one = std::slice::from_ref(*pattern);
+        !databases.iter().any(|name| matches_any(one, "", name))
+    });
+    no_objects(&options.tables, listed)
+        .chain(no_database)
+        .cloned()
+        .collect()
+}
+
+/// Patterns of what is left out that match nothing on the server: nor must one of them leave in what was not wanted.
+pub fn unmatched_exclusions(
+    conn: &mut Connection,
+    options: &DumpOptions,
+) -> Result<Vec<String>, DumpError> {
+    if options.exclude.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Also what is not asked for is there.
+    let mut everything = options.clone();
+    everything.databases.clear();
+    everything.tables.clear();
+    everything.exclude.clear();
+    let listed = list(conn, &everything)?;
+    Ok(no_objects(&options.exclude, &listed).cloned().collect())
+}
+
+/// The patterns among these that no table, view or sequence matches.
+fn no_objects<'a>(patterns: &'a [String], listed: &[Database]) -> impl Iterator<Item = &'a String> {
     let objects: Vec<(&str, &str)> = listed
         .iter()
         .flat_map(|database| {
@@ -103,21 +136,12 @@ pub fn unmatched(options: &DumpOptions, listed: &[Database]) -> Vec<String> {
                 .map(|name| (database.name.as_str(), name))
         })
         .collect();
-    let databases: BTreeSet<&str> = listed
-        .iter()
-        .map(|database| database.name.as_str())
-        .collect();
-    let no_table = options.tables.iter().filter(|pattern| {
+    patterns.iter().filter(move |pattern| {
         let one = std::slice::from_ref(*pattern);
         !objects
             .iter()
             .any(|(database, name)| matches_any(one, database, name))
-    });
-    let no_database = options.databases.iter().filter(|pattern| {
-        let one = std::slice::from_ref(*pattern);
-        !databases.iter().any(|name| matches_any(one, "", name))
-    });
-    no_table.chain(no_database).cloned().collect()
+    })
 }
 
 pub fn wanted_database(options: &DumpOptions, name: &str) -> bool {
@@ -136,17 +160,27 @@ pub fn collations(conn: &mut Connection) -> Result<Vec<(String, String)>, DumpEr
     let result = conn
         .query(query)
         .map_err(|error| DumpError::server("listing databases", error))?;
-    Ok(texts(&result, 0)
-        .into_iter()
-        .zip(texts(&result, 1))
-        .collect())
+    let names = texts(&result, 0)?;
+    Ok(names.into_iter().zip(texts(&result, 1)?).collect())
 }
 
-/// A column of a result as texts; what is NULL or no UTF-8 is empty.
-fn texts(result: &ResultSet, column: usize) -> Vec<String> {
-    (0..result.len())
-        .map(|row| result.str(row, column).unwrap_or_default().to_owned())
-        .collect()
+/// A column of a result as texts. What is NULL is empty; what is no UTF-8 must not be, because something would be left out under a name that
+/// nothing has.
+fn texts(result: &ResultSet, column: usize) -> Result<Vec<String>, DumpError> {
+    let text = |row| {
+        let bytes = result.bytes(row, column).unwrap_or_default();
+        std::str::from_utf8(bytes)
+            .map(str::to_owned)
+            .map_err(|_not_text| DumpError::Refused {
+                reason: format!(
+                    "the server lists a name that is no UTF-8: {}",
+                    bytes.escape_ascii()
+                ),
+                hint: "Rename what has that name, or leave its database out with --databases."
+                    .to_owned(),
+            })
+    };
+    (0..result.len()).map(text).collect()
 }
 
 /// What servers say of an object that was there a moment ago: `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`, `ER_SP_DOES_NOT_EXIST`,
@@ -221,4 +255,21 @@ pub struct ShowCreate {
     pub database: Option<String>,
     /// `time_zone`, of events.
     pub time_zone: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_no_text_is_not_an_empty_one() {
+        let of = |cell: Option<&[u8]>| ResultSet {
+            rows: vec![vec![cell.map(<[u8]>::to_vec)]],
+            ..ResultSet::default()
+        };
+        assert_eq!(texts(&of(Some("tä".as_bytes())), 0).unwrap(), ["tä"]);
+        assert_eq!(texts(&of(None), 0).unwrap(), [""]);
+        let error = texts(&of(Some(b"t\xe4")), 0).unwrap_err();
+        assert!(error.to_string().contains(r"t\xe4"), "{error}");
+    }
 }

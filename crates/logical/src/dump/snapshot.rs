@@ -1,11 +1,12 @@
 //! One moment for all connections.
 //!
-//! Ways, best first. MariaDB tells each snapshot's own place in the binary log: when all connections were told the same, they see
-//! the same moment, and nobody was locked. Else writers are stopped for as long as it takes to open the snapshots: by
-//! `BACKUP STAGE` (MariaDB), `FLUSH TABLES WITH READ LOCK`, or `LOCK TABLES` of all tables where the account may do no more. Where
-//! not even that is allowed, what is not guaranteed is said.
+//! Ways, best first. One reader is always of one moment, and MariaDB tells its snapshot's own place in the binary log: nobody is locked.
+//! Several are of one when writers are stopped for as long as it takes to open their snapshots: by `BACKUP STAGE` (MariaDB),
+//! `FLUSH TABLES WITH READ LOCK`, or `LOCK TABLES` of all tables where the account may do no more. Where not even that is allowed,
+//! what is not guaranteed is said.
 
 mod locks;
+mod places;
 pub(crate) mod position;
 mod replica;
 
@@ -15,6 +16,7 @@ use refloat_run::{Cancel, Events};
 use refloat_wire::{Connection, Error, OkInfo, Vendor};
 
 use super::error::DumpError;
+use super::identity::Identities;
 use super::options::{Consistency, DumpOptions};
 use super::session;
 use crate::manifest::SnapshotInfo;
@@ -22,9 +24,6 @@ use locks::{Lock, LockKind, block_ddl};
 
 /// Begins a transaction that sees the moment of the statement.
 const BEGIN: &str = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
-/// How long MariaDB's snapshots are opened anew until all tell the same place in the binary log; on a server with thousands of
-/// commits per second they seldom do.
-const EQUAL_TIME: Duration = Duration::from_millis(300);
 
 /// What must be known to choose a way.
 pub struct Wanted<'a> {
@@ -48,6 +47,8 @@ pub struct Snapshot {
     pub ddl_blocked: bool,
     /// When it was.
     pub opened: Instant,
+    /// Which tables were called what.
+    pub identities: Identities,
     lock: Option<Lock>,
     locked_at: Option<Instant>,
     /// Whether definitions were to be kept as they are: that is asked for once.
@@ -75,11 +76,12 @@ impl Snapshot {
         catch_up(control, &mut readers)?;
         let mut info = SnapshotInfo::default();
         let before = replica::before(control)?;
-        if options.consistency != Consistency::None
+        let alone = readers.len() == 1;
+        let logged = options.consistency != Consistency::None
             && !wanted.locked_reads
-            && logs_everything(control)?
-            && equal_positions(&mut readers, &mut info, cancel)?
-        {
+            && logs_everything(control)?;
+        if alone && logged && places::equal(&mut readers, &mut info, cancel)? {
+            (info.consistent, info.method) = (true, places::OF_ONE.to_owned());
             position::complete(control, &mut info)?;
             replica::complete(control, &mut readers[0], &mut info, before.as_ref(), true)?;
             let listed = lists(control)?;
@@ -89,6 +91,7 @@ impl Snapshot {
                     info,
                     ddl_blocked: false,
                     opened: Instant::now(),
+                    identities: Identities::default(),
                     lock: None,
                     locked_at: None,
                     released: false,
@@ -104,12 +107,15 @@ impl Snapshot {
             (cancel, events),
         )?;
         let locked_at = Instant::now();
-        for reader in &mut readers {
-            begin(reader)?;
+        // Better than nothing where nobody can be stopped.
+        let equal = lock.is_none() && logged && places::equal(&mut readers, &mut info, cancel)?;
+        if !equal {
+            for reader in &mut readers {
+                begin(reader)?;
+            }
+            position::read(control, &mut info)?;
         }
-        position::read(control, &mut info)?;
         position::complete(control, &mut info)?;
-        let alone = readers.len() == 1;
         replica::complete(
             control,
             &mut readers[0],
@@ -128,6 +134,7 @@ impl Snapshot {
                 "one reader's own snapshot: its rows are of one moment, but the account may take no lock that would tell the position of it"
                     .to_owned(),
             ),
+            None if equal => (false, places::OF_MANY.to_owned()),
             None => (
                 false,
                 "no lock (the account lacks RELOAD and LOCK TABLES): threads may see different moments".to_owned(),
@@ -138,6 +145,7 @@ impl Snapshot {
             info,
             ddl_blocked: false,
             opened: locked_at,
+            identities: Identities::default(),
             locked_at: lock.is_some().then_some(waited_from.min(locked_at)),
             lock,
             released: false,
@@ -238,54 +246,6 @@ fn logs_everything(control: &mut Connection) -> Result<bool, DumpError> {
     Ok(control.server().vendor == Vendor::MariaDb
         && !replica::is_node(control)?
         && !replica::commits_unlogged(control)?)
-}
-
-/// MariaDB with its binary log on: opens the snapshots until all of them tell the same place in the log.
-fn equal_positions(
-    readers: &mut [Connection],
-    info: &mut SnapshotInfo,
-    cancel: &Cancel,
-) -> Result<bool, DumpError> {
-    let since = Instant::now();
-    while since.elapsed() < EQUAL_TIME {
-        let mut places = Vec::with_capacity(readers.len());
-        // All are asked before the first has answered, so that little time lies between them.
-        for reader in readers.iter_mut() {
-            reader.send_query(BEGIN.as_bytes()).map_err(not_opened)?;
-        }
-        for reader in readers.iter_mut() {
-            let ok = reader.read_result().map_err(not_opened)?;
-            no_warning(reader, &ok)?;
-        }
-        for reader in readers.iter_mut() {
-            match position::of_snapshot(reader)? {
-                Some(place) => places.push(place),
-                None => return rolled_back(readers),
-            }
-        }
-        if places.windows(2).all(|pair| pair[0] == pair[1]) {
-            let (file, at) = places.swap_remove(0);
-            "the place in the binary log that every reader's snapshot has; no lock"
-                .clone_into(&mut info.method);
-            (info.consistent, info.binlog_file, info.binlog_position) =
-                (true, Some(file), Some(at));
-            return Ok(true);
-        }
-        if cancel.is_cancelled() {
-            return Err(DumpError::interrupted(cancel));
-        }
-        rolled_back(readers)?;
-    }
-    Ok(false)
-}
-
-fn rolled_back(readers: &mut [Connection]) -> Result<bool, DumpError> {
-    for reader in readers {
-        reader
-            .exec("ROLLBACK")
-            .map_err(|error| DumpError::server("giving a snapshot back", error))?;
-    }
-    Ok(false)
 }
 
 impl LockKind {

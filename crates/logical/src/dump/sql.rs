@@ -152,13 +152,20 @@ pub fn write(
 
 /// What it is, and of which moment, in comments.
 fn head(out: &mut Output, outcome: &DumpOutcome, snapshot: &Snapshot) -> Result<(), DumpError> {
-    out.line(&format!(
-        "-- refloat dump {} of {}",
+    let about = format!(
+        "refloat dump {} of {}",
         env!("CARGO_PKG_VERSION"),
         outcome.server
-    ))?;
+    );
+    out.line(&comment(&about))?;
     let moment = serde_json::to_string(&snapshot.info).unwrap_or_default();
-    out.line(&format!("-- Snapshot: {moment}"))
+    out.line(&comment(&format!("Snapshot: {moment}")))
+}
+
+/// A comment of one line. What a server says of itself is hostile: a line end in it would end the comment, and what follows would run.
+fn comment(text: &str) -> String {
+    let one_line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    "-- ".chars().chain(one_line).collect()
 }
 
 /// Writes blocks as they come, until the stream says that it has ended.
@@ -255,5 +262,19 @@ impl SqlTable {
             written: 0,
             longest: 0,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_does_not_leave_its_comment() {
+        let version = "MariaDB 10.11.6\nDROP DATABASE shop;\r-- \0ä";
+        assert_eq!(
+            comment(version),
+            "-- MariaDB 10.11.6 DROP DATABASE shop; --  ä"
+        );
     }
 }

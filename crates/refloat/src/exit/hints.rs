@@ -170,7 +170,7 @@ pub fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
         DumpError::NoLock { .. } => {
             return (
                 Exit::Refused,
-                vec!["Wait until that is done, or end it; --lock-wait gives it longer; --consistency none takes no lock at all.".to_owned()],
+                vec!["Wait until that is done, or end it; --lock-wait gives it longer; --threads 1 needs no lock on MariaDB with its binary log on; --consistency none takes no lock at all.".to_owned()],
             );
         }
         DumpError::Interrupted(_) => return (Exit::Interrupted, vec![NO_DUMP.to_owned()]),

@@ -9,7 +9,7 @@ use refloat_sandbox::{Instance, ServerKind};
 use refloat_testkit::servers;
 
 use crate::chance::{Dice, number};
-use crate::support::{BOTH, Desk, ask, finish};
+use crate::support::{BOTH, Desk, Running, ask, dump, finish, table, wait_until};
 
 /// Dumps of each kind of server, where nothing else is asked for.
 const DUMPS: u64 = 10;
@@ -186,5 +186,65 @@ fn dumps_among_changes(kind: ServerKind, dumps: u64) {
 fn dumps_among_random_changes_of_definitions_are_of_one_moment_or_say_what_was_changed() {
     for kind in BOTH {
         dumps_among_changes(kind, number("REFLOAT_DDL_DUMPS", DUMPS));
+    }
+}
+
+/// Somebody puts other tables of the same definition in the place of those that are not read yet.
+fn exchanged(kind: ServerKind, rights: &str, statement: &str, found: Option<&str>) {
+    let server = servers::start(&servers::quick(kind));
+    let desk = Desk::new();
+    let db = &desk.db;
+    desk.load_text(dump(&table("first", 12_000)), &server, &[])
+        .exits(0);
+    let small = "(id INT PRIMARY KEY, v CHAR(9))";
+    let cut = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10))";
+    ask(
+        &server,
+        &format!(
+            "USE {db}; CREATE TABLE `t-1` {small}; CREATE TABLE p {small} {cut}; INSERT INTO `t-1` VALUES (1, 'old'); INSERT INTO p VALUES (1, 'old')"
+        ),
+    );
+    // Times of creation are in seconds.
+    std::thread::sleep(Duration::from_millis(1100));
+    ask(
+        &server,
+        &format!(
+            "USE {db}; CREATE TABLE t_new {small}; CREATE TABLE p_new {small}; INSERT INTO t_new VALUES (1, 'new'); INSERT INTO p_new VALUES (1, 'new'); \
+             CREATE USER u@'%'; GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, RELOAD{rights} ON *.* TO u@'%'"
+        ),
+    );
+    let out = desk.path("out");
+    let url = server.url().replace("root@", "u@");
+    let mut command = desk.refloat(["dump", "--from", &url, "--databases", db, "--out"]);
+    command.arg(&out).args(["--threads", "1"]);
+    command.args(["--max-rate", "400K", "--skip", "routines"]);
+    let running = Running::start(command);
+    wait_until("rows are read", || out.join(db).join("schema.sql").exists());
+    ask(&server, &format!("USE {db}; {statement}"));
+    let run = running.ends_within(Duration::from_secs(60));
+    match found {
+        Some(name) => {
+            run.exits(1)
+                .says(&format!("table {db}.{name} was changed"))
+                .says("no manifest");
+            assert!(!out.join("manifest.json").exists());
+        }
+        None => {
+            run.exits(0)
+                .says("may not be noticed: the account lacks PROCESS");
+        }
+    }
+}
+
+#[test]
+fn a_table_that_is_exchanged_for_another_of_the_same_definition_is_noticed() {
+    let rename = "RENAME TABLE `t-1` TO t_old, t_new TO `t-1`, t_old TO t_new";
+    let partition = "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE p_new";
+    for kind in ServerKind::ALL {
+        exchanged(kind, ", PROCESS", rename, Some("t-1"));
+        exchanged(kind, ", PROCESS", partition, Some("p"));
+        // Without the right to see which table is which its time of creation is looked at; where nothing tells, that is said.
+        exchanged(kind, "", rename, Some("t-1"));
+        exchanged(kind, "", "DO 1", None);
     }
 }

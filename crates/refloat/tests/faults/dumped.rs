@@ -66,9 +66,18 @@ fn sum_of(out: &Path, table: &Value, column: usize) -> i64 {
 
 /// A server with its binary log and GTIDs on.
 fn logging(kind: ServerKind) -> Ephemeral {
+    logging_but(kind, None)
+}
+
+/// The same; MariaDB's log leaves a database out.
+fn logging_but(kind: ServerKind, left_out: Option<&str>) -> Ephemeral {
     let options = servers::quick(kind);
     let options = if kind.is_mariadb() {
-        options.option("log_bin", "binlog").option("server_id", "1")
+        let options = options.option("log_bin", "binlog").option("server_id", "1");
+        match left_out {
+            Some(db) => options.option("binlog_ignore_db", db),
+            None => options,
+        }
     } else {
         options
             .option("gtid_mode", "ON")
@@ -91,11 +100,22 @@ fn transactions(gtid: &str) -> u64 {
 /// Money goes from one table to another while dumps are taken: none is ever lost in them, and the position is the one at which the
 /// rows are.
 fn bank(kind: ServerKind, more_tables: &str, method: &str) {
-    let server = logging(kind);
-    let desk = Desk::new();
+    let (server, desk) = (logging(kind), Desk::new());
+    bank_of(&server, &desk, more_tables, None, ("4", method));
+}
+
+/// The same on a server that is there. Where what writers do is not in its log they begin with `unlogged`.
+fn bank_of(
+    server: &Ephemeral,
+    desk: &Desk,
+    more_tables: &str,
+    unlogged: Option<&str>,
+    (threads, method): (&str, &str),
+) {
+    let kind = server.kind();
     let rows: Vec<String> = (0..ACCOUNTS).map(|id| format!("({id},1000)")).collect();
     ask(
-        &server,
+        server,
         &format!(
             "CREATE DATABASE {0}; USE {0}; CREATE TABLE a (id INT PRIMARY KEY, v INT); CREATE TABLE b (id INT PRIMARY KEY, v INT); \
              CREATE TABLE log (id BIGINT PRIMARY KEY AUTO_INCREMENT, w INT); {more_tables} \
@@ -105,19 +125,21 @@ fn bank(kind: ServerKind, more_tables: &str, method: &str) {
         ),
     );
     // What a server estimates of a table that is new is cut wrongly, or not at all.
-    ask(&server, &format!("ANALYZE TABLE {0}.a, {0}.b", desk.db));
+    ask(server, &format!("ANALYZE TABLE {0}.a, {0}.b", desk.db));
     let position = if kind.is_mariadb() {
         "SELECT @@global.gtid_binlog_pos"
     } else {
         "SELECT @@global.gtid_executed"
     };
-    let before = transactions(&ask(&server, position));
+    let logged = ask(server, position);
+    let before = unlogged.is_none().then(|| transactions(&logged));
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
-            let (stop, done, server, db) = (&stop, &done, &server, &desk.db);
+            let (stop, done, db) = (&stop, &done, &desk.db);
             scope.spawn(move || {
                 let mut conn = servers::connect(server);
+                conn.exec(unlogged.unwrap_or("DO 1")).unwrap();
                 conn.exec(format!("USE {db}")).unwrap();
                 let mut at = writer;
                 while !stop.load(Ordering::Relaxed) {
@@ -140,10 +162,17 @@ fn bank(kind: ServerKind, more_tables: &str, method: &str) {
         wait_until("the writers write", || done.load(Ordering::Relaxed) > 100);
         for number in 0..5 {
             let (run, out) = dump_it(
-                &desk,
-                &server,
+                desk,
+                server,
                 &format!("dump{number}"),
-                &["--threads", "4", "--compress", "none", "--chunk-size", "4K"],
+                &[
+                    "--threads",
+                    threads,
+                    "--compress",
+                    "none",
+                    "--chunk-size",
+                    "4K",
+                ],
             );
             run.exits(0).says("all rows of one moment").says(method);
             let manifest = manifest(&out);
@@ -158,6 +187,7 @@ fn bank(kind: ServerKind, more_tables: &str, method: &str) {
                 2 * 1000 * ACCOUNTS.cast_signed(),
                 "{kind}: money was lost or made"
             );
+            let Some(before) = before else { continue };
             let at = transactions(manifest["snapshot"]["gtid"].as_str().unwrap());
             assert_eq!(
                 table_of(&manifest, "log")["rows"].as_u64().unwrap(),
@@ -170,16 +200,73 @@ fn bank(kind: ServerKind, more_tables: &str, method: &str) {
 
 #[test]
 fn every_dump_of_a_busy_mariadb_is_of_one_moment() {
-    bank(ServerKind::MariaDb118, "", "snapshot");
+    bank(ServerKind::MariaDb118, "", "BACKUP STAGE BLOCK_COMMIT");
 }
 
 #[test]
-fn nobody_waits_for_a_dump_of_a_mariadb_that_logs() {
+fn one_reader_of_a_busy_mariadb_is_of_one_moment_without_a_lock() {
+    let (server, desk) = (logging(ServerKind::MariaDb1011), Desk::new());
+    bank_of(&server, &desk, "", None, ("1", "nobody had to wait"));
+}
+
+#[test]
+fn what_the_log_of_a_busy_mariadb_lacks_is_of_one_moment_too() {
+    let desk = Desk::new();
+    let locked = ("4", "BACKUP STAGE BLOCK_COMMIT");
+    let server = logging_but(ServerKind::MariaDb1011, Some(&desk.db));
+    bank_of(&server, &desk, "", Some("DO 1"), locked);
+    let (server, desk) = (logging(ServerKind::MariaDb118), Desk::new());
+    let without_log = Some("SET SESSION sql_log_bin = 0");
+    bank_of(&server, &desk, "", without_log, locked);
+}
+
+/// Equal places in the log are no proof: that is said, and refused where a proof is asked for.
+#[test]
+fn equal_places_in_the_log_are_not_called_one_moment() {
     let server = logging(ServerKind::MariaDb1011);
     let desk = Desk::new();
     desk.load_text(dump(&table("items", 100)), &server, &[])
         .exits(0);
-    let require = ["--threads", "4", "--consistency", "require"];
+    ask(
+        &server,
+        &format!("CREATE USER u@'%'; GRANT SELECT ON {}.* TO u@'%'", desk.db),
+    );
+    let url = server.url().replace("root@", "u@");
+    let all = format!("{}.items", desk.db);
+    let dump = |name: &str, threads: &str, consistency: &str| {
+        let mut command = desk.refloat(["dump", "--from", &url, "--tables", &all]);
+        command.args([
+            "--skip",
+            "views,routines,triggers,events",
+            "--threads",
+            threads,
+        ]);
+        command.args(["--consistency", consistency, "--out"]);
+        command.arg(desk.path(name));
+        finish(command)
+    };
+    dump("best", "4", "best")
+        .exits(0)
+        .says("NOT guaranteed to be of one moment")
+        .says("sql_log_bin=0")
+        .says("--threads 1 sees one moment");
+    let snapshot = &manifest(&desk.path("best"))["snapshot"];
+    assert_eq!(snapshot["consistent"], false);
+    assert!(snapshot["binlog_position"].is_u64(), "{snapshot}");
+    dump("required", "4", "require").exits(3).says("RELOAD");
+    dump("alone", "1", "require")
+        .exits(0)
+        .says("all rows of one moment")
+        .says("nobody had to wait");
+}
+
+#[test]
+fn nobody_waits_for_one_reader_of_a_mariadb_that_logs() {
+    let server = logging(ServerKind::MariaDb1011);
+    let desk = Desk::new();
+    desk.load_text(dump(&table("items", 100)), &server, &[])
+        .exits(0);
+    let require = ["--threads", "1", "--consistency", "require"];
     let (run, out) = dump_it(&desk, &server, "out", &require);
     run.exits(0)
         .says("all rows of one moment")
@@ -581,7 +668,25 @@ fn the_obvious_mistakes_are_told() {
         .0
         .exits(3)
         .says("nothing on the server is called itmes");
+    // What is left in by mistake is no better; what is there and not asked for may be left out.
+    let other = format!("{}.itmes", desk.db);
+    dump_it(&desk, server, "out", &["--exclude", &other])
+        .0
+        .exits(3)
+        .says(&format!("nothing on the server is called {other}"));
     assert!(!desk.path("out").exists());
+    let names = ["--tables", "items", "--exclude", "no*,other"];
+    ask(
+        server,
+        &format!("CREATE VIEW {}.other AS SELECT 1", desk.db),
+    );
+    dump_it(&desk, server, "out", &names)
+        .0
+        .exits(3)
+        .says("nothing on the server is called no*");
+    let names = ["--tables", "items", "--exclude", "other"];
+    dump_it(&desk, server, "less", &names).0.exits(0);
+    ask(server, &format!("DROP VIEW {}.other", desk.db));
     dump_it(&desk, server, "out", &[])
         .0
         .exits(0)

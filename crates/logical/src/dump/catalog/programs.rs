@@ -94,10 +94,8 @@ fn list(
     let result = conn
         .query(query)
         .map_err(|error| DumpError::server(format!("listing {what}"), error))?;
-    Ok(texts(&result, 0)
-        .into_iter()
-        .zip(texts(&result, 1))
-        .collect())
+    let names = texts(&result, 0)?;
+    Ok(names.into_iter().zip(texts(&result, 1)?).collect())
 }
 
 fn routines(

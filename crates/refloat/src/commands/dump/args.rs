@@ -42,8 +42,8 @@ written last, is on the disk.";
 /// Dump a server into a folder, in parallel, all of one moment
 ///
 /// All rows are of the moment at which the snapshot was opened, over all connections; the manifest holds the position of the
-/// binary log, the GTID and the place in the cluster that belong to it. Writers wait only while the snapshots are opened: not
-/// at all where MariaDB's binary log is on and all tables have transactions, else for some milliseconds. The lock is never
+/// binary log, the GTID and the place in the cluster that belong to it. Writers wait for the milliseconds in which the snapshots
+/// are opened: not at all with --threads 1 where MariaDB's binary log is on and all tables have transactions. The lock is never
 /// waited for behind a long query without saying so.
 ///
 /// What the account may not do is not passed over in silence: a definition that is hidden from it stops the dump, and where it

@@ -12,8 +12,9 @@ const INTERNAL: &[&str] = &[
     "mysql.session",
     "mysql.infoschema",
     "mariadb.sys",
-    "PUBLIC",
 ];
+/// MariaDB's name for everybody (10.11 and newer), which is listed among the roles once something is granted to it.
+const EVERYBODY: &str = "PUBLIC";
 
 /// An account or role.
 struct Account {
@@ -23,10 +24,18 @@ struct Account {
 }
 
 impl Account {
+    /// Whether it is MariaDB's word for everybody, which has grants and is never created. An account may be called so too.
+    fn is_everybody(&self, vendor: Vendor) -> bool {
+        self.role && vendor == Vendor::MariaDb && self.user == EVERYBODY
+    }
+
     /// As statements name it. MariaDB's roles have no host.
     fn quoted(&self, vendor: Vendor) -> String {
         let quote = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"));
-        if self.role && vendor == Vendor::MariaDb {
+        if self.is_everybody(vendor) {
+            // In quotes it would be a role of that name.
+            EVERYBODY.to_owned()
+        } else if self.role && vendor == Vendor::MariaDb {
             quote(&self.user)
         } else {
             format!("{}@{}", quote(&self.user), quote(&self.host))
@@ -65,7 +74,7 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
     let mut sql = String::from("SET NAMES utf8mb4;\n");
     let mut defaults = String::new();
     let mut notes = Vec::new();
-    for account in &accounts {
+    for account in accounts.iter().filter(|one| !one.is_everybody(vendor)) {
         let name = account.quoted(vendor);
         if account.role && vendor == Vendor::MariaDb {
             let _ = writeln!(sql, "CREATE ROLE IF NOT EXISTS {name};");

@@ -43,26 +43,51 @@ impl Account {
     }
 }
 
+/// How a server of some version is asked about its accounts.
+#[derive(Debug, PartialEq, Eq)]
+struct Asking {
+    /// `print_identified_with_as_hex` is there: hashes hold bytes that no text file keeps.
+    hex: bool,
+    /// All accounts, with 1 for roles, which come first.
+    list: &'static str,
+    /// `SHOW CREATE USER` is there. Without it the grants tell the password too.
+    creation: bool,
+}
+
+impl Asking {
+    fn of(vendor: Vendor, version: (u16, u16, u16)) -> Self {
+        match vendor {
+            Vendor::MariaDb => Self {
+                hex: false,
+                list: "SELECT User, Host, is_role = 'Y' FROM mysql.user ORDER BY is_role = 'Y' DESC, User, Host",
+                creation: version >= (10, 2, 0),
+            },
+            Vendor::MySql if version < (8, 0, 0) => Self {
+                hex: false,
+                list: "SELECT User, Host, 0 FROM mysql.user ORDER BY User, Host",
+                creation: true,
+            },
+            Vendor::MySql => Self {
+                hex: version >= (8, 0, 17),
+                // A role of MySQL is an account: one that is granted comes first.
+                list: "SELECT User, Host, EXISTS(SELECT 1 FROM mysql.role_edges WHERE FROM_USER = User AND FROM_HOST = Host) \
+                       FROM mysql.user ORDER BY 3 DESC, User, Host",
+                creation: true,
+            },
+        }
+    }
+}
+
 /// Statements that create all accounts but the server's own, and notes about what is not among them.
 pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> {
     let failed = |error| DumpError::server("reading accounts", error);
     let vendor = conn.server().vendor;
-    if vendor == Vendor::MySql {
-        // Hashes hold bytes that no text file keeps.
+    let asking = Asking::of(vendor, conn.server().version);
+    if asking.hex {
         conn.exec("SET SESSION print_identified_with_as_hex = ON")
             .map_err(failed)?;
     }
-    let query = match vendor {
-        Vendor::MariaDb => {
-            "SELECT User, Host, is_role = 'Y' FROM mysql.user ORDER BY is_role = 'Y' DESC, User, Host"
-        }
-        // A role of MySQL is an account: one that is granted comes first.
-        Vendor::MySql => {
-            "SELECT User, Host, EXISTS(SELECT 1 FROM mysql.role_edges WHERE FROM_USER = User AND FROM_HOST = Host) \
-             FROM mysql.user ORDER BY 3 DESC, User, Host"
-        }
-    };
-    let list = conn.query(query).map_err(failed)?;
+    let list = conn.query(asking.list).map_err(failed)?;
     let accounts: Vec<Account> = (0..list.len())
         .map(|row| Account {
             user: list.str(row, 0).unwrap_or_default().to_owned(),
@@ -78,6 +103,10 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
         let name = account.quoted(vendor);
         if account.role && vendor == Vendor::MariaDb {
             let _ = writeln!(sql, "CREATE ROLE IF NOT EXISTS {name};");
+            continue;
+        }
+        if !asking.creation {
+            let _ = writeln!(sql, "CREATE USER IF NOT EXISTS {name};");
             continue;
         }
         let create = conn
@@ -132,6 +161,30 @@ fn split_default_role(text: &str) -> (String, Option<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_version_is_asked_what_it_knows() {
+        use Vendor::{MariaDb, MySql};
+        for (vendor, version, hex, roles, creation) in [
+            (MySql, (5, 7, 44), false, false, true),
+            (MySql, (8, 0, 0), false, true, true),
+            (MySql, (8, 0, 16), false, true, true),
+            (MySql, (8, 0, 17), true, true, true),
+            (MySql, (9, 7, 0), true, true, true),
+            (MariaDb, (10, 1, 23), false, false, false),
+            (MariaDb, (10, 2, 0), false, false, true),
+            (MariaDb, (11, 8, 6), false, false, true),
+        ] {
+            let asking = Asking::of(vendor, version);
+            let edges = asking.list.contains("mysql.role_edges");
+            let is_role = asking.list.contains("is_role");
+            assert_eq!(
+                (asking.hex, edges, is_role, asking.creation),
+                (hex, roles, vendor == MariaDb, creation),
+                "{vendor} {version:?}"
+            );
+        }
+    }
 
     #[test]
     fn default_roles_come_when_they_are_granted() {

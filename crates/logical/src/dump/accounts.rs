@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, ResultSet, Vendor};
 
 use super::error::DumpError;
+use crate::account_text::split_default_role;
 
 /// Accounts that belong to the server itself.
 const INTERNAL: &[&str] = &[
@@ -31,14 +33,13 @@ impl Account {
 
     /// As statements name it. MariaDB's roles have no host.
     fn quoted(&self, vendor: Vendor) -> String {
-        let quote = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"));
         if self.is_everybody(vendor) {
             // In quotes it would be a role of that name.
             EVERYBODY.to_owned()
         } else if self.role && vendor == Vendor::MariaDb {
-            quote(&self.user)
+            quote_ident(&self.user)
         } else {
-            format!("{}@{}", quote(&self.user), quote(&self.host))
+            format!("{}@{}", quote_ident(&self.user), quote_ident(&self.host))
         }
     }
 }
@@ -88,14 +89,18 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
             .map_err(failed)?;
     }
     let list = conn.query(asking.list).map_err(failed)?;
-    let accounts: Vec<Account> = (0..list.len())
-        .map(|row| Account {
-            user: list.str(row, 0).unwrap_or_default().to_owned(),
-            host: list.str(row, 1).unwrap_or_default().to_owned(),
+    let mut accounts = Vec::with_capacity(list.len());
+    for row in 0..list.len() {
+        let user = text(&list, (row, 0), "the name of an account")?;
+        let account = Account {
+            host: text(&list, (row, 1), &format!("the host of {user}"))?.to_owned(),
+            user: user.to_owned(),
             role: list.u64(row, 2) == Some(1),
-        })
-        .filter(|account| !INTERNAL.contains(&account.user.as_str()))
-        .collect();
+        };
+        if !INTERNAL.contains(&account.user.as_str()) {
+            accounts.push(account);
+        }
+    }
     let mut sql = String::from("SET NAMES utf8mb4;\n");
     let mut defaults = String::new();
     let mut notes = Vec::new();
@@ -112,9 +117,9 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
         let create = conn
             .query(format!("SHOW CREATE USER {name}"))
             .map_err(failed)?;
-        let text = create.str(0, 0).unwrap_or_default();
-        let (text, default_role) = split_default_role(text);
-        let created = text.replacen("CREATE USER ", "CREATE USER IF NOT EXISTS ", 1);
+        let shown = text(&create, (0, 0), &format!("the definition of {name}"))?;
+        let (created, default_role) = split_default_role(shown);
+        let created = created.replacen("CREATE USER ", "CREATE USER IF NOT EXISTS ", 1);
         let _ = writeln!(sql, "{created};");
         if let Some(roles) = default_role {
             let _ = writeln!(defaults, "ALTER USER {name} DEFAULT ROLE {roles};");
@@ -130,7 +135,8 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
             }
             Err(error) => return Err(failed(error)),
         };
-        for grant in grants.texts(0) {
+        for row in 0..grants.len() {
+            let grant = text(&grants, (row, 0), &format!("a grant of {name}"))?;
             match grant.strip_prefix("SET DEFAULT ROLE ") {
                 // MariaDB writes it among the grants; it comes when all roles are granted.
                 Some(rest) => {
@@ -146,16 +152,15 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
     Ok((sql.into_bytes(), notes))
 }
 
-/// MySQL's `CREATE USER` names default roles, which only exist for the account when they are granted.
-fn split_default_role(text: &str) -> (String, Option<String>) {
-    let Some((before, behind)) = text.split_once(" DEFAULT ROLE ") else {
-        return (text.to_owned(), None);
-    };
-    let end = behind.find(" REQUIRE ").unwrap_or(behind.len());
-    (
-        format!("{before}{}", &behind[end..]),
-        Some(behind[..end].to_owned()),
-    )
+/// A cell that has to be text: what is left out or changed here would be missing in silence.
+fn text<'r>(
+    result: &'r ResultSet,
+    (row, column): (usize, usize),
+    what: &str,
+) -> Result<&'r str, DumpError> {
+    result.str(row, column).ok_or_else(|| DumpError::NoText {
+        what: what.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -187,11 +192,22 @@ mod tests {
     }
 
     #[test]
-    fn default_roles_come_when_they_are_granted() {
-        let (text, roles) = split_default_role(
-            "CREATE USER `a`@`%` IDENTIFIED WITH 'x' DEFAULT ROLE `r`@`%` REQUIRE NONE",
-        );
-        assert_eq!(text, "CREATE USER `a`@`%` IDENTIFIED WITH 'x' REQUIRE NONE");
-        assert_eq!(roles.as_deref(), Some("`r`@`%`"));
+    fn what_is_no_text_is_never_left_out() {
+        let result = ResultSet {
+            rows: vec![vec![
+                Some(b"caf\xe9".to_vec()),
+                None,
+                Some(b"cafe".to_vec()),
+            ]],
+            ..ResultSet::default()
+        };
+        for cell in [(0, 0), (0, 1), (1, 0)] {
+            let error = text(&result, cell, "a grant of `x`").unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "the server shows a grant of `x` as what is no UTF-8 text, so it cannot be dumped"
+            );
+        }
+        assert_eq!(text(&result, (0, 2), "x").unwrap(), "cafe");
     }
 }

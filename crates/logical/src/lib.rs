@@ -9,6 +9,7 @@
 //! Read first: [`load::LoadOptions`] (what can be asked for), [`load::load`] (the recipe) and [`load::LoadOutcome`]
 //! (what was done, and what proves it).
 
+mod account_text;
 pub mod copy;
 pub mod dump;
 mod foreign;

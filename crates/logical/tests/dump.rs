@@ -1,6 +1,8 @@
 //! What a dump holds is what the server held: each case's source is dumped, restored by hand with nothing but the stock client,
 //! and compared with what it was.
 
+#[path = "dump/accounts.rs"]
+mod accounts;
 #[path = "dump/built.rs"]
 mod built;
 #[path = "dump/by_hand.rs"]

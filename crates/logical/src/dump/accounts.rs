@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, ResultSet, Vendor};
 
 use super::error::DumpError;
+use crate::account_text::split_default_role;
 
 /// Accounts that belong to the server itself.
 const INTERNAL: &[&str] = &[
@@ -12,8 +14,9 @@ const INTERNAL: &[&str] = &[
     "mysql.session",
     "mysql.infoschema",
     "mariadb.sys",
-    "PUBLIC",
 ];
+/// MariaDB's name for everybody (10.11 and newer), which is listed among the roles once something is granted to it.
+const EVERYBODY: &str = "PUBLIC";
 
 /// An account or role.
 struct Account {
@@ -23,13 +26,55 @@ struct Account {
 }
 
 impl Account {
+    /// Whether it is MariaDB's word for everybody, which has grants and is never created. An account may be called so too.
+    fn is_everybody(&self, vendor: Vendor) -> bool {
+        self.role && vendor == Vendor::MariaDb && self.user == EVERYBODY
+    }
+
     /// As statements name it. MariaDB's roles have no host.
     fn quoted(&self, vendor: Vendor) -> String {
-        let quote = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"));
-        if self.role && vendor == Vendor::MariaDb {
-            quote(&self.user)
+        if self.is_everybody(vendor) {
+            // In quotes it would be a role of that name.
+            EVERYBODY.to_owned()
+        } else if self.role && vendor == Vendor::MariaDb {
+            quote_ident(&self.user)
         } else {
-            format!("{}@{}", quote(&self.user), quote(&self.host))
+            format!("{}@{}", quote_ident(&self.user), quote_ident(&self.host))
+        }
+    }
+}
+
+/// How a server of some version is asked about its accounts.
+#[derive(Debug, PartialEq, Eq)]
+struct Asking {
+    /// `print_identified_with_as_hex` is there: hashes hold bytes that no text file keeps.
+    hex: bool,
+    /// All accounts, with 1 for roles, which come first.
+    list: &'static str,
+    /// `SHOW CREATE USER` is there. Without it the grants tell the password too.
+    creation: bool,
+}
+
+impl Asking {
+    fn of(vendor: Vendor, version: (u16, u16, u16)) -> Self {
+        match vendor {
+            Vendor::MariaDb => Self {
+                hex: false,
+                list: "SELECT User, Host, is_role = 'Y' FROM mysql.user ORDER BY is_role = 'Y' DESC, User, Host",
+                creation: version >= (10, 2, 0),
+            },
+            Vendor::MySql if version < (8, 0, 0) => Self {
+                hex: false,
+                list: "SELECT User, Host, 0 FROM mysql.user ORDER BY User, Host",
+                creation: true,
+            },
+            Vendor::MySql => Self {
+                hex: version >= (8, 0, 17),
+                // A role of MySQL is an account: one that is granted comes first.
+                list: "SELECT User, Host, EXISTS(SELECT 1 FROM mysql.role_edges WHERE FROM_USER = User AND FROM_HOST = Host) \
+                       FROM mysql.user ORDER BY 3 DESC, User, Host",
+                creation: true,
+            },
         }
     }
 }
@@ -38,45 +83,43 @@ impl Account {
 pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> {
     let failed = |error| DumpError::server("reading accounts", error);
     let vendor = conn.server().vendor;
-    if vendor == Vendor::MySql {
-        // Hashes hold bytes that no text file keeps.
+    let asking = Asking::of(vendor, conn.server().version);
+    if asking.hex {
         conn.exec("SET SESSION print_identified_with_as_hex = ON")
             .map_err(failed)?;
     }
-    let query = match vendor {
-        Vendor::MariaDb => {
-            "SELECT User, Host, is_role = 'Y' FROM mysql.user ORDER BY is_role = 'Y' DESC, User, Host"
-        }
-        // A role of MySQL is an account: one that is granted comes first.
-        Vendor::MySql => {
-            "SELECT User, Host, EXISTS(SELECT 1 FROM mysql.role_edges WHERE FROM_USER = User AND FROM_HOST = Host) \
-             FROM mysql.user ORDER BY 3 DESC, User, Host"
-        }
-    };
-    let list = conn.query(query).map_err(failed)?;
-    let accounts: Vec<Account> = (0..list.len())
-        .map(|row| Account {
-            user: list.str(row, 0).unwrap_or_default().to_owned(),
-            host: list.str(row, 1).unwrap_or_default().to_owned(),
+    let list = conn.query(asking.list).map_err(failed)?;
+    let mut accounts = Vec::with_capacity(list.len());
+    for row in 0..list.len() {
+        let user = text(&list, (row, 0), "the name of an account")?;
+        let account = Account {
+            host: text(&list, (row, 1), &format!("the host of {user}"))?.to_owned(),
+            user: user.to_owned(),
             role: list.u64(row, 2) == Some(1),
-        })
-        .filter(|account| !INTERNAL.contains(&account.user.as_str()))
-        .collect();
+        };
+        if !INTERNAL.contains(&account.user.as_str()) {
+            accounts.push(account);
+        }
+    }
     let mut sql = String::from("SET NAMES utf8mb4;\n");
     let mut defaults = String::new();
     let mut notes = Vec::new();
-    for account in &accounts {
+    for account in accounts.iter().filter(|one| !one.is_everybody(vendor)) {
         let name = account.quoted(vendor);
         if account.role && vendor == Vendor::MariaDb {
             let _ = writeln!(sql, "CREATE ROLE IF NOT EXISTS {name};");
             continue;
         }
+        if !asking.creation {
+            let _ = writeln!(sql, "CREATE USER IF NOT EXISTS {name};");
+            continue;
+        }
         let create = conn
             .query(format!("SHOW CREATE USER {name}"))
             .map_err(failed)?;
-        let text = create.str(0, 0).unwrap_or_default();
-        let (text, default_role) = split_default_role(text);
-        let created = text.replacen("CREATE USER ", "CREATE USER IF NOT EXISTS ", 1);
+        let shown = text(&create, (0, 0), &format!("the definition of {name}"))?;
+        let (created, default_role) = split_default_role(shown);
+        let created = created.replacen("CREATE USER ", "CREATE USER IF NOT EXISTS ", 1);
         let _ = writeln!(sql, "{created};");
         if let Some(roles) = default_role {
             let _ = writeln!(defaults, "ALTER USER {name} DEFAULT ROLE {roles};");
@@ -92,7 +135,8 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
             }
             Err(error) => return Err(failed(error)),
         };
-        for grant in grants.texts(0) {
+        for row in 0..grants.len() {
+            let grant = text(&grants, (row, 0), &format!("a grant of {name}"))?;
             match grant.strip_prefix("SET DEFAULT ROLE ") {
                 // MariaDB writes it among the grants; it comes when all roles are granted.
                 Some(rest) => {
@@ -108,16 +152,15 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
     Ok((sql.into_bytes(), notes))
 }
 
-/// MySQL's `CREATE USER` names default roles, which only exist for the account when they are granted.
-fn split_default_role(text: &str) -> (String, Option<String>) {
-    let Some((before, behind)) = text.split_once(" DEFAULT ROLE ") else {
-        return (text.to_owned(), None);
-    };
-    let end = behind.find(" REQUIRE ").unwrap_or(behind.len());
-    (
-        format!("{before}{}", &behind[end..]),
-        Some(behind[..end].to_owned()),
-    )
+/// A cell that has to be text: what is left out or changed here would be missing in silence.
+fn text<'r>(
+    result: &'r ResultSet,
+    (row, column): (usize, usize),
+    what: &str,
+) -> Result<&'r str, DumpError> {
+    result.str(row, column).ok_or_else(|| DumpError::NoText {
+        what: what.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -125,11 +168,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn default_roles_come_when_they_are_granted() {
-        let (text, roles) = split_default_role(
-            "CREATE USER `a`@`%` IDENTIFIED WITH 'x' DEFAULT ROLE `r`@`%` REQUIRE NONE",
-        );
-        assert_eq!(text, "CREATE USER `a`@`%` IDENTIFIED WITH 'x' REQUIRE NONE");
-        assert_eq!(roles.as_deref(), Some("`r`@`%`"));
+    fn each_version_is_asked_what_it_knows() {
+        use Vendor::{MariaDb, MySql};
+        for (vendor, version, hex, roles, creation) in [
+            (MySql, (5, 7, 44), false, false, true),
+            (MySql, (8, 0, 0), false, true, true),
+            (MySql, (8, 0, 16), false, true, true),
+            (MySql, (8, 0, 17), true, true, true),
+            (MySql, (9, 7, 0), true, true, true),
+            (MariaDb, (10, 1, 23), false, false, false),
+            (MariaDb, (10, 2, 0), false, false, true),
+            (MariaDb, (11, 8, 6), false, false, true),
+        ] {
+            let asking = Asking::of(vendor, version);
+            let edges = asking.list.contains("mysql.role_edges");
+            let is_role = asking.list.contains("is_role");
+            assert_eq!(
+                (asking.hex, edges, is_role, asking.creation),
+                (hex, roles, vendor == MariaDb, creation),
+                "{vendor} {version:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_is_never_left_out() {
+        let result = ResultSet {
+            rows: vec![vec![
+                Some(b"caf\xe9".to_vec()),
+                None,
+                Some(b"cafe".to_vec()),
+            ]],
+            ..ResultSet::default()
+        };
+        for cell in [(0, 0), (0, 1), (1, 0)] {
+            let error = text(&result, cell, "a grant of `x`").unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "the server shows a grant of `x` as what is no UTF-8 text, so it cannot be dumped"
+            );
+        }
+        assert_eq!(text(&result, (0, 2), "x").unwrap(), "cafe");
     }
 }

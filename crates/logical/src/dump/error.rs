@@ -83,6 +83,12 @@ pub enum DumpError {
         /// The limit.
         limit: usize,
     },
+    /// The server shows something of an account that a file of statements cannot hold.
+    #[error("the server shows {what} as what is no UTF-8 text, so it cannot be dumped")]
+    NoText {
+        /// What it is.
+        what: String,
+    },
     /// The snapshot costs the server more than it may.
     #[error("the snapshot was given up: {reason}")]
     Given {

@@ -175,6 +175,7 @@ pub fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
         }
         DumpError::Interrupted(_) => return (Exit::Interrupted, vec![NO_DUMP.to_owned()]),
         DumpError::TooLarge { .. } => vec!["Allow more on the source while it is read: `SET GLOBAL max_allowed_packet = 1073741824`.".to_owned()],
+        DumpError::NoText { .. } => vec!["Rename or remove the account, or dump without --users.".to_owned()],
         DumpError::Given { .. } => vec!["The limit is --max-history or --max-age; more --threads or a quieter hour make it shorter.".to_owned()],
         DumpError::Changed { .. } => vec!["Dump again when nobody changes definitions.".to_owned()],
         DumpError::Uncounted { .. } => vec!["CHECK TABLE says whether an index is damaged; with --threads 1 tables are read whole. Please report it.".to_owned()],

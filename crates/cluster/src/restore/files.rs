@@ -26,6 +26,8 @@ pub struct Folder {
     pub used: u64,
     /// Why it cannot be renamed; `None`: it can.
     pub fixed: Option<String>,
+    /// Whether a server's data are in it.
+    pub holds: bool,
 }
 
 /// How long a script may take: to add up what a data directory has takes minutes where it has very many files.
@@ -42,7 +44,9 @@ pub(super) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> 
          if [ \"$(stat -c %d -- \"$real\")\" != \"$(stat -c %d -- \"${{real%/*}}/\")\" ]; then echo 'it is a mount point'\n\
          elif ! [ -w \"${{real%/*}}/\" ]; then echo 'the folder that it is in cannot be written to'\n\
          elif ! [ -e \"$real/ibdata1\" ]; then echo 'its tablespaces are elsewhere (innodb_data_home_dir)'\n\
-         fi"
+         else echo\n\
+         fi\n\
+         if [ -e \"$real/ibdata1\" ] || [ -d \"$real/mysql\" ]; then echo data; fi"
     );
     let said = run(host, &script, datadir)?;
     let mut lines = said.lines();
@@ -50,12 +54,15 @@ pub(super) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> 
     let path = PathBuf::from(next());
     let mut number = || next().parse().unwrap_or(0);
     let (free, used) = (number(), number());
+    let mut next = || lines.next().unwrap_or_default().trim().to_owned();
     let fixed = Some(next()).filter(|why| !why.is_empty());
+    let holds = next() == "data";
     Ok(Folder {
         path,
         free,
         used,
         fixed,
+        holds,
     })
 }
 
@@ -161,12 +168,13 @@ mod tests {
         fs::write(data.join("ca.pem"), "key").unwrap();
         let seen = look_at(&Host::Local, &data).unwrap();
         assert!(
-            seen.free > 0 && seen.used > 0 && seen.fixed.is_none(),
+            seen.free > 0 && seen.used > 0 && seen.fixed.is_none() && seen.holds,
             "{seen:?}"
         );
         let aside = aside_of(&data, "r1");
         set_aside(&Host::Local, &data, &aside).unwrap();
         assert!(data.join("ca.pem").exists() && !data.join("ibdata1").exists());
+        assert!(!look_at(&Host::Local, &data).unwrap().holds);
         assert_eq!(fs::read_to_string(aside.join("ibdata1")).unwrap(), "old");
         // Half of a copy has come when it is asked for again.
         fs::write(data.join("ibdata1"), "half").unwrap();

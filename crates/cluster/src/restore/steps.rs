@@ -105,7 +105,15 @@ impl Restore<'_> {
             return Err(self.wrong(step, at, "its grastate.dat cannot be read"));
         };
         // Of one that has given its place up it stands here already.
-        if !file.has_history() || state.nodes[at].left.is_some() {
+        if state.nodes[at].left.is_some() {
+            return Ok(());
+        }
+        if !file.has_history() {
+            // What its tables have said when it was planned.
+            if let Some((uuid, Some(seqno))) = state.plan.nodes[at].history.clone() {
+                state.nodes[at].left = Some((uuid, seqno));
+                self.write(state)?;
+            }
             return Ok(());
         }
         let left = match file.seqno {

@@ -701,6 +701,31 @@ fn what_must_not_be_is_refused(place: &Place) {
     place
         .touches_nothing(|| place.restore(&["--node", first, "--plan"]))
         .exits(0);
+    // A start that fails late forgets the place of the newest: its tables still know it.
+    let grastate = place.node(0).grastate();
+    let text = fs::read_to_string(&grastate).expect("a state");
+    let seqno = place.node(0).state().expect("a state").position.seqno;
+    let zeroed = text
+        .replace(&uuid(place.node(0)), "00000000-0000-0000-0000-000000000000")
+        .replace(&seqno.to_string(), "-1");
+    fs::write(&grastate, zeroed).expect("it can be written");
+    place
+        .touches_nothing(|| place.restore(&[]))
+        .exits(3)
+        .says(&format!("{first} is at "));
+    place
+        .touches_nothing(|| place.restore(&["--node", place.name(1)]))
+        .exits(3)
+        .says(&format!("{} does not hold what is newest", place.name(1)));
+    let plan = place
+        .touches_nothing(|| place.restore(&["--node", first, "--plan"]))
+        .exits(0);
+    assert!(
+        plan.stdout.contains(&format!("into      {first}")),
+        "{}",
+        plan.stdout
+    );
+    fs::write(&grastate, text).expect("it can be written");
     // One of them has data of another history.
     let grastate = place.node(2).grastate();
     let text = fs::read_to_string(&grastate).expect("a state");

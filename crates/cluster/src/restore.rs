@@ -11,6 +11,7 @@ mod alone;
 mod back;
 mod choose;
 mod compare;
+mod down;
 mod files;
 mod give_up;
 mod plan;
@@ -20,6 +21,7 @@ mod steps;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use refloat_logical::load::{LoadOptions, text_bytes};
 use refloat_run::{Run, RunDirError, RunId};
@@ -49,6 +51,8 @@ pub struct Restore<'a> {
     pub state_dir: &'a Path,
     /// This run.
     pub run: &'a Run,
+    /// How long a server may take to start, and to begin the cluster.
+    pub start_limit: Duration,
 }
 
 /// What came of it.

@@ -4,7 +4,7 @@ use super::plan::OldData;
 use super::state::{RestoreError, RestoreState, RestoreStep};
 use super::{Restore, files};
 use crate::forecast::{Rejoin, RejoinKind};
-use crate::join::{look, runs};
+use crate::join::look;
 use crate::node::Role;
 use crate::proof::CameBy;
 use crate::rejoin::{DonorChoice, Leave, RejoinPlan, rejoin_node};
@@ -46,7 +46,7 @@ impl Restore<'_> {
     ) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Rejoin;
         let (member, control) = (&self.members[at], self.control(at)?);
-        let up = runs(control, member);
+        let up = self.has_server(state, at)?;
         if !up {
             let planned = &state.plan.nodes[at];
             match &planned.old {

@@ -66,6 +66,22 @@ pub(super) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> 
     })
 }
 
+/// The process of a server that has its data there, whoever has started it: such a server works in its data directory. `None`: there is
+/// none, or it belongs to an account whose processes cannot be looked at.
+pub(super) fn server_in(host: &Host, datadir: &Path) -> Result<Option<u32>, HostError> {
+    // Compared as files and not as paths: a container has its own.
+    let script = format!(
+        "cd -- {} 2>/dev/null || exit 0\n\
+         for cwd in /proc/[0-9]*/cwd; do\n\
+         [ \"$cwd/\" -ef . ] || continue\n\
+         pid=${{cwd#/proc/}}; pid=${{pid%/cwd}}; read -r name 2>/dev/null <\"/proc/$pid/comm\" || continue\n\
+         case $name in mariadbd*|mysqld*) echo \"$pid\"; break;; esac\n\
+         done; :",
+        word(datadir)
+    );
+    Ok(run(host, &script, datadir)?.trim().parse().ok())
+}
+
 /// Gives a node's place in its cluster up: with such a file nobody lets it join by IST, whatever its tables say of their position, and it
 /// begins a history of its own when it begins a cluster. The file as it was is kept beside it.
 pub(super) fn give_place_up(
@@ -157,6 +173,33 @@ mod tests {
         assert_eq!(kept, old, "the second time does not write over it");
         let error = give_place_up(&Host::Local, Path::new("/no/such"), "r1", true).unwrap_err();
         assert!(error.to_string().contains("/no/such"), "{error}");
+    }
+
+    #[test]
+    fn a_server_is_known_by_where_it_works() {
+        let above = tempfile::tempdir().unwrap();
+        let data = above.path().join("it's data");
+        fs::create_dir(&data).unwrap();
+        let program = above.path().join("mariadbd");
+        fs::copy("/bin/sleep", &program).unwrap();
+        let start = |program: &Path| {
+            let mut command = std::process::Command::new(program);
+            command.arg("60").current_dir(&data).spawn().unwrap()
+        };
+        let mut other = start(Path::new("/bin/sleep"));
+        assert_eq!(server_in(&Host::Local, &data).unwrap(), None);
+        let mut server = start(&program);
+        assert_eq!(server_in(&Host::Local, &data).unwrap(), Some(server.id()));
+        assert_eq!(server_in(&Host::Local, above.path()).unwrap(), None);
+        for child in [&mut server, &mut other] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!(server_in(&Host::Local, &data).unwrap(), None);
+        assert_eq!(
+            server_in(&Host::Local, Path::new("/no/such")).unwrap(),
+            None
+        );
     }
 
     #[test]

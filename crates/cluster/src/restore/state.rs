@@ -90,6 +90,9 @@ pub enum RestoreWay {
 pub struct NodeProgress {
     /// The history that it had before, and the last write-set of it.
     pub left: Option<(String, u64)>,
+    /// Whether that was recovered from its tables, because it had not written it down.
+    #[serde(default)]
+    pub recovered: bool,
     /// Where its old data are.
     pub aside: Option<PathBuf>,
     /// How it came back.

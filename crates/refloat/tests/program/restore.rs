@@ -471,6 +471,7 @@ fn nobody_joins_with_an_old_position() {
     stop_alone(alone);
     let refused = alone.start_with(&NodeStart::bootstrap());
     assert!(refused.is_err(), "it has begun a cluster by itself");
+    something_starts_another_one(&place, &run);
     run(&["--stop-before", "rejoin"]).exits(5);
     assert_eq!(rows(0), all);
     // A node that is started with what it had before takes a copy all the same: it has no place in the new history.
@@ -491,6 +492,28 @@ fn nobody_joins_with_an_old_position() {
     assert_eq!(place.ask(0, at_start), "1\t1\t2\t1");
     files_are_read_by_ssh(&place, &path, &file);
     one_that_is_given_up_leaves_nodes_that_start(&place, &run);
+}
+
+/// A supervisor starts a node again that has nobody to join. It does not answer, and commands cannot tell that it is there.
+fn something_starts_another_one(place: &Place, run: &dyn Fn(&[&str]) -> Run) {
+    let second = place.node(1);
+    let text = fs::read_to_string(second.grastate()).expect("a state");
+    second.begin(&NodeStart::join()).expect("it can be started");
+    let said = run(&["--stop-before", "rejoin"]).exits(1);
+    assert!(
+        said.stderr
+            .contains(&format!("bootstrap {}: it runs again", second.name())),
+        "{}",
+        said.stderr
+    );
+    second.kill().expect("it can be killed");
+    // It forgets where it stood when it starts.
+    let position = second.state().expect("a state").position;
+    assert!(!position.is_known(), "{position}");
+    run(&["--stop-before", "rejoin"])
+        .exits(1)
+        .says("and its grastate.dat says -1 now");
+    fs::write(second.grastate(), text).expect("it can be written");
 }
 
 /// Who gives a restore up has nodes that are down, and a program that knows where they were.

@@ -11,6 +11,7 @@ mod alone;
 mod back;
 mod choose;
 mod compare;
+mod donor;
 mod down;
 mod files;
 mod give_up;

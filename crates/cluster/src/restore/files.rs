@@ -115,6 +115,24 @@ pub(super) fn aside_of(datadir: &Path, run_id: &str) -> PathBuf {
     name.into()
 }
 
+/// Whether something of this name is there.
+pub(super) fn exists(host: &Host, path: &Path) -> Result<bool, HostError> {
+    let script = format!("[ ! -e {} ] || echo yes", word(path));
+    Ok(!run(host, &script, path)?.trim().is_empty())
+}
+
+/// Allows the only node of a history that holds what is newest to begin its cluster again, in the same history.
+pub(super) fn allow_to_begin(host: &Host, datadir: &Path) -> Result<(), HostError> {
+    let script = format!(
+        "set -e; cd -- {}\n\
+         cp -p -- grastate.dat .grastate.new\n\
+         {{ grep -v '^safe_to_bootstrap:' grastate.dat; echo 'safe_to_bootstrap: 1'; }} >.grastate.new; sync -- .grastate.new\n\
+         mv -f -- .grastate.new grastate.dat; sync -- grastate.dat .",
+        word(datadir)
+    );
+    run(host, &script, datadir).map(drop)
+}
+
 /// Sets a data directory aside and makes an empty one in its place, for the same account, with the same certificates. What was set aside
 /// before by the same run stays: what stands in its place since is no copy of anything yet.
 pub(super) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), HostError> {
@@ -171,6 +189,9 @@ mod tests {
         }
         let kept = fs::read_to_string(folder.path().join("grastate.dat.refloat-r1")).unwrap();
         assert_eq!(kept, old, "the second time does not write over it");
+        fs::write(&file, old.replace("strap: 1", "strap: 0")).unwrap();
+        allow_to_begin(&Host::Local, folder.path()).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), old, "its place is kept");
         let error = give_place_up(&Host::Local, Path::new("/no/such"), "r1", true).unwrap_err();
         assert!(error.to_string().contains("/no/such"), "{error}");
     }

@@ -95,6 +95,9 @@ pub struct NodeProgress {
     pub recovered: bool,
     /// Where its old data are.
     pub aside: Option<PathBuf>,
+    /// Its old data are lost: something had started it before they were set aside, and the full copy that it took has wiped them.
+    #[serde(default)]
+    pub overtaken: bool,
     /// How it came back.
     pub joined: Option<Rejoined>,
     /// Whether it was found to hold the same as the chosen node.

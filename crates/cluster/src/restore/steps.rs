@@ -372,7 +372,8 @@ impl Restore<'_> {
         }
         self.settings_are_back(state, member)?;
         state.uuid = Some(now.cluster_uuid);
-        Ok(())
+        self.write(state)?;
+        self.set_all_aside(state)
     }
 
     /// Stops the chosen node where it stands alone.

@@ -10,6 +10,7 @@
 mod alone;
 mod back;
 mod choose;
+mod claim;
 mod compare;
 mod donor;
 mod down;
@@ -31,6 +32,7 @@ use serde::Serialize;
 use crate::control::Control;
 use crate::join::brief;
 use crate::observe::{Member, observe};
+pub use claim::Driving;
 pub use plan::{Estimates, OldData, PlannedNode, RestorePlan, RestoreWish};
 pub use rates::{Rate, RateFrom, Rates};
 use state::FORMAT;
@@ -160,6 +162,9 @@ impl Restore<'_> {
                 return Ok(None);
             }
             self.may_go_on(state.step)?;
+            if let Some(by) = self.taken_over(state)? {
+                return Err(self.wrong(state.step, state.plan.at, by));
+            }
             self.run.events.note(format!("step {}", state.step.word()));
             match state.step {
                 RestoreStep::Stop => self.stop_others(state)?,

@@ -95,6 +95,9 @@ pub fn plan(plan: &RestorePlan) -> String {
         let steps: Vec<&str> = RestoreStep::ALL.iter().map(|step| step.word()).collect();
         let _ = writeln!(page, "  steps     {}", steps.join(", "));
     }
+    if plan.way == RestoreWay::Rebuild {
+        page += "  note      refloat knows of no backup of the old data: those that are set aside are all that is kept of them\n";
+    }
     for warning in &plan.warnings {
         let _ = writeln!(page, "  note      {warning}");
     }
@@ -269,6 +272,7 @@ mod tests {
             "  n2        is stopped, then takes a full copy, its old data go to /d.refloat-r",
             "  n3        is stopped, then takes a full copy, and LOSES its old data",
             "  alone     with wsrep-on=OFF skip-log-bin",
+            "  note      refloat knows of no backup of the old data",
             "  note      n3 loses",
         ] {
             assert!(text.contains(line), "{line}: {text}");

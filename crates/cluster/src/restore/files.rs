@@ -115,6 +115,21 @@ pub(super) fn aside_of(datadir: &Path, run_id: &str) -> PathBuf {
     name.into()
 }
 
+/// Writes a small file, whole or not at all, readable by its owner.
+pub(super) fn put(host: &Host, path: &Path, text: &str) -> Result<(), HostError> {
+    let script = format!(
+        "set -e; umask 077; file={}; printf '%s\\n' {} >\"$file.new\"; sync -- \"$file.new\"; mv -f -- \"$file.new\" \"$file\"; sync -- \"${{file%/*}}/\"",
+        word(path),
+        Host::word(text)
+    );
+    run(host, &script, path).map(drop)
+}
+
+/// Removes a file.
+pub(super) fn remove(host: &Host, path: &Path) -> Result<(), HostError> {
+    run(host, &format!("rm -f -- {}", word(path)), path).map(drop)
+}
+
 /// Whether something of this name is there.
 pub(super) fn exists(host: &Host, path: &Path) -> Result<bool, HostError> {
     let script = format!("[ ! -e {} ] || echo yes", word(path));

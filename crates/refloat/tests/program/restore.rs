@@ -102,18 +102,7 @@ impl Place {
     /// Starts it, and kills it when it has said this.
     #[track_caller]
     fn killed_at(&self, words: &str) {
-        self.kills_at(&mut self.restore_by(&self.cluster.toml(), &[]), words);
-    }
-
-    #[track_caller]
-    fn kills_at(&self, command: &mut Command, words: &str) {
-        let (ended, all) = at_words(command, words, |child| {
-            child.kill().expect("it can be killed");
-        });
-        assert!(
-            ended.is_none(),
-            "it has ended by itself, {ended:?}, looking for {words:?}:\n{all}"
-        );
+        kills_at(&mut self.restore_by(&self.cluster.toml(), &[]), words);
     }
 
     /// Everything by which somebody could tell that something was touched.
@@ -156,6 +145,18 @@ impl Place {
         let left = self.ask(0, "SHOW DATABASES LIKE 'refloat%'");
         assert!(left.is_empty(), "{left}");
     }
+}
+
+/// Starts the program, and kills it when it has said this.
+#[track_caller]
+fn kills_at(command: &mut Command, words: &str) {
+    let (ended, all) = at_words(command, words, |child| {
+        child.kill().expect("it can be killed");
+    });
+    assert!(
+        ended.is_none(),
+        "it has ended by itself, {ended:?}, looking for {words:?}:\n{all}"
+    );
 }
 
 /// Starts the program, and does something once when it has said this. Its exit code, none if it was killed, and all that it has said.
@@ -534,7 +535,7 @@ fn nobody_joins_with_an_old_position() {
 /// The program is killed when the first node is to begin the cluster, which that does all the same.
 fn begun_without_the_program(place: &Place, file: &Path, path: &str) {
     let mut command = place.restore_by(file, &[]);
-    place.kills_at(command.env("PATH", path), "begins the cluster");
+    kills_at(command.env("PATH", path), "begins the cluster");
     let first = place.node(0);
     if first.pid().expect("a node").is_none() {
         first

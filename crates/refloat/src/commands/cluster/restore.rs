@@ -108,6 +108,10 @@ pub struct RestoreArgs {
     #[arg(long, conflicts_with_all = ["resume", "restart", "stop_before"])]
     give_up: bool,
 
+    /// Go on although another machine may drive this restore still: say so only when you know that it does not
+    #[arg(long)]
+    take_over: bool,
+
     /// Let nodes lose their old data where none can set them aside
     #[arg(long)]
     discard_old: bool,
@@ -272,7 +276,15 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
         }
     };
     let restore = restore(&nodes, &controls, &load, &run, (args.start_limit, context));
+    let driving = match restore.drive(&state, args.take_over) {
+        Ok(driving) => driving,
+        Err(error) => {
+            watch.stop();
+            return Err(anyhow::Error::new(error));
+        }
+    };
     let result = restore.run(&mut state, args.stop_before.map(RestoreStep::from));
+    drop(driving);
     finish(result, &state, &run, watch, args.json, context)
 }
 
@@ -297,7 +309,8 @@ fn give_up(
     let (watch, run) = Watch::of(dir, show, context)?;
     let begun = state.step;
     let restore = restore(nodes, controls, load, &run, (args.start_limit, context));
-    let result = restore.give_up(&mut state);
+    let driving = restore.drive(&state, args.take_over);
+    let result = driving.and_then(|_driving| restore.give_up(&mut state));
     watch.stop();
     result?;
     if args.json {

@@ -53,8 +53,8 @@ pub use rejoin::{
     DonorChoice, Leave, OnlyCopy, RejoinError, RejoinPlan, Rejoined, Rejoining, plan_rejoin,
 };
 pub use restore::{
-    Estimates, Loaded, NodeProgress, OldData, PlannedNode, RESTORE_STATE, Rate, RateFrom, Rates,
-    Restore, RestoreError, RestorePlan, RestoreState, RestoreStep, RestoreWay, RestoreWish,
+    Driving, Estimates, Loaded, NodeProgress, OldData, PlannedNode, RESTORE_STATE, Rate, RateFrom,
+    Rates, Restore, RestoreError, RestorePlan, RestoreState, RestoreStep, RestoreWay, RestoreWish,
     Restored, RestoredNode, asked_for, given_up_restore, open_restore, plan_restore,
 };
 pub use view::{ClusterView, NodeView, Quorum, Tables};

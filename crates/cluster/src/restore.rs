@@ -10,7 +10,10 @@
 mod alone;
 mod back;
 mod choose;
+mod claim;
 mod compare;
+mod donor;
+mod down;
 mod files;
 mod give_up;
 mod plan;
@@ -20,6 +23,7 @@ mod steps;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use refloat_logical::load::{LoadOptions, text_bytes};
 use refloat_run::{Run, RunDirError, RunId};
@@ -28,6 +32,7 @@ use serde::Serialize;
 use crate::control::Control;
 use crate::join::brief;
 use crate::observe::{Member, observe};
+pub use claim::Driving;
 pub use plan::{Estimates, OldData, PlannedNode, RestorePlan, RestoreWish};
 pub use rates::{Rate, RateFrom, Rates};
 use state::FORMAT;
@@ -49,6 +54,8 @@ pub struct Restore<'a> {
     pub state_dir: &'a Path,
     /// This run.
     pub run: &'a Run,
+    /// How long a server may take to start, and to begin the cluster.
+    pub start_limit: Duration,
 }
 
 /// What came of it.
@@ -155,6 +162,9 @@ impl Restore<'_> {
                 return Ok(None);
             }
             self.may_go_on(state.step)?;
+            if let Some(by) = self.taken_over(state)? {
+                return Err(self.wrong(state.step, state.plan.at, by));
+            }
             self.run.events.note(format!("step {}", state.step.word()));
             match state.step {
                 RestoreStep::Stop => self.stop_others(state)?,

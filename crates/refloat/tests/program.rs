@@ -19,6 +19,8 @@ mod maintained;
 mod replicated;
 #[path = "program/restore.rs"]
 mod restore;
+#[path = "program/restored.rs"]
+mod restored;
 #[path = "program/sandbox.rs"]
 mod sandbox;
 #[path = "program/servers.rs"]

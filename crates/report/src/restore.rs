@@ -9,6 +9,9 @@ use refloat_cluster::{
 
 use crate::human;
 
+/// What is said of a node that took its copy over what it held.
+const LOST: &str = "its old data are LOST: something had started it before they were set aside";
+
 fn time(seconds: Option<f64>) -> String {
     seconds.map_or_else(
         || "nobody can tell how long".to_owned(),
@@ -92,6 +95,9 @@ pub fn plan(plan: &RestorePlan) -> String {
         let steps: Vec<&str> = RestoreStep::ALL.iter().map(|step| step.word()).collect();
         let _ = writeln!(page, "  steps     {}", steps.join(", "));
     }
+    if plan.way == RestoreWay::Rebuild {
+        page += "  note      refloat knows of no backup of the old data: those that are set aside are all that is kept of them\n";
+    }
     for warning in &plan.warnings {
         let _ = writeln!(page, "  note      {warning}");
     }
@@ -145,6 +151,9 @@ fn nodes(state: &RestoreState, step: RestoreStep, page: &mut String) {
         if let Some(aside) = &progress.aside {
             said.push(format!("old data in {}", aside.display()));
         }
+        if progress.overtaken {
+            said.push(LOST.to_owned());
+        }
         match (&progress.joined, progress.same) {
             (_, true) => said.push("back, and compared".to_owned()),
             (Some(_), false) => said.push("back by a full copy".to_owned()),
@@ -183,6 +192,9 @@ pub fn ended(outcome: &Restored) -> String {
                 node.name,
                 time(Some(joined.join_seconds))
             );
+        }
+        if node.progress.overtaken {
+            let _ = writeln!(page, "  {:<9} {LOST}", node.name);
         }
         if let Some(aside) = &node.progress.aside {
             let _ = writeln!(
@@ -260,6 +272,7 @@ mod tests {
             "  n2        is stopped, then takes a full copy, its old data go to /d.refloat-r",
             "  n3        is stopped, then takes a full copy, and LOSES its old data",
             "  alone     with wsrep-on=OFF skip-log-bin",
+            "  note      refloat knows of no backup of the old data",
             "  note      n3 loses",
         ] {
             assert!(text.contains(line), "{line}: {text}");

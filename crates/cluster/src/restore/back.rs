@@ -1,10 +1,10 @@
 //! The steps from a cluster of one to the whole: the others take full copies, and all are compared.
 
 use super::plan::OldData;
-use super::state::{RestoreError, RestoreState, RestoreStep};
+use super::state::{RestoreError, RestoreState, RestoreStep, RestoreWay};
 use super::{Restore, files};
 use crate::forecast::{Rejoin, RejoinKind};
-use crate::join::{look, runs};
+use crate::join::look;
 use crate::node::Role;
 use crate::proof::CameBy;
 use crate::rejoin::{DonorChoice, Leave, RejoinPlan, Rejoining};
@@ -17,21 +17,14 @@ impl Restore<'_> {
         let Some(uuid) = state.uuid.clone() else {
             return Err(self.wrong(STEP, chosen, "its new history was not written down"));
         };
+        self.set_all_aside(state)?;
         for at in self.others(state) {
             if state.nodes[at].joined.is_some() && self.is_member(at, &uuid) {
                 continue;
             }
             self.may_go_on(STEP)?;
-            let donor =
-                look(&self.members[chosen]).map_err(|reason| self.wrong(STEP, chosen, reason))?;
-            if donor.cluster_uuid != uuid || donor.role != Role::Synced {
-                let reason = format!(
-                    "it is {} in {}, and has to be in step in {uuid} to give copies",
-                    donor.state, donor.cluster_uuid
-                );
-                return Err(self.wrong(STEP, chosen, reason));
-            }
-            self.rejoin(state, at, &uuid, donor.node_name)?;
+            let donor = self.donor(state, &uuid, STEP)?;
+            self.rejoin(state, at, &uuid, donor)?;
             self.write(state)?;
         }
         Ok(())
@@ -46,23 +39,20 @@ impl Restore<'_> {
     ) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Rejoin;
         let (member, control) = (&self.members[at], self.control(at)?);
-        let up = runs(control, member);
+        let up = self.has_server(state, at)?;
+        // Only a copy leads into the new history: one that has been there may have gone, and misses a little.
+        let was_there = !up && self.has_joined(state, at)?;
         if !up {
             let planned = &state.plan.nodes[at];
             match &planned.old {
-                OldData::Aside { path } => {
-                    // Written down first: whoever looks for the old data finds both names.
-                    state.nodes[at].aside = Some(path.clone());
-                    self.write(state)?;
+                // It stands there already; once more does no harm.
+                OldData::Aside { path } if !state.nodes[at].overtaken => {
                     files::set_aside(self.host(at), &planned.datadir, path)?;
-                    self.run.events.note(format!(
-                        "the old data of {} are in {}",
-                        member.name,
-                        path.display()
-                    ));
                 }
+                // It comes back with what it has.
+                _ if was_there => {}
                 // It has no place in the new history anyway; without one in the old it cannot go back there by mistake either.
-                OldData::Wiped { .. } | OldData::Stay => files::give_place_up(
+                _ => files::give_place_up(
                     self.host(at),
                     &planned.datadir,
                     self.run.dir.id().as_str(),
@@ -111,7 +101,7 @@ impl Restore<'_> {
             );
             return Err(self.wrong(STEP, at, reason));
         }
-        if joined.proof.by == CameBy::Ist && !up {
+        if joined.proof.by == CameBy::Ist && !up && !was_there {
             let reason = format!(
                 "it has come by IST, so it holds what it held before: {}. Stop it",
                 joined.proof.evidence
@@ -129,6 +119,10 @@ impl Restore<'_> {
     pub(super) fn verify(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Verify;
         let chosen = state.plan.at;
+        if state.plan.way == RestoreWay::Rebuild {
+            // One may have gone since it came back.
+            self.rejoin_others(state)?;
+        }
         for at in 0..self.members.len() {
             let now = look(&self.members[at]).map_err(|reason| self.wrong(STEP, at, reason))?;
             if !now.primary || now.role != Role::Synced || now.size != self.members.len() as u64 {

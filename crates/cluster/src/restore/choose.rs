@@ -13,29 +13,56 @@ pub(super) fn histories(
     seen: &[Seen],
     known: &[(String, (String, u64))],
 ) -> Vec<Option<(String, Option<u64>)>> {
-    let before = |name: &str| {
-        let (_, (uuid, seqno)) = known.iter().find(|(of, _)| of == name)?;
-        Some((uuid.clone(), Some(*seqno)))
-    };
+    let before = |name: &str| known.iter().find(|(of, _)| of == name).map(|(_, at)| at);
     let nodes = view.nodes.iter().zip(seen);
     nodes
-        .map(|(node, seen)| history(node, seen).or_else(|| before(&node.name)))
+        .map(|(node, seen)| history(node, seen, before(&node.name)))
         .collect()
 }
 
-fn history(node: &NodeView, seen: &Seen) -> Option<(String, Option<u64>)> {
+fn history(
+    node: &NodeView,
+    seen: &Seen,
+    before: Option<&(String, u64)>,
+) -> Option<(String, Option<u64>)> {
     if let Some(state) = node.primary() {
         return Some((state.cluster_uuid.clone(), state.seqno));
     }
-    let file = node.grastate.as_ref();
-    match (&seen.recovered, file) {
-        // The file has forgotten it when a start failed; the tables have not.
-        (Some((uuid, seqno)), Some(file)) if file.has_history() && *uuid == file.uuid => {
+    let file = node.grastate.as_ref().filter(|file| file.has_history());
+    match (file, &seen.recovered) {
+        (Some(file), Some((uuid, seqno))) if *uuid == file.uuid => {
             Some((uuid.clone(), Some(*seqno)))
         }
-        (_, Some(file)) if file.has_history() => Some((file.uuid.clone(), file.seqno)),
-        _ => None,
+        (Some(file), _) => Some((file.uuid.clone(), file.seqno)),
+        // The file has forgotten it when a start failed late; the tables have not. Changes of the membership count too, and leave no
+        // trace in tables: of two places in one history the later one holds.
+        (None, Some((uuid, seqno))) => {
+            let same = before.filter(|(of, _)| of == uuid);
+            let seqno = same.map_or(*seqno, |(_, before)| (*seqno).max(*before));
+            Some((uuid.clone(), Some(seqno)))
+        }
+        (None, None) => before.map(|(uuid, seqno)| (uuid.clone(), Some(*seqno))),
     }
+}
+
+/// Nodes that are down with data of which nobody knows where they stand.
+pub(super) fn unknown(
+    view: &ClusterView,
+    seen: &[Seen],
+    histories: &[Option<(String, Option<u64>)>],
+) -> Vec<String> {
+    let nodes = view.nodes.iter().zip(seen).zip(histories);
+    nodes
+        .filter(|((node, _), history)| node.state.is_none() && history.is_none())
+        .filter_map(|((node, seen), _)| {
+            let holds = matches!(&seen.folder, Some(Ok(folder)) if folder.holds);
+            let why = seen.unknown.as_ref().filter(|_| holds)?;
+            Some(format!(
+                "{} is down and has data, and where it stands is not known ({why}): it may hold what is newest",
+                node.name
+            ))
+        })
+        .collect()
 }
 
 /// What shows that the nodes are not of one cluster.
@@ -172,6 +199,8 @@ pub(super) fn choose(
     let is_newest = |at: usize| places.contains(&(at, newest));
     match asked {
         Some(at) if newest.is_none() || is_newest(at) => Ok(at),
+        // Nobody knows better than who names it.
+        Some(at) if histories[at].is_none() && seen[at].unknown.is_some() => Ok(at),
         Some(at) => Err(vec![format!(
             "{} does not hold what is newest: {}",
             view.nodes[at].name,
@@ -191,6 +220,7 @@ mod tests {
     use crate::fixtures::{state, view};
     use crate::grastate::GraState;
     use crate::restore::Rates;
+    use crate::restore::files::Folder;
 
     fn down(seqnos: &[Option<u64>]) -> ClusterView {
         let mut all = view(seqnos.iter().map(|_| None).collect());
@@ -254,6 +284,44 @@ mod tests {
         let all = histories(&all, &seen, &known);
         assert_eq!(all[2], Some((uuid, Some(5000))));
         assert_eq!(all[1].as_ref().unwrap().1, Some(11));
+    }
+
+    #[test]
+    fn a_file_that_has_forgotten_its_place_is_not_believed() {
+        let none = "00000000-0000-0000-0000-000000000000";
+        let mut all = down(&[None, Some(105), Some(105)]);
+        let uuid = all.nodes[1].grastate.as_ref().unwrap().uuid.clone();
+        all.nodes[0].grastate.as_mut().unwrap().uuid = none.to_owned();
+        let mut seen: Vec<Seen> = all.nodes.iter().map(|_| Seen::default()).collect();
+        seen[0].folder = Some(Ok(Folder {
+            path: "/d".into(),
+            free: 1,
+            used: 1,
+            fixed: None,
+            holds: true,
+        }));
+        seen[0].unknown = Some("by commands".to_owned());
+        let places = histories(&all, &seen, &[]);
+        let told = unknown(&all, &seen, &places);
+        assert!(
+            told.len() == 1 && told[0].contains("n1 is down and has data"),
+            "{told:?}"
+        );
+        if let Some(Ok(folder)) = &mut seen[0].folder {
+            folder.holds = false;
+        }
+        assert!(
+            unknown(&all, &seen, &places).is_empty(),
+            "an empty folder holds nothing"
+        );
+        // Its tables know it.
+        seen[0].recovered = Some((uuid.clone(), 5000));
+        assert_eq!(
+            histories(&all, &seen, &[])[0],
+            Some((uuid.clone(), Some(5000)))
+        );
+        let known = [("n1".to_owned(), (uuid.clone(), 5002))];
+        assert_eq!(histories(&all, &seen, &known)[0], Some((uuid, Some(5002))));
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct Folder {
     pub used: u64,
     /// Why it cannot be renamed; `None`: it can.
     pub fixed: Option<String>,
+    /// Whether a server's data are in it.
+    pub holds: bool,
 }
 
 /// How long a script may take: to add up what a data directory has takes minutes where it has very many files.
@@ -42,7 +44,9 @@ pub(super) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> 
          if [ \"$(stat -c %d -- \"$real\")\" != \"$(stat -c %d -- \"${{real%/*}}/\")\" ]; then echo 'it is a mount point'\n\
          elif ! [ -w \"${{real%/*}}/\" ]; then echo 'the folder that it is in cannot be written to'\n\
          elif ! [ -e \"$real/ibdata1\" ]; then echo 'its tablespaces are elsewhere (innodb_data_home_dir)'\n\
-         fi"
+         else echo\n\
+         fi\n\
+         if [ -e \"$real/ibdata1\" ] || [ -d \"$real/mysql\" ]; then echo data; fi"
     );
     let said = run(host, &script, datadir)?;
     let mut lines = said.lines();
@@ -50,13 +54,32 @@ pub(super) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> 
     let path = PathBuf::from(next());
     let mut number = || next().parse().unwrap_or(0);
     let (free, used) = (number(), number());
+    let mut next = || lines.next().unwrap_or_default().trim().to_owned();
     let fixed = Some(next()).filter(|why| !why.is_empty());
+    let holds = next() == "data";
     Ok(Folder {
         path,
         free,
         used,
         fixed,
+        holds,
     })
+}
+
+/// The process of a server that has its data there, whoever has started it: such a server works in its data directory. `None`: there is
+/// none, or it belongs to an account whose processes cannot be looked at.
+pub(super) fn server_in(host: &Host, datadir: &Path) -> Result<Option<u32>, HostError> {
+    // Compared as files and not as paths: a container has its own.
+    let script = format!(
+        "cd -- {} 2>/dev/null || exit 0\n\
+         for cwd in /proc/[0-9]*/cwd; do\n\
+         [ \"$cwd/\" -ef . ] || continue\n\
+         pid=${{cwd#/proc/}}; pid=${{pid%/cwd}}; read -r name 2>/dev/null <\"/proc/$pid/comm\" || continue\n\
+         case $name in mariadbd*|mysqld*) echo \"$pid\"; break;; esac\n\
+         done; :",
+        word(datadir)
+    );
+    Ok(run(host, &script, datadir)?.trim().parse().ok())
 }
 
 /// Gives a node's place in its cluster up: with such a file nobody lets it join by IST, whatever its tables say of their position, and it
@@ -90,6 +113,39 @@ pub(super) fn aside_of(datadir: &Path, run_id: &str) -> PathBuf {
     let mut name = datadir.as_os_str().to_owned();
     name.push(format!(".refloat-{run_id}"));
     name.into()
+}
+
+/// Writes a small file, whole or not at all, readable by its owner.
+pub(super) fn put(host: &Host, path: &Path, text: &str) -> Result<(), HostError> {
+    let script = format!(
+        "set -e; umask 077; file={}; printf '%s\\n' {} >\"$file.new\"; sync -- \"$file.new\"; mv -f -- \"$file.new\" \"$file\"; sync -- \"${{file%/*}}/\"",
+        word(path),
+        Host::word(text)
+    );
+    run(host, &script, path).map(drop)
+}
+
+/// Removes a file.
+pub(super) fn remove(host: &Host, path: &Path) -> Result<(), HostError> {
+    run(host, &format!("rm -f -- {}", word(path)), path).map(drop)
+}
+
+/// Whether something of this name is there.
+pub(super) fn exists(host: &Host, path: &Path) -> Result<bool, HostError> {
+    let script = format!("[ ! -e {} ] || echo yes", word(path));
+    Ok(!run(host, &script, path)?.trim().is_empty())
+}
+
+/// Allows the only node of a history that holds what is newest to begin its cluster again, in the same history.
+pub(super) fn allow_to_begin(host: &Host, datadir: &Path) -> Result<(), HostError> {
+    let script = format!(
+        "set -e; cd -- {}\n\
+         cp -p -- grastate.dat .grastate.new\n\
+         {{ grep -v '^safe_to_bootstrap:' grastate.dat; echo 'safe_to_bootstrap: 1'; }} >.grastate.new; sync -- .grastate.new\n\
+         mv -f -- .grastate.new grastate.dat; sync -- grastate.dat .",
+        word(datadir)
+    );
+    run(host, &script, datadir).map(drop)
 }
 
 /// Sets a data directory aside and makes an empty one in its place, for the same account, with the same certificates. What was set aside
@@ -148,8 +204,38 @@ mod tests {
         }
         let kept = fs::read_to_string(folder.path().join("grastate.dat.refloat-r1")).unwrap();
         assert_eq!(kept, old, "the second time does not write over it");
+        fs::write(&file, old.replace("strap: 1", "strap: 0")).unwrap();
+        allow_to_begin(&Host::Local, folder.path()).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), old, "its place is kept");
         let error = give_place_up(&Host::Local, Path::new("/no/such"), "r1", true).unwrap_err();
         assert!(error.to_string().contains("/no/such"), "{error}");
+    }
+
+    #[test]
+    fn a_server_is_known_by_where_it_works() {
+        let above = tempfile::tempdir().unwrap();
+        let data = above.path().join("it's data");
+        fs::create_dir(&data).unwrap();
+        let program = above.path().join("mariadbd");
+        fs::copy("/bin/sleep", &program).unwrap();
+        let start = |program: &Path| {
+            let mut command = std::process::Command::new(program);
+            command.arg("60").current_dir(&data).spawn().unwrap()
+        };
+        let mut other = start(Path::new("/bin/sleep"));
+        assert_eq!(server_in(&Host::Local, &data).unwrap(), None);
+        let mut server = start(&program);
+        assert_eq!(server_in(&Host::Local, &data).unwrap(), Some(server.id()));
+        assert_eq!(server_in(&Host::Local, above.path()).unwrap(), None);
+        for child in [&mut server, &mut other] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!(server_in(&Host::Local, &data).unwrap(), None);
+        assert_eq!(
+            server_in(&Host::Local, Path::new("/no/such")).unwrap(),
+            None
+        );
     }
 
     #[test]
@@ -161,12 +247,13 @@ mod tests {
         fs::write(data.join("ca.pem"), "key").unwrap();
         let seen = look_at(&Host::Local, &data).unwrap();
         assert!(
-            seen.free > 0 && seen.used > 0 && seen.fixed.is_none(),
+            seen.free > 0 && seen.used > 0 && seen.fixed.is_none() && seen.holds,
             "{seen:?}"
         );
         let aside = aside_of(&data, "r1");
         set_aside(&Host::Local, &data, &aside).unwrap();
         assert!(data.join("ca.pem").exists() && !data.join("ibdata1").exists());
+        assert!(!look_at(&Host::Local, &data).unwrap().holds);
         assert_eq!(fs::read_to_string(aside.join("ibdata1")).unwrap(), "old");
         // Half of a copy has come when it is asked for again.
         fs::write(data.join("ibdata1"), "half").unwrap();

@@ -19,7 +19,7 @@ impl Restore<'_> {
                 self.stop_alone(state, state.step)?;
             } else if state.step > RestoreStep::Stop && control.is_running()? == Some(true) {
                 // It was on its way to stand alone.
-                self.stop(at, state.step)?;
+                self.stop(state, at, state.step)?;
             }
             control.end_standalone()?;
         }

@@ -8,7 +8,7 @@ use refloat_wire::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::alone::alone;
-use super::choose::{choose, histories, one_cluster, whole};
+use super::choose::{choose, histories, one_cluster, unknown, whole};
 use super::files::{self, Folder};
 use super::rates::Rates;
 use super::state::RestoreWay;
@@ -123,6 +123,8 @@ pub(super) struct Seen {
     pub lacks: Option<String>,
     pub restarts: Option<String>,
     pub recovered: Option<(String, u64)>,
+    /// Why where it stands is not known, of a node whose file does not say it.
+    pub unknown: Option<String>,
     pub facts: Option<Facts>,
 }
 
@@ -137,10 +139,20 @@ pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -
     };
     let runs = node.state.is_some() || runs(control, member);
     let datadir = datadir_of(member, node);
+    // Also of a file without a history: a start that fails late leaves one beside tables that are whole.
     let lost = node
         .grastate
         .as_ref()
-        .is_some_and(|file| file.has_history() && file.seqno.is_none());
+        .is_some_and(|file| file.seqno.is_none());
+    let (recovered, unknown) = match (lost && !runs).then(|| control.recover()) {
+        None => (None, None),
+        Some(Ok(Some(place))) => (Some(place), None),
+        Some(Ok(None)) => (
+            None,
+            Some("its tables do not say it, or nobody could ask them".to_owned()),
+        ),
+        Some(Err(error)) => (None, Some(chain(&error))),
+    };
     Seen {
         folder: member
             .host
@@ -149,11 +161,8 @@ pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -
         runs,
         lacks: control.lacks().map(str::to_owned),
         restarts: control.restarts_by_itself(),
-        recovered: if lost && !runs {
-            control.recover().ok().flatten()
-        } else {
-            None
-        },
+        recovered,
+        unknown,
         facts: Connection::connect(&impatient(&member.connect))
             .ok()
             .and_then(|mut conn| Facts::read(&mut conn).ok()),
@@ -198,6 +207,11 @@ pub(super) fn make(
     let histories = histories(view, seen, &wish.known);
     let mut against = one_cluster(view, &histories);
     against.extend(whole(view, seen));
+    let unknown = unknown(view, seen, &histories);
+    // With one that is named a person has decided which is newest.
+    if wish.node.is_none() && view.quorum.primary == 0 {
+        against.extend(unknown.iter().map(|told| format!("{told}: recover that first (mariadbd --wsrep-recover), or name the node to begin with (--node)")));
+    }
     let at = match choose(view, seen, &histories, wish) {
         Ok(at) if against.is_empty() => at,
         Ok(_) => return Err(against),
@@ -225,7 +239,7 @@ pub(super) fn make(
         ),
         _ => (RestoreWay::Rebuild, "it takes less time".to_owned()),
     };
-    let mut warnings = Vec::new();
+    let mut warnings = unknown;
     let mut old = vec![OldData::Stay; members.len()];
     if way == RestoreWay::Replicate {
         if !in_step {

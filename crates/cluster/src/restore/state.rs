@@ -90,8 +90,14 @@ pub enum RestoreWay {
 pub struct NodeProgress {
     /// The history that it had before, and the last write-set of it.
     pub left: Option<(String, u64)>,
+    /// Whether that was recovered from its tables, because it had not written it down.
+    #[serde(default)]
+    pub recovered: bool,
     /// Where its old data are.
     pub aside: Option<PathBuf>,
+    /// Its old data are lost: something had started it before they were set aside, and the full copy that it took has wiped them.
+    #[serde(default)]
+    pub overtaken: bool,
     /// How it came back.
     pub joined: Option<Rejoined>,
     /// Whether it was found to hold the same as the chosen node.

@@ -13,9 +13,8 @@ use super::state::{Loaded, RestoreError, RestoreState, RestoreStep, RestoreWay};
 use super::{Restore, files};
 use crate::control::StartAs;
 use crate::error::chain;
-use crate::grastate::GraState;
 use crate::host::Host;
-use crate::join::{Joining, Seen, brief, is_down, look, runs};
+use crate::join::{Joining, Seen, brief, look};
 use crate::journal::LogMark;
 use crate::observe::{Member, ask, impatient, values};
 
@@ -23,8 +22,8 @@ use crate::observe::{Member, ask, impatient, values};
 const LOAD: &str = "load";
 /// How often something that starts is looked at.
 const POLL: Duration = Duration::from_millis(200);
-/// How long a server may take until it answers, where nobody can tell whether its process is there.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(900);
+/// How long a server that was stopped may go on answering.
+const DOWN_PATIENCE: Duration = Duration::from_secs(900);
 
 impl Restore<'_> {
     pub(super) fn wrong(
@@ -45,20 +44,12 @@ impl Restore<'_> {
         self.members[at].host.as_ref().unwrap_or(&Host::Local)
     }
 
-    /// What a node that is down has written down of itself. It is looked for where the plan has found its data.
-    fn place(&self, state: &RestoreState, at: usize) -> Result<Option<GraState>, RestoreError> {
-        let path = state.plan.nodes[at].datadir.join("grastate.dat");
-        let text = self.host(at).read(&path)?;
-        Ok(text.as_deref().and_then(GraState::parse))
-    }
-
     /// Stops the others, one by one, while the chosen node is there to take over what they leave.
     pub(super) fn stop_others(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Stop;
         for at in self.others(state) {
             self.may_go_on(STEP)?;
-            let (member, control) = (&self.members[at], self.control(at)?);
-            if runs(control, member) {
+            if self.has_server(state, at)? {
                 let chosen = look(&self.members[state.plan.at])
                     .map_err(|reason| self.wrong(STEP, state.plan.at, reason))?;
                 if !chosen.primary || !chosen.ready {
@@ -68,99 +59,9 @@ impl Restore<'_> {
                     );
                     return Err(self.wrong(STEP, state.plan.at, reason));
                 }
-                self.stop(at, STEP)?;
+                self.stop(state, at, STEP)?;
             }
             self.note_place(state, at, STEP)?;
-        }
-        Ok(())
-    }
-
-    /// Stops a node, and waits until it is gone.
-    pub(super) fn stop(&self, at: usize, step: RestoreStep) -> Result<(), RestoreError> {
-        let (member, control) = (&self.members[at], self.control(at)?);
-        self.run.events.note(format!("stopping {}", member.name));
-        let stopped = control.stop();
-        let cancel = &self.run.cancel;
-        if !is_down(control, member, || cancel.is_cancelled()) {
-            if cancel.is_cancelled() {
-                return Err(RestoreError::Interrupted { step });
-            }
-            stopped?;
-            return Err(self.wrong(step, at, "it was told to stop and still answers"));
-        }
-        if let Err(error) = stopped {
-            self.run.events.warn(error.to_string());
-        }
-        Ok(())
-    }
-
-    /// Writes down where a node that is down stands.
-    fn note_place(
-        &self,
-        state: &mut RestoreState,
-        at: usize,
-        step: RestoreStep,
-    ) -> Result<(), RestoreError> {
-        let Some(file) = self.place(state, at)? else {
-            return Err(self.wrong(step, at, "its grastate.dat cannot be read"));
-        };
-        // Of one that has given its place up it stands here already.
-        if !file.has_history() || state.nodes[at].left.is_some() {
-            return Ok(());
-        }
-        let left = match file.seqno {
-            Some(seqno) => Some((file.uuid.clone(), seqno)),
-            None => self
-                .control(at)?
-                .recover()?
-                .filter(|(uuid, _)| *uuid == file.uuid),
-        };
-        let Some(left) = left else {
-            return Err(self.wrong(
-                step,
-                at,
-                "it has not written down where it stands (seqno -1): it runs, or has crashed and its position has to be recovered",
-            ));
-        };
-        if let Some((uuid, _)) = &state.plan.nodes[at].history
-            && *uuid != left.0
-        {
-            return Err(self.wrong(
-                step,
-                at,
-                format!("it is of the history {} now, and was of {uuid}", left.0),
-            ));
-        }
-        state.nodes[at].left = Some(left);
-        self.write(state)?;
-        Ok(())
-    }
-
-    /// Proves that no other node runs: one that did would go on with the old data, or be taken for the cluster by applications.
-    fn others_are_down(&self, state: &RestoreState, step: RestoreStep) -> Result<(), RestoreError> {
-        for at in self.others(state) {
-            if runs(self.control(at)?, &self.members[at]) {
-                return Err(self.wrong(
-                    step,
-                    at,
-                    "it runs again: something has started it (a cluster manager, a supervisor, a person). Keep that from doing so, stop it, and give the same command again",
-                ));
-            }
-            let now = self.place(state, at)?;
-            if let (Some((uuid, seqno)), Some(now)) = (&state.nodes[at].left, now)
-                && now.has_history()
-                && (now.uuid != *uuid || now.seqno.is_some_and(|now| now != *seqno))
-            {
-                return Err(self.wrong(
-                    step,
-                    at,
-                    format!(
-                        "it was stopped at {uuid}:{seqno} and is at {}:{} now: somebody has written to it meanwhile",
-                        now.uuid,
-                        now.seqno.unwrap_or(0)
-                    ),
-                ));
-            }
         }
         Ok(())
     }
@@ -241,13 +142,12 @@ impl Restore<'_> {
             );
             return Err(self.wrong(STEP, at, reason));
         }
-        let (member, control) = (&self.members[at], self.control(at)?);
         if state.before.is_empty() {
-            state.before = values_of_options(state, member);
+            state.before = values_of_options(state, &self.members[at]);
             self.write(state)?;
         }
-        if runs(control, member) {
-            self.stop(at, STEP)?;
+        if self.has_server(state, at)? {
+            self.stop(state, at, STEP)?;
         }
         self.note_place(state, at, STEP)?;
         self.holds_what_is_newest(state)?;
@@ -310,7 +210,7 @@ impl Restore<'_> {
                     let _ = control.stop();
                     return Err(self.wrong(step, at, "it has started as a node of a cluster, without the options for standing alone; it was stopped again"));
                 }
-                Seen::Coming => begun.elapsed() > ANSWER_PATIENCE,
+                Seen::Coming => begun.elapsed() > self.start_limit,
             };
             if gone {
                 let reason = format!(
@@ -335,8 +235,8 @@ impl Restore<'_> {
             self.others_are_down(state, STEP)?;
             // The machine may have started anew, or the server crashed.
             if self.stands_alone(state) != Some(Ok(())) {
-                if runs(self.control(at)?, &self.members[at]) {
-                    self.stop(at, STEP)?;
+                if self.has_server(state, at)? {
+                    self.stop(state, at, STEP)?;
                 }
                 self.start_alone(state, STEP)?;
             }
@@ -394,11 +294,13 @@ impl Restore<'_> {
         const STEP: RestoreStep = RestoreStep::Bootstrap;
         let at = state.plan.at;
         let (member, control) = (&self.members[at], self.control(at)?);
-        self.others_are_down(state, STEP)?;
         let is_member = look(member).is_ok_and(|now| now.primary);
+        if !is_member {
+            self.others_are_down(state, STEP)?;
+        }
         let alone = self.stands_alone(state).is_some();
         // A process that neither stands alone nor is a member yet may be on its way to be one, or still on its way out.
-        let starting = !is_member && !alone && control.is_running()? == Some(true);
+        let starting = !is_member && !alone && self.has_server(state, at)?;
         let log = LogMark::of_node_that_is_down(control, member.host.as_ref());
         let start_first = || -> Result<(), RestoreError> {
             control.end_standalone()?;
@@ -414,6 +316,7 @@ impl Restore<'_> {
                 .note(format!("{} begins the cluster", member.name));
             Ok(control.start(StartAs::First, &[])?)
         };
+        let begun = Instant::now();
         let mut started = false;
         if !is_member && !starting {
             if alone {
@@ -446,6 +349,14 @@ impl Restore<'_> {
                     started = true;
                     joining = Joining::new(member, control, log.as_ref());
                 }
+                Seen::Coming if begun.elapsed() > self.start_limit => {
+                    let reason = format!(
+                        "it is not in step after {} s (--start-limit), and goes on by itself; the same command waits again{}",
+                        self.start_limit.as_secs(),
+                        joining.last_words()
+                    );
+                    return Err(self.wrong(STEP, at, reason));
+                }
                 Seen::Coming => {}
             }
             joining.tell(&self.run.events);
@@ -461,7 +372,8 @@ impl Restore<'_> {
         }
         self.settings_are_back(state, member)?;
         state.uuid = Some(now.cluster_uuid);
-        Ok(())
+        self.write(state)?;
+        self.set_all_aside(state)
     }
 
     /// Stops the chosen node where it stands alone.
@@ -471,11 +383,11 @@ impl Restore<'_> {
         step: RestoreStep,
     ) -> Result<(), RestoreError> {
         let at = state.plan.at;
-        self.stop(at, step)?;
+        self.stop(state, at, step)?;
         // It answers at another address than the one that is looked at by that.
         let begun = Instant::now();
         while self.stands_alone(state).is_some() {
-            if begun.elapsed() > ANSWER_PATIENCE {
+            if begun.elapsed() > DOWN_PATIENCE {
                 return Err(self.wrong(step, at, "it was told to stop and still answers"));
             }
             std::thread::sleep(POLL);

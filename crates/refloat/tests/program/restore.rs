@@ -21,7 +21,7 @@ use crate::support::{Run, command, state_folder};
 /// Rows of the dump: enough that a load can be caught at work.
 pub const ROWS: u64 = 200_000;
 /// Nothing here takes longer.
-const LONG: Duration = Duration::from_secs(120);
+pub const LONG: Duration = Duration::from_secs(120);
 
 /// A cluster, the state directory that knows its nodes, and a dump.
 pub struct Place {
@@ -35,7 +35,7 @@ impl Place {
         Self::with(&GaleraOptions::new(ServerKind::MariaDb1011, 3))
     }
 
-    fn with(options: &GaleraOptions) -> Self {
+    pub fn with(options: &GaleraOptions) -> Self {
         let state = state_folder();
         let sandbox = Sandbox::new(state.path().join("sandbox"));
         let cluster = sandbox
@@ -81,7 +81,7 @@ impl Place {
         self.node(at).name()
     }
 
-    fn restore_by(&self, file: &Path, args: &[&str]) -> Command {
+    pub fn restore_by(&self, file: &Path, args: &[&str]) -> Command {
         let mut command = command(self.state.path());
         command
             .args(["cluster", "restore"])
@@ -94,7 +94,7 @@ impl Place {
     }
 
     #[track_caller]
-    fn restore(&self, args: &[&str]) -> Run {
+    pub fn restore(&self, args: &[&str]) -> Run {
         let output = self.restore_by(&self.cluster.toml(), args).output();
         Run::new(output.expect("the program can be started"))
     }
@@ -102,29 +102,7 @@ impl Place {
     /// Starts it, and kills it when it has said this.
     #[track_caller]
     fn killed_at(&self, words: &str) {
-        let mut child = self
-            .restore_by(&self.cluster.toml(), &[])
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program can be started");
-        let said = child.stderr.take().expect("it is a pipe");
-        let mut all = String::new();
-        let mut found = false;
-        for line in BufReader::new(said).lines() {
-            let line = line.expect("text");
-            let _ = writeln!(all, "{line}");
-            if line.contains(words) {
-                child.kill().expect("it can be killed");
-                found = true;
-                break;
-            }
-        }
-        let status = child.wait().expect("it ends");
-        assert!(
-            found && status.code().is_none(),
-            "it has ended by itself, {status}, looking for {words:?}:\n{all}"
-        );
+        kills_at(&mut self.restore_by(&self.cluster.toml(), &[]), words);
     }
 
     /// Everything by which somebody could tell that something was touched.
@@ -167,6 +145,47 @@ impl Place {
         let left = self.ask(0, "SHOW DATABASES LIKE 'refloat%'");
         assert!(left.is_empty(), "{left}");
     }
+}
+
+/// Starts the program, and kills it when it has said this.
+#[track_caller]
+fn kills_at(command: &mut Command, words: &str) {
+    let (ended, all) = at_words(command, words, |child| {
+        child.kill().expect("it can be killed");
+    });
+    assert!(
+        ended.is_none(),
+        "it has ended by itself, {ended:?}, looking for {words:?}:\n{all}"
+    );
+}
+
+/// Starts the program, and does something once when it has said this. Its exit code, none if it was killed, and all that it has said.
+#[track_caller]
+pub fn at_words(
+    command: &mut Command,
+    words: &str,
+    work: impl FnOnce(&mut std::process::Child),
+) -> (Option<i32>, String) {
+    let mut child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program can be started");
+    let said = child.stderr.take().expect("it is a pipe");
+    let mut all = String::new();
+    let mut work = Some(work);
+    for line in BufReader::new(said).lines() {
+        let line = line.expect("text");
+        let _ = writeln!(all, "{line}");
+        if line.contains(words)
+            && let Some(work) = work.take()
+        {
+            work(&mut child);
+        }
+    }
+    let status = child.wait().expect("it ends");
+    assert!(work.is_none(), "it has not said {words:?}:\n{all}");
+    (status.code(), all)
 }
 
 fn entries(folder: &Path) -> Vec<String> {
@@ -240,8 +259,9 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
         "load of ".to_owned(),
         "step bootstrap".to_owned(),
         format!("{first} begins the cluster"),
-        "step rejoin".to_owned(),
         format!("the old data of {second}"),
+        format!("the old data of {third}"),
+        "step rejoin".to_owned(),
         format!("starting {second}"),
     ] {
         place.killed_at(&words);
@@ -471,7 +491,8 @@ fn nobody_joins_with_an_old_position() {
     stop_alone(alone);
     let refused = alone.start_with(&NodeStart::bootstrap());
     assert!(refused.is_err(), "it has begun a cluster by itself");
-    run(&["--stop-before", "rejoin"]).exits(5);
+    something_starts_another_one(&place, &run);
+    begun_without_the_program(&place, &file, &path);
     assert_eq!(rows(0), all);
     // A node that is started with what it had before takes a copy all the same: it has no place in the new history.
     let second = place.node(1);
@@ -484,13 +505,70 @@ fn nobody_joins_with_an_old_position() {
     second.start().expect("it joins");
     assert_eq!(rows(1), all);
     assert_ne!(uuid(second), old);
-    run(&[]).exits(0);
+    let stopped = run(&["--stop-before", "rejoin"]).exits(5);
+    let aside = |at: usize| {
+        let names = entries(place.node(at).folder());
+        names.iter().any(|name| name.starts_with("data.refloat-"))
+    };
+    // What it had is lost, which is said; what the third one had is set aside before anything can start that one.
+    assert_eq!([1, 2].map(aside), [false, true]);
+    let lost = format!("{}  its old data are LOST", place.name(1));
+    assert!(
+        stopped
+            .stderr
+            .contains("the full copy that it takes wipes them")
+            && stopped.stdout.contains("its old data are LOST"),
+        "{}\n{}",
+        stopped.stdout,
+        stopped.stderr
+    );
+    let said = run(&[]).exits(0).stdout;
+    assert!(said.contains(&lost), "{said}");
     place.is_whole();
     assert_eq!(rows(2), all);
     assert_eq!(place.ask(2, "SELECT COUNT(*) FROM late.t"), "1");
     assert_eq!(place.ask(0, at_start), "1\t1\t2\t1");
     files_are_read_by_ssh(&place, &path, &file);
     one_that_is_given_up_leaves_nodes_that_start(&place, &run);
+}
+
+/// The program is killed when the first node is to begin the cluster, which that does all the same.
+fn begun_without_the_program(place: &Place, file: &Path, path: &str) {
+    let mut command = place.restore_by(file, &[]);
+    kills_at(command.env("PATH", path), "begins the cluster");
+    let first = place.node(0);
+    if first.pid().expect("a node").is_none() {
+        first
+            .start_with(&NodeStart::bootstrap())
+            .expect("it begins the cluster");
+    }
+    let begun = Instant::now();
+    while first.query("SELECT 1").is_err() {
+        assert!(begun.elapsed() < LONG, "it does not answer");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// A supervisor starts a node again that has nobody to join. It does not answer, and commands cannot tell that it is there.
+fn something_starts_another_one(place: &Place, run: &dyn Fn(&[&str]) -> Run) {
+    let second = place.node(1);
+    let text = fs::read_to_string(second.grastate()).expect("a state");
+    second.begin(&NodeStart::join()).expect("it can be started");
+    let said = run(&["--stop-before", "rejoin"]).exits(1);
+    assert!(
+        said.stderr
+            .contains(&format!("bootstrap {}: it runs again", second.name())),
+        "{}",
+        said.stderr
+    );
+    second.kill().expect("it can be killed");
+    // It forgets where it stood when it starts.
+    let position = second.state().expect("a state").position;
+    assert!(!position.is_known(), "{position}");
+    run(&["--stop-before", "rejoin"])
+        .exits(1)
+        .says("and its grastate.dat says -1 now");
+    fs::write(second.grastate(), text).expect("it can be written");
 }
 
 /// Who gives a restore up has nodes that are down, and a program that knows where they were.
@@ -701,6 +779,31 @@ fn what_must_not_be_is_refused(place: &Place) {
     place
         .touches_nothing(|| place.restore(&["--node", first, "--plan"]))
         .exits(0);
+    // A start that fails late forgets the place of the newest: its tables still know it.
+    let grastate = place.node(0).grastate();
+    let text = fs::read_to_string(&grastate).expect("a state");
+    let seqno = place.node(0).state().expect("a state").position.seqno;
+    let zeroed = text
+        .replace(&uuid(place.node(0)), "00000000-0000-0000-0000-000000000000")
+        .replace(&seqno.to_string(), "-1");
+    fs::write(&grastate, zeroed).expect("it can be written");
+    place
+        .touches_nothing(|| place.restore(&[]))
+        .exits(3)
+        .says(&format!("{first} is at "));
+    place
+        .touches_nothing(|| place.restore(&["--node", place.name(1)]))
+        .exits(3)
+        .says(&format!("{} does not hold what is newest", place.name(1)));
+    let plan = place
+        .touches_nothing(|| place.restore(&["--node", first, "--plan"]))
+        .exits(0);
+    assert!(
+        plan.stdout.contains(&format!("into      {first}")),
+        "{}",
+        plan.stdout
+    );
+    fs::write(&grastate, text).expect("it can be written");
     // One of them has data of another history.
     let grastate = place.node(2).grastate();
     let text = fs::read_to_string(&grastate).expect("a state");

@@ -16,6 +16,8 @@ use refloat_cluster::{
 use refloat_report::maintain as face;
 use refloat_run::Run;
 use refloat_run::events::RunResult;
+use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, list_on_server};
+use refloat_wire::Connection;
 
 use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
@@ -263,6 +265,7 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
         ..Observation::default()
     };
     let view = observe(&nodes.name, &nodes.members, &how);
+    refuse_held(nodes)?;
     let available = nodes
         .members
         .iter()
@@ -287,6 +290,31 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
             .into());
     }
     Ok(plan)
+}
+
+/// Refuses while a maintenance that was begun elsewhere has a node keep write-sets: what it has raised is no room of ours, and goes when that
+/// one ends.
+fn refuse_held(nodes: &Nodes) -> anyhow::Result<()> {
+    let held = nodes.members.iter().filter_map(|member| {
+        let mut conn = Connection::connect(&member.connect).ok()?;
+        let open = list_on_server(&mut conn).ok()?;
+        let of = open.into_iter().find(|open| {
+            let mut changes = open.journal.changes.iter();
+            changes.any(|change| [GCACHE_MEMORY, GCACHE_PURGE].contains(&change.name.as_str()))
+        })?;
+        let owner = &of.journal.owner;
+        Some(format!(
+            "{} keeps write-sets for another maintenance (run {}, process {} on {})",
+            member.name, of.journal.run, owner.pid, owner.host
+        ))
+    });
+    let held: Vec<String> = held.collect();
+    if held.is_empty() {
+        return Ok(());
+    }
+    Err(ProgramError::new(Exit::Refused, held.join("; "))
+        .hint("End that one first (--end, where it was begun); `refloat settings show` and `refloat settings revert` find what one has left that was killed.")
+        .into())
 }
 
 /// Says and records how it ended.

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -24,7 +25,7 @@ use crate::commands::load::{DataArgs, HowArgs, TroubleArgs, WhatArgs, restore_op
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::record::record;
-use crate::sizes::parse_bytes;
+use crate::sizes::{parse_bytes, parse_time};
 use crate::watch::{Show, Watch};
 
 /// Name of these runs.
@@ -107,6 +108,10 @@ pub struct RestoreArgs {
     #[arg(long, conflicts_with_all = ["resume", "restart", "stop_before"])]
     give_up: bool,
 
+    /// Go on although another machine may drive this restore still: say so only when you know that it does not
+    #[arg(long)]
+    take_over: bool,
+
     /// Let nodes lose their old data where none can set them aside
     #[arg(long)]
     discard_old: bool,
@@ -126,6 +131,10 @@ pub struct RestoreArgs {
     /// Bytes per second that a full copy moves [default: as in the last restore, else 100M]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     sst_rate: Option<u64>,
+
+    /// How long a server may take to start, and to begin the cluster
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_time)]
+    start_limit: Duration,
 
     #[command(flatten)]
     cluster: ClusterOf,
@@ -257,7 +266,7 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
                 write!(std::io::stderr(), "{}", face::plan(&plan))?;
             }
             let (watch, run) = Watch::of(dir, show, context)?;
-            let restore = restore(&nodes, &controls, &load, &run, context);
+            let restore = restore(&nodes, &controls, &load, &run, (args.start_limit, context));
             let state = restore.begin(&nodes.name, plan)?;
             if let Some((dir, mut old)) = earlier {
                 old.step = RestoreStep::Ended;
@@ -266,8 +275,16 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
             (watch, run, state)
         }
     };
-    let restore = restore(&nodes, &controls, &load, &run, context);
+    let restore = restore(&nodes, &controls, &load, &run, (args.start_limit, context));
+    let driving = match restore.drive(&state, args.take_over) {
+        Ok(driving) => driving,
+        Err(error) => {
+            watch.stop();
+            return Err(anyhow::Error::new(error));
+        }
+    };
     let result = restore.run(&mut state, args.stop_before.map(RestoreStep::from));
+    drop(driving);
     finish(result, &state, &run, watch, args.json, context)
 }
 
@@ -291,8 +308,9 @@ fn give_up(
     let show = if args.json { Show::Json } else { Show::Lines };
     let (watch, run) = Watch::of(dir, show, context)?;
     let begun = state.step;
-    let restore = restore(nodes, controls, load, &run, context);
-    let result = restore.give_up(&mut state);
+    let restore = restore(nodes, controls, load, &run, (args.start_limit, context));
+    let driving = restore.drive(&state, args.take_over);
+    let result = driving.and_then(|_driving| restore.give_up(&mut state));
     watch.stop();
     result?;
     if args.json {
@@ -308,7 +326,7 @@ fn restore<'a>(
     controls: &'a [Option<&'a Control>],
     load: &LoadOptions,
     run: &'a Run,
-    context: &'a Context,
+    (start_limit, context): (Duration, &'a Context),
 ) -> Restore<'a> {
     Restore {
         members: &nodes.members,
@@ -316,6 +334,7 @@ fn restore<'a>(
         load: load.clone(),
         state_dir: context.state_dir(),
         run,
+        start_limit,
     }
 }
 

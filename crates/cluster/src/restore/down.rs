@@ -1,0 +1,188 @@
+//! Nodes that have to be down: how they are stopped, what they have written down by then, and how it is known that they stay so.
+
+use std::time::{Duration, Instant};
+
+use super::state::{RestoreError, RestoreState, RestoreStep};
+use super::{Restore, files};
+use crate::grastate::GraState;
+use crate::join::{is_down, runs};
+
+/// How often something that stops is looked at.
+const POLL: Duration = Duration::from_millis(200);
+/// How long the process of a server that answers no more may take to end.
+const DOWN_PATIENCE: Duration = Duration::from_secs(900);
+
+impl Restore<'_> {
+    /// Whether a node has a server: by its answers, by what starts and stops it, or by the processes of its machine.
+    pub(super) fn has_server(&self, state: &RestoreState, at: usize) -> Result<bool, RestoreError> {
+        Ok(runs(self.control(at)?, &self.members[at]) || self.works_in_its_folder(state, at)?)
+    }
+
+    fn works_in_its_folder(&self, state: &RestoreState, at: usize) -> Result<bool, RestoreError> {
+        let server = files::server_in(self.host(at), &state.plan.nodes[at].datadir)?;
+        Ok(server.is_some())
+    }
+
+    /// What a node that is down has written down of itself. It is looked for where the plan has found its data.
+    pub(super) fn place(
+        &self,
+        state: &RestoreState,
+        at: usize,
+    ) -> Result<Option<GraState>, RestoreError> {
+        let path = state.plan.nodes[at].datadir.join("grastate.dat");
+        let text = self.host(at).read(&path)?;
+        Ok(text.as_deref().and_then(GraState::parse))
+    }
+
+    /// Stops a node, and waits until it is gone.
+    pub(super) fn stop(
+        &self,
+        state: &RestoreState,
+        at: usize,
+        step: RestoreStep,
+    ) -> Result<(), RestoreError> {
+        let (member, control) = (&self.members[at], self.control(at)?);
+        self.run.events.note(format!("stopping {}", member.name));
+        let stopped = control.stop();
+        let cancel = &self.run.cancel;
+        if !is_down(control, member, || cancel.is_cancelled()) {
+            if cancel.is_cancelled() {
+                return Err(RestoreError::Interrupted { step });
+            }
+            stopped?;
+            return Err(self.wrong(step, at, "it was told to stop and still answers"));
+        }
+        if let Err(error) = stopped {
+            self.run.events.warn(error.to_string());
+        }
+        // One that answers no more may be at its files still, and commands cannot tell.
+        let begun = Instant::now();
+        while self.works_in_its_folder(state, at)? {
+            if cancel.is_cancelled() {
+                return Err(RestoreError::Interrupted { step });
+            }
+            if begun.elapsed() > DOWN_PATIENCE {
+                return Err(self.wrong(
+                    step,
+                    at,
+                    "it was told to stop and its process is there still",
+                ));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Writes down where a node that is down stands.
+    pub(super) fn note_place(
+        &self,
+        state: &mut RestoreState,
+        at: usize,
+        step: RestoreStep,
+    ) -> Result<(), RestoreError> {
+        let Some(file) = self.place(state, at)? else {
+            return Err(self.wrong(step, at, "its grastate.dat cannot be read"));
+        };
+        // Of one that has given its place up it stands here already.
+        if state.nodes[at].left.is_some() {
+            return Ok(());
+        }
+        let left = match (file.has_history(), file.seqno) {
+            // What its tables have said when it was planned.
+            (false, _) => match state.plan.nodes[at].history.clone() {
+                Some((uuid, Some(seqno))) => Some((uuid, seqno)),
+                _ => return Ok(()),
+            },
+            (true, Some(seqno)) => Some((file.uuid.clone(), seqno)),
+            (true, None) => self
+                .control(at)?
+                .recover()?
+                .filter(|(uuid, _)| *uuid == file.uuid),
+        };
+        let Some(left) = left else {
+            return Err(self.wrong(
+                step,
+                at,
+                "it has not written down where it stands (seqno -1): it runs, or has crashed and its position has to be recovered",
+            ));
+        };
+        if let Some((uuid, _)) = &state.plan.nodes[at].history
+            && *uuid != left.0
+        {
+            return Err(self.wrong(
+                step,
+                at,
+                format!("it is of the history {} now, and was of {uuid}", left.0),
+            ));
+        }
+        state.nodes[at].recovered = file.seqno.is_none();
+        state.nodes[at].left = Some(left);
+        self.write(state)?;
+        Ok(())
+    }
+
+    /// Proves that no other node runs: one that did would go on with the old data, or be taken for the cluster by applications.
+    pub(super) fn others_are_down(
+        &self,
+        state: &RestoreState,
+        step: RestoreStep,
+    ) -> Result<(), RestoreError> {
+        for at in self.others(state) {
+            if self.has_server(state, at)? {
+                return Err(self.wrong(
+                    step,
+                    at,
+                    "it runs again: something has started it (a cluster manager, a supervisor, a person). Keep that from doing so, stop it, and give the same command again",
+                ));
+            }
+            self.is_where_it_was(state, at, step)?;
+        }
+        Ok(())
+    }
+
+    /// Proves that nobody has written to a node since it was stopped.
+    fn is_where_it_was(
+        &self,
+        state: &RestoreState,
+        at: usize,
+        step: RestoreStep,
+    ) -> Result<(), RestoreError> {
+        let now = self.place(state, at)?;
+        let Some(now) = now.filter(GraState::has_history) else {
+            return Ok(());
+        };
+        let progress = &state.nodes[at];
+        let Some((uuid, seqno)) = &progress.left else {
+            return Ok(());
+        };
+        let written = match now.seqno {
+            _ if now.uuid != *uuid => now.seqno,
+            Some(now) if now != *seqno => Some(now),
+            Some(_) => return Ok(()),
+            None if progress.recovered => return Ok(()),
+            // It had written it down, and a server that starts takes that away.
+            None => match self.control(at)?.recover()? {
+                Some((of, now)) if of == *uuid && now <= *seqno => return Ok(()),
+                Some((_, now)) => Some(now),
+                None => {
+                    return Err(self.wrong(
+                        step,
+                        at,
+                        format!(
+                            "it was stopped at {seqno}, and its grastate.dat says -1 now: a server was started on its data since, and has crashed or runs where it cannot be seen. Stop it, and when its tables are at {seqno} still (mariadbd --wsrep-recover) write that into the file again"
+                        ),
+                    ));
+                }
+            },
+        };
+        Err(self.wrong(
+            step,
+            at,
+            format!(
+                "it was stopped at {uuid}:{seqno} and is at {}:{} now: somebody has written to it meanwhile",
+                now.uuid,
+                written.map_or_else(|| "-1".to_owned(), |now| now.to_string())
+            ),
+        ))
+    }
+}

@@ -1,0 +1,155 @@
+//! `refloat cluster restore` while nodes die, from a cluster that has crashed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::restore::{LONG, Place, ROWS, at_words};
+use crate::support::{Run, command, state_folder};
+
+#[test]
+fn a_cluster_that_crashed_is_restored_although_nodes_die() {
+    let place = Place::new();
+    for at in 0..3 {
+        // What was committed outlives the crash.
+        place.ask(at, "SET GLOBAL innodb_flush_log_at_trx_commit = 1");
+    }
+    place.ask(
+        0,
+        "CREATE DATABASE kept; CREATE TABLE kept.k (id INT PRIMARY KEY); INSERT INTO kept.k VALUES (1), (2)",
+    );
+    place.all_are_in_step();
+    place.cluster.crash().expect("it crashes");
+    for at in 0..3 {
+        let text = fs::read_to_string(place.node(at).grastate()).expect("a state");
+        assert!(text.contains("-1"), "{text}");
+    }
+    let (first, second) = (place.name(0), place.name(1));
+    place
+        .restore(&["--node", first, "--stop-before", "rejoin"])
+        .exits(5);
+    let again = || place.restore_by(&place.cluster.toml(), &[]);
+
+    // The one that gives the copy dies, and then the one that takes it.
+    let words = format!("starting {second}");
+    for at in [0, 1] {
+        let (code, all) = at_words(&mut again(), &words, |_| {
+            // It is told before there is a process.
+            let begun = Instant::now();
+            while place.node(at).pid().expect("a node").is_none() {
+                assert!(begun.elapsed() < LONG, "it is not started");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            place.node(at).kill().expect("it can be killed");
+        });
+        assert_eq!(code, Some(1), "{all}");
+        assert_eq!(
+            all.contains(&format!(
+                "{first} is down, and the others are to take copies of it"
+            )),
+            at == 1,
+            "{all}"
+        );
+    }
+    // All die that are back by then.
+    let (_, all) = at_words(
+        &mut again(),
+        &format!("{second} is back by a full copy"),
+        |child| child.kill().expect("it can be killed"),
+    );
+    assert!(all.contains(&words), "{all}");
+    place.cluster.crash().expect("it crashes");
+    let other = on_two_machines(&place);
+    place.is_whole();
+    write_sets_are_kept_for_one(&place, other.path());
+    assert_eq!(
+        place.ask(2, "SELECT COUNT(*), SUM(id) FROM shop.t"),
+        format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2)
+    );
+    assert_eq!(place.ask(1, "SELECT COUNT(*) FROM kept.k"), "2");
+}
+
+/// A command as another machine runs it that sees the same nodes: what a state directory says of runs and locks is its own.
+fn elsewhere(place: &Place, other: &Path, here: &Command) -> Run {
+    const SCRIPT: &str = "mount --bind \"$0/runs\" \"$1/runs\" && mount --bind \"$0/clusters\" \"$1/clusters\" \
+        && shift && exec \"$@\"";
+    let mut there = Command::new("unshare");
+    there.env_clear().args(["--mount", "sh", "-c", SCRIPT]);
+    there.arg(other).arg(place.state.path());
+    there.arg(here.get_program()).args(here.get_args());
+    there.envs(
+        here.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    Run::new(there.output().expect("unshare, of util-linux"))
+}
+
+/// The run's folder is copied to another machine while its program stands still, and then has ended.
+fn on_two_machines(place: &Place) -> tempfile::TempDir {
+    let other = state_folder();
+    fs::create_dir(other.path().join("clusters")).expect("a folder");
+    let elsewhere = || {
+        let here = place.restore_by(&place.cluster.toml(), &[]);
+        elsewhere(place, other.path(), &here)
+    };
+    let mut pid = String::new();
+    let mut here = place.restore_by(&place.cluster.toml(), &[]);
+    let left = place.node(0).datadir().join("refloat-restore.json");
+    let (code, all) = at_words(&mut here, "refloat: step rejoin", |child| {
+        pid = child.id().to_string();
+        let sent = Command::new("kill").args(["-STOP", &pid]).status();
+        assert!(sent.expect("kill").success());
+        let copied = Command::new("cp")
+            .arg("-a")
+            .args([place.state.path().join("runs"), other.path().join("runs")])
+            .status();
+        assert!(copied.expect("cp").success());
+        elsewhere()
+            .exits(3)
+            .says(&format!("process {pid} on "))
+            .says(" drives a restore of ");
+        // Of a process on a machine that cannot be seen nobody knows whether it has ended.
+        let claim = fs::read_to_string(&left).expect("who drives it");
+        let field = |text: &str| format!("\"{text}\":\"");
+        let (boot, host) = (field("boot_id"), field("host"));
+        let strange = claim
+            .replace(&boot, &format!("{boot}x"))
+            .replace(&host, &format!("{host}far-"));
+        assert_ne!(claim, strange);
+        fs::write(&left, strange).expect("it can be written");
+        elsewhere()
+            .exits(3)
+            .says(" on far-")
+            .says("--take-over says that it has");
+        fs::write(&left, claim).expect("it can be written");
+        child.kill().expect("it can be killed");
+    });
+    assert_eq!(code, None, "{all}");
+    elsewhere().exits(0);
+    assert!(!left.exists(), "who has driven it is there still");
+    // The folder that stayed behind knows nothing of that, and finds everything done.
+    let behind = place.restore(&[]).exits(0);
+    assert!(!behind.stderr.contains("LOST"), "{}", behind.stderr);
+    other
+}
+
+/// A maintenance that another machine has begun has raised what a node keeps: that is no room of ours, and goes when it ends.
+fn write_sets_are_kept_for_one(place: &Place, other: &Path) {
+    let (second, third) = (place.name(1), place.name(2));
+    let maintain = |node: &str, args: &[&str]| {
+        let mut command = command(place.state.path());
+        command.args(["cluster", "maintain", node, "--no-defaults", "--cluster"]);
+        command.arg(place.cluster.toml()).args(args);
+        command
+    };
+    let here = |args: &[&str]| {
+        let output = maintain(second, args).output();
+        Run::new(output.expect("the program can be started")).exits(0)
+    };
+    here(&["--hold", "200M", "--begin"]);
+    elsewhere(place, other, &maintain(third, &["--", "true"]))
+        .exits(3)
+        .says("keeps write-sets for another maintenance (run ");
+    here(&["--end"]);
+}

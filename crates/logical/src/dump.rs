@@ -59,7 +59,7 @@ use work::{Sink, TableWork, Work};
 const SNAPSHOT_TRIES: u32 = 3;
 /// What is said where the account may not see InnoDB's numbers of tables.
 const VAGUE: &str = "a table that somebody exchanges, while the dump runs, for another of the same definition may not be noticed: the account lacks PROCESS, \
-     or the server does not tell tables of such names or engines apart";
+     or InnoDB has no number of its own for each table";
 /// Text that files are assumed to hold per byte when they are compressed.
 const COMPRESSION_GUESS: u64 = 2;
 

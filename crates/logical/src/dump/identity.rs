@@ -16,6 +16,9 @@ use crate::load::literal;
 /// What is added to the file name of a table whose name is that of a device somewhere (`con`, `nul`).
 const DEVICE: &[u8] = b"@@@";
 
+/// What stands before the name of a partition; a table whose own name has it is not found, and told by its time.
+const PARTITION: [&[u8]; 2] = [b"#P#", b"#p#"];
+
 /// InnoDB's number of a table, or those of its partitions, each with the name that InnoDB has for it.
 type Numbers = Vec<(Vec<u8>, u64)>;
 
@@ -50,11 +53,11 @@ impl Identities {
         for table in tables {
             let mut identity = None;
             if !numbers.is_empty()
-                && let Some(mut file) = file_of(conn, table)?
+                && let Some(mut name) = called(conn, table)?
             {
-                identity = numbers.remove(&file).or_else(|| {
-                    file.extend_from_slice(DEVICE);
-                    numbers.remove(&file)
+                identity = numbers.remove(&name).or_else(|| {
+                    name.extend_from_slice(DEVICE);
+                    numbers.remove(&name)
                 });
             }
             let identity = if let Some(numbers) = identity {
@@ -89,47 +92,53 @@ impl Identities {
     }
 }
 
-/// InnoDB's numbers, by database and table as their files are called; none where the account may not see them.
+/// InnoDB's numbers, by what [`called`] gives; none where the account may not see them.
+///
+/// Of MySQL since 8.0 they are those of the tables' files: its list of tables locks each for a moment, and would wait behind every
+/// `ALTER TABLE` that waits for somebody. A table that shares a file with others has none.
 fn numbers(conn: &mut Connection) -> Result<HashMap<Vec<u8>, Numbers>, DumpError> {
     let list = if conn.server().is_mysql_since((8, 0, 0)) {
-        "INNODB_TABLES"
+        "SELECT NAME, SPACE FROM information_schema.INNODB_TABLESPACES_BRIEF ORDER BY NAME"
     } else {
-        "INNODB_SYS_TABLES"
+        "SELECT NAME, TABLE_ID FROM information_schema.INNODB_SYS_TABLES ORDER BY NAME"
     };
-    let all = told(conn.query(format!(
-        "SELECT NAME, TABLE_ID FROM information_schema.{list} ORDER BY NAME"
-    )))?;
+    let Some(all) = told(conn.query(list))? else {
+        return Ok(HashMap::new());
+    };
     let mut by_table: HashMap<Vec<u8>, Numbers> = HashMap::new();
-    for row in 0..all.as_ref().map_or(0, refloat_wire::ResultSet::len) {
-        let cells = all.as_ref().map(|all| (all.bytes(row, 0), all.u64(row, 1)));
-        let Some((Some(name), Some(number))) = cells else {
+    for row in 0..all.len() {
+        let (Some(name), Some(number)) = (all.bytes(row, 0), all.u64(row, 1)) else {
             continue;
         };
-        // What follows names a partition: in a name itself this character is written otherwise.
-        let table = name.split(|byte| *byte == b'#').next().unwrap_or_default();
-        let of = by_table.entry(table.to_vec()).or_default();
+        let end = PARTITION
+            .iter()
+            .find_map(|mark| memchr::memmem::find(name, mark))
+            .unwrap_or(name.len());
+        let of = by_table.entry(name[..end].to_vec()).or_default();
         of.push((name.to_vec(), number));
     }
     Ok(by_table)
 }
 
-/// Database and table as their files are called; `None` where the server does not tell.
-fn file_of(conn: &mut Connection, table: &Table) -> Result<Option<Vec<u8>>, DumpError> {
-    let Some(mut file) = file_name(conn, &table.database)? else {
-        return Ok(None);
-    };
-    let Some(name) = file_name(conn, &table.name)? else {
-        return Ok(None);
-    };
-    file.push(b'/');
-    file.extend_from_slice(&name);
-    Ok(Some(file))
+/// What InnoDB calls a table; `None` where the server does not tell.
+fn called(conn: &mut Connection, table: &Table) -> Result<Option<Vec<u8>>, DumpError> {
+    if conn.server().is_mysql_since((8, 0, 0)) {
+        let name = format!("{}/{}", table.database, table.name);
+        return Ok(Some(name.into_bytes()));
+    }
+    let (database, name) = (
+        file_name(conn, &table.database)?,
+        file_name(conn, &table.name)?,
+    );
+    Ok(database
+        .zip(name)
+        .map(|(database, name)| [database, name].join(&b'/')))
 }
 
 /// How servers write a name into one of a file: <https://dev.mysql.com/doc/refman/8.4/en/identifier-mapping.html>.
 fn file_name(conn: &mut Connection, name: &str) -> Result<Option<Vec<u8>>, DumpError> {
     if !name.is_ascii() {
-        // The mapping of letters is long, and only MariaDB lends it.
+        // The mapping of letters is long, and MySQL 5.7 does not lend it.
         if conn.server().vendor != Vendor::MariaDb {
             return Ok(None);
         }

@@ -201,7 +201,7 @@ fn exchanged(kind: ServerKind, rights: &str, statement: &str, found: Option<&str
     ask(
         &server,
         &format!(
-            "USE {db}; CREATE TABLE `t-1` {small}; CREATE TABLE p {small} {cut}; INSERT INTO `t-1` VALUES (1, 'old'); INSERT INTO p VALUES (1, 'old')"
+            "USE {db}; CREATE TABLE `t-ä` {small}; CREATE TABLE p {small} {cut}; INSERT INTO `t-ä` VALUES (1, 'old'); INSERT INTO p VALUES (1, 'old')"
         ),
     );
     // Times of creation are in seconds.
@@ -238,13 +238,13 @@ fn exchanged(kind: ServerKind, rights: &str, statement: &str, found: Option<&str
 
 #[test]
 fn a_table_that_is_exchanged_for_another_of_the_same_definition_is_noticed() {
-    let rename = "RENAME TABLE `t-1` TO t_old, t_new TO `t-1`, t_old TO t_new";
+    let rename = "RENAME TABLE `t-ä` TO t_old, t_new TO `t-ä`, t_old TO t_new";
     let partition = "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE p_new";
     for kind in ServerKind::ALL {
-        exchanged(kind, ", PROCESS", rename, Some("t-1"));
+        exchanged(kind, ", PROCESS", rename, Some("t-ä"));
         exchanged(kind, ", PROCESS", partition, Some("p"));
         // Without the right to see which table is which its time of creation is looked at; where nothing tells, that is said.
-        exchanged(kind, "", rename, Some("t-1"));
+        exchanged(kind, "", rename, Some("t-ä"));
         exchanged(kind, "", "DO 1", None);
     }
 }

@@ -39,9 +39,104 @@ pub fn split_default_role(text: &str) -> (String, Option<String>) {
     )
 }
 
+/// A grant with nothing but what is granted. MariaDB adds what the account's definition says already: a password that is named here is a
+/// new one, which is no longer expired, and it would change accounts that were there.
+pub fn grant_alone(grant: &str) -> String {
+    let bytes = grant.as_bytes();
+    let words = words(grant);
+    let is = |word: &Token, keyword| word.is(bytes, keyword);
+    let Some(to) = words.iter().position(|word| is(word, "TO")) else {
+        return grant.to_owned();
+    };
+    let name = &words[to + 1..];
+    let tail = match name {
+        [_, at, _, tail @ ..] if at.is_punct(b'@') => tail,
+        [_, tail @ ..] => tail,
+        [] => return grant.to_owned(),
+    };
+    let defines = |word: &Token| {
+        ["IDENTIFIED", "REQUIRE"].iter().any(|one| is(word, one))
+            || (word.kind == TokenKind::Word && bytes[word.range.clone()].starts_with(b"MAX_"))
+    };
+    if !tail.iter().any(defines) {
+        return grant.to_owned();
+    }
+    let end = name[name.len() - tail.len() - 1].range.end;
+    let passes_on = tail
+        .windows(2)
+        .any(|pair| is(&pair[0], "GRANT") && is(&pair[1], "OPTION"));
+    let option = if passes_on { " WITH GRANT OPTION" } else { "" };
+    format!("{}{option}", &grant[..end])
+}
+
+/// A definition in which the names of a certificate are literals: MySQL shows them as they are, whatever quotes they hold.
+pub fn with_literal(definition: &str, word: &str, value: &str) -> String {
+    let escaped = value.replace('\\', "\\\\").replace('\'', "\\'");
+    definition.replacen(
+        &format!("{word} '{value}'"),
+        &format!("{word} '{escaped}'"),
+        1,
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn grants_say_nothing_of_the_account() {
+        for (grant, alone) in [
+            (
+                "GRANT USAGE ON *.* TO `a`@`%` IDENTIFIED BY PASSWORD '*x'",
+                "GRANT USAGE ON *.* TO `a`@`%`",
+            ),
+            (
+                "GRANT RELOAD ON *.* TO `a IDENTIFIED `@`%` IDENTIFIED VIA x USING 'WITH GRANT OPTION' OR y REQUIRE SSL",
+                "GRANT RELOAD ON *.* TO `a IDENTIFIED `@`%`",
+            ),
+            (
+                "GRANT RELOAD ON *.* TO `a`@`%` REQUIRE SUBJECT 'it''s' WITH GRANT OPTION MAX_USER_CONNECTIONS 7",
+                "GRANT RELOAD ON *.* TO `a`@`%` WITH GRANT OPTION",
+            ),
+            (
+                "GRANT USAGE ON *.* TO `a`@`%` WITH MAX_USER_CONNECTIONS 7",
+                "GRANT USAGE ON *.* TO `a`@`%`",
+            ),
+            (
+                "GRANT `r TO x` TO `a`@`%` WITH ADMIN OPTION",
+                "GRANT `r TO x` TO `a`@`%` WITH ADMIN OPTION",
+            ),
+            (
+                "GRANT SELECT ON `d`.* TO PUBLIC",
+                "GRANT SELECT ON `d`.* TO PUBLIC",
+            ),
+            (
+                "GRANT PROXY ON ``@`%` TO `root`@`localhost` WITH GRANT OPTION",
+                "GRANT PROXY ON ``@`%` TO `root`@`localhost` WITH GRANT OPTION",
+            ),
+            (
+                "REVOKE SELECT ON `d`.* FROM `a`@`%`",
+                "REVOKE SELECT ON `d`.* FROM `a`@`%`",
+            ),
+        ] {
+            assert_eq!(grant_alone(grant), alone);
+        }
+    }
+
+    #[test]
+    fn names_of_certificates_are_literals() {
+        assert_eq!(
+            with_literal(
+                "… REQUIRE SUBJECT '/CN=it's \\' ISSUER 'x'",
+                "SUBJECT",
+                "/CN=it's \\"
+            ),
+            "… REQUIRE SUBJECT '/CN=it\\'s \\\\' ISSUER 'x'"
+        );
+        // A server that writes it as a literal is believed.
+        let literal = "… REQUIRE SUBJECT 'it\\'s'";
+        assert_eq!(with_literal(literal, "SUBJECT", "it's"), literal);
+    }
 
     #[test]
     fn default_roles_are_taken_out() {

@@ -69,6 +69,35 @@ pub fn grant_alone(grant: &str) -> String {
     format!("{}{option}", &grant[..end])
 }
 
+/// The account of a `CREATE USER IF NOT EXISTS`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Creation {
+    /// Its name, as the statement writes it. Of several the first.
+    pub name: String,
+    /// The statement as servers show it: without the condition.
+    pub definition: String,
+}
+
+/// What a `CREATE USER IF NOT EXISTS` creates; none for other statements.
+pub fn created_if_not_there(text: &[u8], mode: LexMode) -> Option<Creation> {
+    let text = std::str::from_utf8(text).ok()?;
+    let words: Vec<Token> = tokens(text.as_bytes(), mode).code().collect();
+    let (head, name) = words.split_at_checked(5)?;
+    let keywords = ["CREATE", "USER", "IF", "NOT", "EXISTS"];
+    if !(head.iter().zip(keywords)).all(|(word, keyword)| word.is(text.as_bytes(), keyword)) {
+        return None;
+    }
+    let first = name.first()?;
+    let last = match name {
+        [_, at, host, ..] if at.is_punct(b'@') => host,
+        _ => first,
+    };
+    Some(Creation {
+        name: text[first.range.start..last.range.end].to_owned(),
+        definition: format!("CREATE USER {}", text[first.range.start..].trim_end()),
+    })
+}
+
 /// A definition in which the names of a certificate are literals: MySQL shows them as they are, whatever quotes they hold.
 pub fn with_literal(definition: &str, word: &str, value: &str) -> String {
     let escaped = value.replace('\\', "\\\\").replace('\'', "\\'");
@@ -120,6 +149,31 @@ mod tests {
             ),
         ] {
             assert_eq!(grant_alone(grant), alone);
+        }
+    }
+
+    #[test]
+    fn creations_name_their_account() {
+        for (text, wanted) in [
+            (
+                "CREATE USER IF NOT EXISTS `a@b`@`%` IDENTIFIED BY 'x' ",
+                Some(("`a@b`@`%`", "CREATE USER `a@b`@`%` IDENTIFIED BY 'x'")),
+            ),
+            (
+                "create user if not exists 'it''s', b@c",
+                Some(("'it''s'", "CREATE USER 'it''s', b@c")),
+            ),
+            ("CREATE USER a@b", None),
+            ("CREATE ROLE IF NOT EXISTS a", None),
+            ("CREATE USER IF NOT EXISTS", None),
+            ("GRANT USAGE ON *.* TO a", None),
+        ] {
+            let creation = created_if_not_there(text.as_bytes(), LexMode::default());
+            let wanted = wanted.map(|(name, definition)| Creation {
+                name: name.to_owned(),
+                definition: definition.to_owned(),
+            });
+            assert_eq!(creation, wanted, "{text}");
         }
     }
 

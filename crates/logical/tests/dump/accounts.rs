@@ -294,3 +294,67 @@ fn accounts_of_mariadb_11_8_come_back() {
 fn accounts_of_mysql_9_7_come_back() {
     come_back(ServerKind::MySql97);
 }
+
+#[test]
+fn an_account_that_is_there_is_left_and_told() {
+    for kind in ServerKind::ALL {
+        let [from, to] = [(); 2].map(|()| servers::start(&servers::quick(kind)));
+        ask(
+            &from,
+            &[
+                "CREATE DATABASE d",
+                "CREATE USER other@localhost IDENTIFIED BY 'sandbox-only'",
+                "CREATE USER locked@localhost IDENTIFIED BY 'sandbox-only' ACCOUNT LOCK",
+                "CREATE USER same@localhost IDENTIFIED BY 'sandbox-only' REQUIRE NONE",
+                "GRANT SELECT ON d.* TO other@localhost",
+            ],
+        );
+        let same = &shown(&from, "SHOW CREATE USER same@localhost")[0];
+        let open = shown(&from, "SHOW CREATE USER locked@localhost")[0]
+            .replace("ACCOUNT LOCK", "ACCOUNT UNLOCK");
+        ask(
+            &to,
+            &[
+                "CREATE DATABASE d",
+                "CREATE USER other@localhost IDENTIFIED BY 'wrong'",
+                same,
+                &open,
+            ],
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let users = dumped(&from, folder.path()).join("users.sql");
+        let mut text = fs::read(&users).unwrap();
+        // As dumps of the stock tools begin: the server then says nothing.
+        let silent = folder.path().join("silent.sql");
+        text.splice(0..0, *b"SET SQL_NOTES=0;\n");
+        fs::write(&silent, &text).unwrap();
+        for source in [&users, &silent] {
+            let outcome = loaded(&to, source, folder.path());
+            assert!(!outcome.proven, "{kind}");
+            let about: Vec<&str> = outcome
+                .warnings
+                .first
+                .iter()
+                .inspect(|one| assert!(one.message.contains("left as it is"), "{one:?}"))
+                .map(|one| one.about.split_once(": ").unwrap().1)
+                .collect();
+            let told = [
+                "account `locked`@`localhost`",
+                "account `other`@`localhost`",
+            ];
+            assert_eq!(about, told, "{kind}");
+        }
+        let logins = logins(&to);
+        let let_in = |password| format!("other {password:?}: other@localhost");
+        assert!(logins.contains(&let_in("wrong")), "{kind}: {logins:?}");
+        assert!(!logins.contains(&let_in(PASSWORD)), "{kind}: {logins:?}");
+        let granted = shown(&to, "SHOW GRANTS FOR other@localhost");
+        assert!(granted.iter().any(|one| one.contains("`d`")), "{granted:?}");
+        // What the load itself has created is as the dump has it.
+        ask(&to, &["DROP USER other@localhost, locked@localhost"]);
+        for _ in 0..2 {
+            let outcome = loaded(&to, &users, folder.path());
+            assert!(outcome.proven, "{kind}: {:?}", outcome.warnings);
+        }
+    }
+}

@@ -340,10 +340,14 @@ impl Conductor<'_> {
             .as_ref()
             .filter(|_| changes)
             .map(|cluster| cluster.stall(&words));
+        let met = self.meets_account(text, item)?;
         match self.control.exec(text) {
             Ok(ok) => {
                 let (ctx, conn) = (&self.ctx, &mut self.control);
-                judge_definition(ctx, conn, &ok, item.line, text, expected)?;
+                let notes = judge_definition(ctx, conn, &ok, item.line, text, expected)?;
+                if let Some(met) = met {
+                    self.tell_account(&met, &notes, item);
+                }
                 Ok(Some(ok))
             }
             Err(error)

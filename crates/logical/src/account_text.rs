@@ -39,9 +39,158 @@ pub fn split_default_role(text: &str) -> (String, Option<String>) {
     )
 }
 
+/// A grant with nothing but what is granted. MariaDB adds what the account's definition says already: a password that is named here is a
+/// new one, which is no longer expired, and it would change accounts that were there.
+pub fn grant_alone(grant: &str) -> String {
+    let bytes = grant.as_bytes();
+    let words = words(grant);
+    let is = |word: &Token, keyword| word.is(bytes, keyword);
+    let Some(to) = words.iter().position(|word| is(word, "TO")) else {
+        return grant.to_owned();
+    };
+    let name = &words[to + 1..];
+    let tail = match name {
+        [_, at, _, tail @ ..] if at.is_punct(b'@') => tail,
+        [_, tail @ ..] => tail,
+        [] => return grant.to_owned(),
+    };
+    let defines = |word: &Token| {
+        ["IDENTIFIED", "REQUIRE"].iter().any(|one| is(word, one))
+            || (word.kind == TokenKind::Word && bytes[word.range.clone()].starts_with(b"MAX_"))
+    };
+    if !tail.iter().any(defines) {
+        return grant.to_owned();
+    }
+    let end = name[name.len() - tail.len() - 1].range.end;
+    let passes_on = tail
+        .windows(2)
+        .any(|pair| is(&pair[0], "GRANT") && is(&pair[1], "OPTION"));
+    let option = if passes_on { " WITH GRANT OPTION" } else { "" };
+    format!("{}{option}", &grant[..end])
+}
+
+/// The account of a `CREATE USER IF NOT EXISTS`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Creation {
+    /// Its name, as the statement writes it. Of several the first.
+    pub name: String,
+    /// The statement as servers show it: without the condition.
+    pub definition: String,
+}
+
+/// What a `CREATE USER IF NOT EXISTS` creates; none for other statements.
+pub fn created_if_not_there(text: &[u8], mode: LexMode) -> Option<Creation> {
+    let text = std::str::from_utf8(text).ok()?;
+    let words: Vec<Token> = tokens(text.as_bytes(), mode).code().collect();
+    let (head, name) = words.split_at_checked(5)?;
+    let keywords = ["CREATE", "USER", "IF", "NOT", "EXISTS"];
+    if !(head.iter().zip(keywords)).all(|(word, keyword)| word.is(text.as_bytes(), keyword)) {
+        return None;
+    }
+    let first = name.first()?;
+    let last = match name {
+        [_, at, host, ..] if at.is_punct(b'@') => host,
+        _ => first,
+    };
+    Some(Creation {
+        name: text[first.range.start..last.range.end].to_owned(),
+        definition: format!("CREATE USER {}", text[first.range.start..].trim_end()),
+    })
+}
+
+/// A definition in which the names of a certificate are literals: MySQL shows them as they are, whatever quotes they hold.
+pub fn with_literal(definition: &str, word: &str, value: &str) -> String {
+    let escaped = value.replace('\\', "\\\\").replace('\'', "\\'");
+    definition.replacen(
+        &format!("{word} '{value}'"),
+        &format!("{word} '{escaped}'"),
+        1,
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn grants_say_nothing_of_the_account() {
+        for (grant, alone) in [
+            (
+                "GRANT USAGE ON *.* TO `a`@`%` IDENTIFIED BY PASSWORD '*x'",
+                "GRANT USAGE ON *.* TO `a`@`%`",
+            ),
+            (
+                "GRANT RELOAD ON *.* TO `a IDENTIFIED `@`%` IDENTIFIED VIA x USING 'WITH GRANT OPTION' OR y REQUIRE SSL",
+                "GRANT RELOAD ON *.* TO `a IDENTIFIED `@`%`",
+            ),
+            (
+                "GRANT RELOAD ON *.* TO `a`@`%` REQUIRE SUBJECT 'it''s' WITH GRANT OPTION MAX_USER_CONNECTIONS 7",
+                "GRANT RELOAD ON *.* TO `a`@`%` WITH GRANT OPTION",
+            ),
+            (
+                "GRANT USAGE ON *.* TO `a`@`%` WITH MAX_USER_CONNECTIONS 7",
+                "GRANT USAGE ON *.* TO `a`@`%`",
+            ),
+            (
+                "GRANT `r TO x` TO `a`@`%` WITH ADMIN OPTION",
+                "GRANT `r TO x` TO `a`@`%` WITH ADMIN OPTION",
+            ),
+            (
+                "GRANT SELECT ON `d`.* TO PUBLIC",
+                "GRANT SELECT ON `d`.* TO PUBLIC",
+            ),
+            (
+                "GRANT PROXY ON ``@`%` TO `root`@`localhost` WITH GRANT OPTION",
+                "GRANT PROXY ON ``@`%` TO `root`@`localhost` WITH GRANT OPTION",
+            ),
+            (
+                "REVOKE SELECT ON `d`.* FROM `a`@`%`",
+                "REVOKE SELECT ON `d`.* FROM `a`@`%`",
+            ),
+        ] {
+            assert_eq!(grant_alone(grant), alone);
+        }
+    }
+
+    #[test]
+    fn creations_name_their_account() {
+        for (text, wanted) in [
+            (
+                "CREATE USER IF NOT EXISTS `a@b`@`%` IDENTIFIED BY 'x' ",
+                Some(("`a@b`@`%`", "CREATE USER `a@b`@`%` IDENTIFIED BY 'x'")),
+            ),
+            (
+                "create user if not exists 'it''s', b@c",
+                Some(("'it''s'", "CREATE USER 'it''s', b@c")),
+            ),
+            ("CREATE USER a@b", None),
+            ("CREATE ROLE IF NOT EXISTS a", None),
+            ("CREATE USER IF NOT EXISTS", None),
+            ("GRANT USAGE ON *.* TO a", None),
+        ] {
+            let creation = created_if_not_there(text.as_bytes(), LexMode::default());
+            let wanted = wanted.map(|(name, definition)| Creation {
+                name: name.to_owned(),
+                definition: definition.to_owned(),
+            });
+            assert_eq!(creation, wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_certificates_are_literals() {
+        assert_eq!(
+            with_literal(
+                "… REQUIRE SUBJECT '/CN=it's \\' ISSUER 'x'",
+                "SUBJECT",
+                "/CN=it's \\"
+            ),
+            "… REQUIRE SUBJECT '/CN=it\\'s \\\\' ISSUER 'x'"
+        );
+        // A server that writes it as a literal is believed.
+        let literal = "… REQUIRE SUBJECT 'it\\'s'";
+        assert_eq!(with_literal(literal, "SUBJECT", "it's"), literal);
+    }
 
     #[test]
     fn default_roles_are_taken_out() {

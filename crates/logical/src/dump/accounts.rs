@@ -6,7 +6,7 @@ use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, ResultSet, Vendor};
 
 use super::error::DumpError;
-use crate::account_text::split_default_role;
+use crate::account_text::{grant_alone, split_default_role, with_literal};
 
 /// Accounts that belong to the server itself.
 const INTERNAL: &[&str] = &[
@@ -18,11 +18,16 @@ const INTERNAL: &[&str] = &[
 /// MariaDB's name for everybody (10.11 and newer), which is listed among the roles once something is granted to it.
 const EVERYBODY: &str = "PUBLIC";
 
+/// What a definition asks of a certificate, in the order of [`Account::certificate`].
+const CERTIFICATE: [&str; 3] = ["CIPHER", "ISSUER", "SUBJECT"];
+
 /// An account or role.
 struct Account {
     user: String,
     host: String,
     role: bool,
+    /// What its certificate has to be; nothing of it where the server shows that in a way that can be read.
+    certificate: [String; 3],
 }
 
 impl Account {
@@ -49,7 +54,7 @@ impl Account {
 struct Asking {
     /// `print_identified_with_as_hex` is there: hashes hold bytes that no text file keeps.
     hex: bool,
-    /// All accounts, with 1 for roles, which come first.
+    /// All accounts, with 1 for roles, which come first; then what [`CERTIFICATE`] names, where the server shows that as no literal.
     list: &'static str,
     /// `SHOW CREATE USER` is there. Without it the grants tell the password too.
     creation: bool,
@@ -65,13 +70,14 @@ impl Asking {
             },
             Vendor::MySql if version < (8, 0, 0) => Self {
                 hex: false,
-                list: "SELECT User, Host, 0 FROM mysql.user ORDER BY User, Host",
+                list: "SELECT User, Host, 0, ssl_cipher, x509_issuer, x509_subject FROM mysql.user ORDER BY User, Host",
                 creation: true,
             },
             Vendor::MySql => Self {
                 hex: version >= (8, 0, 17),
                 // A role of MySQL is an account: one that is granted comes first.
-                list: "SELECT User, Host, EXISTS(SELECT 1 FROM mysql.role_edges WHERE FROM_USER = User AND FROM_HOST = Host) \
+                list: "SELECT User, Host, EXISTS(SELECT 1 FROM mysql.role_edges WHERE FROM_USER = User AND FROM_HOST = Host), \
+                       ssl_cipher, x509_issuer, x509_subject \
                        FROM mysql.user ORDER BY 3 DESC, User, Host",
                 creation: true,
             },
@@ -92,7 +98,13 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
     let mut accounts = Vec::with_capacity(list.len());
     for row in 0..list.len() {
         let user = text(&list, (row, 0), "the name of an account")?;
+        let mut certificate = <[String; 3]>::default();
+        for (column, value) in (3..list.columns.len()).zip(&mut certificate) {
+            let what = format!("the certificate of {user}");
+            text(&list, (row, column), &what)?.clone_into(value);
+        }
         let account = Account {
+            certificate,
             host: text(&list, (row, 1), &format!("the host of {user}"))?.to_owned(),
             user: user.to_owned(),
             role: list.u64(row, 2) == Some(1),
@@ -118,7 +130,11 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
             .query(format!("SHOW CREATE USER {name}"))
             .map_err(failed)?;
         let shown = text(&create, (0, 0), &format!("the definition of {name}"))?;
-        let (created, default_role) = split_default_role(shown);
+        let mut shown = shown.to_owned();
+        for (word, value) in CERTIFICATE.iter().zip(&account.certificate) {
+            shown = with_literal(&shown, word, value);
+        }
+        let (created, default_role) = split_default_role(&shown);
         let created = created.replacen("CREATE USER ", "CREATE USER IF NOT EXISTS ", 1);
         let _ = writeln!(sql, "{created};");
         if let Some(roles) = default_role {
@@ -141,6 +157,9 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
                 // MariaDB writes it among the grants; it comes when all roles are granted.
                 Some(rest) => {
                     let _ = writeln!(defaults, "SET DEFAULT ROLE {rest};");
+                }
+                None if asking.creation => {
+                    let _ = writeln!(sql, "{};", grant_alone(grant));
                 }
                 None => {
                     let _ = writeln!(sql, "{grant};");

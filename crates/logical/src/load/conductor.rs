@@ -4,6 +4,7 @@
 //! exception: they flow to the workers and are written in parallel, where that cannot change the result. A statement that
 //! is not known to be independent of rows in flight is a barrier: everything before it is finished first.
 
+mod accounts;
 mod barrier;
 mod databases;
 mod delimited;

@@ -17,10 +17,11 @@ use crate::load::programs::Kind;
 use crate::load::renamed;
 
 /// Warnings about definitions that say nothing about the result: deprecated syntax, names and modes, objects that a
-/// `DROP … IF EXISTS` did not find (or only a name of, 1932) or a `CREATE … IF NOT EXISTS` did, a spatial index that queries will not use.
+/// `DROP … IF EXISTS` did not find (or only a name of, 1932) or a `CREATE … IF NOT EXISTS` did, a spatial index that queries will not use,
+/// an account that is made when the programs that run as it are there already.
 const HARMLESS_WARNINGS: &[u16] = &[
     1007, 1008, 1050, 1051, 1105, 1287, 1305, 1360, 1681, 1831, 1932, 3090, 3135, 3674, 3719, 3778,
-    4079, 4092,
+    4005, 4079, 4092, 6016,
 ];
 
 /// The global variable that a dump of MySQL's own schema changes for a while.
@@ -339,10 +340,14 @@ impl Conductor<'_> {
             .as_ref()
             .filter(|_| changes)
             .map(|cluster| cluster.stall(&words));
+        let met = self.meets_account(text, item)?;
         match self.control.exec(text) {
             Ok(ok) => {
                 let (ctx, conn) = (&self.ctx, &mut self.control);
-                judge_definition(ctx, conn, &ok, item.line, text, expected)?;
+                let notes = judge_definition(ctx, conn, &ok, item.line, text, expected)?;
+                if let Some(met) = met {
+                    self.tell_account(&met, &notes, item);
+                }
                 Ok(Some(ok))
             }
             Err(error)

@@ -1,0 +1,75 @@
+//! Accounts that are there already: `CREATE USER IF NOT EXISTS` leaves them as they are, which a dump's reader would not expect.
+
+use refloat_sqltext::{Item, ItemKind, StatementKind};
+use refloat_wire::Vendor;
+
+use super::Conductor;
+use crate::account_text::{Creation, created_if_not_there, split_default_role};
+use crate::load::error::LoadError;
+use crate::load::outcome::LoadWarning;
+
+/// The notes of servers about an account that is there: MySQL's and MariaDB's.
+const ACCOUNT_EXISTS: [u16; 2] = [3163, 1973];
+/// The first MySQL that shows hashes as `refloat dump` writes them.
+const HEX_SINCE: (u16, u16, u16) = (8, 0, 17);
+
+/// What a statement that creates an account would find.
+pub struct Met {
+    creation: Creation,
+    /// How the server defines the account that is there; none where there is none, or the server does not tell.
+    there: Option<String>,
+}
+
+impl Conductor<'_> {
+    /// Looks for the account that a statement creates only where it is not there. Notes alone do not tell: dumps switch them off.
+    pub(super) fn meets_account(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<Option<Met>, LoadError> {
+        if !matches!(item.kind, ItemKind::Statement(StatementKind::Account)) {
+            return Ok(None);
+        }
+        let mode = self.session()?.lex_mode();
+        let Some(creation) = created_if_not_there(text, mode) else {
+            return Ok(None);
+        };
+        let failed = |error| LoadError::server("looking for an account", error);
+        if self.catalog.server().is_mysql_since(HEX_SINCE) {
+            self.catalog
+                .exec("SET SESSION print_identified_with_as_hex = ON")
+                .map_err(failed)?;
+        }
+        let there = match self
+            .catalog
+            .query_value(format!("SHOW CREATE USER {}", creation.name))
+        {
+            Ok(there) => there,
+            // Mostly there is none; who may not see it is told by the note, if at all.
+            Err(error) if error.server_code().is_some() && !error.is_lost_connection() => None,
+            Err(error) => return Err(failed(error)),
+        };
+        Ok(Some(Met { creation, there }))
+    }
+
+    /// Warns of an account that was there and is not known to be the dump's. Its password is nobody's business: the statement is not shown.
+    pub(super) fn tell_account(&self, met: &Met, codes: &[u16], item: &Item) {
+        let told = codes.iter().find(|code| ACCOUNT_EXISTS.contains(code));
+        let same = met.there.as_deref().is_some_and(|there| {
+            split_default_role(there).0 == split_default_role(&met.creation.definition).0
+        });
+        if same || (told.is_none() && met.there.is_none()) {
+            return;
+        }
+        let of_vendor = match self.catalog.server().vendor {
+            Vendor::MySql => ACCOUNT_EXISTS[0],
+            Vendor::MariaDb => ACCOUNT_EXISTS[1],
+        };
+        self.ctx.warn(LoadWarning {
+            about: format!("line {}: account {}", item.line, met.creation.name),
+            code: told.copied().unwrap_or(of_vendor),
+            message: "was there already and was left as it is: its password, plugin, locks or limits may be others than those of the dump"
+                .to_owned(),
+        });
+    }
+}

@@ -1,7 +1,7 @@
 //! The file `across` of a case: what is not the same after a load into another server.
 //!
-//! A line is `FROM -> TO [TOOL]: WHAT: WORDS`. `FROM` and `TO` are a server, `mariadb`, `mysql` or `*`; `TOOL` is `stock`, `mydumper`,
-//! `refloat` (also for copies) or `copy`, and without it all of them. `WHAT` is one of:
+//! A line is `FROM -> TO [TOOL]: WHAT: WORDS`. `FROM` and `TO` are a server, `mariadb`, `mysql` or `*`; `TOOL` is `stock`, `mydumper` or `refloat`,
+//! and without it all of them. `WHAT` is one of:
 //!
 //! | What | Words |
 //! |---|---|
@@ -98,7 +98,10 @@ impl Line {
     fn is_for(&self, way: Way) -> bool {
         is_server(&self.from, way.from)
             && is_server(&self.to, way.to)
-            && self.tool.as_ref().is_none_or(|tool| way.tool.is_like(tool))
+            && self
+                .tool
+                .as_ref()
+                .is_none_or(|tool| tool == way.tool.word())
     }
 }
 

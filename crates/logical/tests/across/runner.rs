@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use refloat_logical::copy::{CopyError, CopyFailure, CopyOptions, copy};
 use refloat_logical::load::{LoadError, LoadFailure, LoadOptions, LoadOutcome, OnError, load};
 use refloat_logical::verify::{Compared, Endpoint, VerifyOptions, verify};
 use refloat_run::settings::Durability;
@@ -220,12 +219,12 @@ impl Bench<'_> {
     fn take(&self, way: Way, source: &Built, dump: &Path, seen: &mut Vec<(What, String)>) {
         // That a load stops, and with which words, does not depend on what has made the dump.
         let first = match way.tool {
-            Tool::Stock => self.load(way, dump, &[], OnError::Stop).map_err(|failure| {
+            Tool::Stock => self.load(dump, &[], OnError::Stop).map_err(|failure| {
                 seen.push((What::Refused, chain(&failure.error)));
             }),
             _ => Err(()),
         };
-        let goes_on = || self.load(way, dump, &self.across.options(way), OnError::Continue);
+        let goes_on = || self.load(dump, &self.across.options(way), OnError::Continue);
         let outcome = match first.or_else(|()| goes_on()) {
             Ok(outcome) => outcome,
             Err(failure) if matches!(failure.error, LoadError::Failures { .. }) => *failure.outcome,
@@ -263,7 +262,7 @@ impl Bench<'_> {
         }
         let before = seen.len();
         self.compare(source, seen);
-        if !way.tool.is_like(Tool::Refloat.word()) && seen.is_empty() {
+        if way.tool != Tool::Refloat && seen.is_empty() {
             self.prove(dump, seen);
         }
         let follows = |text: &str| {
@@ -283,42 +282,16 @@ impl Bench<'_> {
 
     fn load(
         &self,
-        way: Way,
         dump: &Path,
         args: &[String],
         on_error: OnError,
     ) -> Result<LoadOutcome, Box<LoadFailure>> {
         servers::empty(&self.target.target);
-        let set = |options: &mut LoadOptions| {
-            options.durability = Some(Durability::Keep);
-            options.on_error = on_error;
-            apply(options, args);
-        };
-        let target = servers::target(&self.target.target);
-        if way.tool == Tool::Copy {
-            let source = servers::target(&self.source(way.from).source);
-            let mut options = CopyOptions::new(source, target);
-            set(&mut options.write);
-            return match copy(&options, &run(self.folder, "copy")) {
-                Ok(outcome) => Ok(outcome.load),
-                Err(CopyFailure {
-                    error: CopyError::Target(error),
-                    outcome,
-                }) => Err(Box::new(LoadFailure {
-                    error,
-                    outcome: Box::new(outcome.load),
-                })),
-                Err(failure) => panic!("{way}: {}", chain(&failure.error)),
-            };
-        }
-        let mut options = LoadOptions::new(dump, target);
-        set(&mut options);
+        let mut options = LoadOptions::new(dump, servers::target(&self.target.target));
+        options.durability = Some(Durability::Keep);
+        options.on_error = on_error;
+        apply(&mut options, args);
         load(&options, &run(self.folder, "load")).map_err(Box::new)
-    }
-
-    fn source(&self, kind: ServerKind) -> &Two {
-        let source = self.sources.iter().find(|two| two.kind == kind);
-        source.expect("a server of each kind")
     }
 
     /// What came without a word is called the same by who compares the dump itself with the server.
@@ -342,11 +315,9 @@ impl Bench<'_> {
 
     /// Definitions by what they mean, rows by their bytes.
     fn compare(&self, source: &Built, seen: &mut Vec<(What, String)>) {
+        let from = self.sources.iter().find(|two| two.kind == source.kind);
         let at = |server| Endpoint::Server(Box::new(servers::target(server)));
-        let mut options = VerifyOptions::new(
-            at(&self.source(source.kind).source),
-            at(&self.target.target),
-        );
+        let mut options = VerifyOptions::new(at(&from.unwrap().source), at(&self.target.target));
         options.compared = Compared::Schema;
         match verify(&options, &run(self.folder, "verify")) {
             Ok(outcome) => {

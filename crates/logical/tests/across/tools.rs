@@ -23,25 +23,17 @@ pub enum Tool {
     Mydumper,
     /// `refloat dump`.
     Refloat,
-    /// `refloat copy`: there is no dump, the source is read while it is loaded.
-    Copy,
 }
 
 impl Tool {
-    pub const ALL: [Self; 4] = [Self::Stock, Self::Mydumper, Self::Refloat, Self::Copy];
+    pub const ALL: [Self; 3] = [Self::Stock, Self::Mydumper, Self::Refloat];
 
     pub fn word(self) -> &'static str {
         match self {
             Self::Stock => "stock",
             Self::Mydumper => "mydumper",
             Self::Refloat => "refloat",
-            Self::Copy => "copy",
         }
-    }
-
-    /// Whether what is expected of another tool is expected of this one too: a copy is a dump and a load.
-    pub fn is_like(self, word: &str) -> bool {
-        word == self.word() || (self == Self::Copy && word == Self::Refloat.word())
     }
 
     /// Dumps everything that is not the server's own; the result is what a load takes.
@@ -59,7 +51,6 @@ impl Tool {
                 let options = DumpOptions::new(servers::target(server), &out);
                 dump(&options, &run(folder, "dump")).map_err(|failure| chain(&failure.error))?;
             }
-            Self::Copy => {}
         }
         Ok(out)
     }

@@ -65,6 +65,7 @@ pub fn write(
     out.write(schema::HEAD.as_bytes())?;
     if tables.iter().any(|table| table.history) {
         out.line(&format!("{};", native::HISTORY))?;
+        outcome.notes.push(PAST.to_owned());
     }
     let mut sql = Vec::with_capacity(tables.len());
     for table in &tables {
@@ -149,6 +150,10 @@ pub fn write(
     run.progress.set_phase(Phase::Done);
     Ok(())
 }
+
+/// A client writes what it reads: it does not know where the rows come from, as a load does.
+const PAST: &str = "rows of system-versioned tables that have not ended end in 2038 up to MariaDB 11.4, and in 2106 from 11.5 on: between the two, \
+     as SQL through a client, rows of now become rows of the past or are refused (a folder, a copy or --no-history has them right)";
 
 /// What it is, and of which moment, in comments.
 fn head(out: &mut Output, outcome: &DumpOutcome, snapshot: &Snapshot) -> Result<(), DumpError> {

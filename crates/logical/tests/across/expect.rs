@@ -1,7 +1,7 @@
 //! The file `across` of a case: what is not the same after a load into another server.
 //!
-//! A line is `FROM -> TO [TOOL]: WHAT: WORDS`. `FROM` and `TO` are a server, `mariadb`, `mysql` or `*`; `TOOL` is `stock`, `mydumper` or `refloat`,
-//! and without it all of them. `WHAT` is one of:
+//! A line is `FROM -> TO [TOOL]: WHAT: WORDS`. `FROM` and `TO` are a server, `mariadb`, `mysql` or `*`; `TOOL` is `stock`, `mydumper`, `refloat`,
+//! `sql` or `copy`, and without it all of them. `WHAT` is one of:
 //!
 //! | What | Words |
 //! |---|---|
@@ -11,7 +11,8 @@
 //! | `differs` | a definition or rows differ, in these words |
 //! | `undumped` | the tool itself fails on the source, with these words |
 //!
-//! What a line does not name must not happen, and what a line names must.
+//! What a line does not name must not happen, and what a line names must. The stock client, which `sql` goes by, stops at its first error and tells less of
+//! it: that is right wherever a load is refused anything.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -153,6 +154,19 @@ impl Across {
             }
         }
         found
+    }
+
+    /// Whether anything of this is refused, in whatever words.
+    pub fn refuses(&self, way: Way) -> bool {
+        let mut refused = false;
+        let lines = self.lines.iter().filter(|line| line.is_for(way));
+        for line in lines.filter(|line| line.what == What::Refused) {
+            refused = true;
+            // Lines for all tools are to be met by those that tell more.
+            line.hits
+                .fetch_add(u64::from(line.tool.is_some()), Ordering::Relaxed);
+        }
+        refused
     }
 
     /// Options of the load that goes on.

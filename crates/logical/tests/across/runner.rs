@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use refloat_logical::copy::{CopyError, CopyOptions, copy};
 use refloat_logical::load::{LoadError, LoadFailure, LoadOptions, LoadOutcome, OnError, load};
 use refloat_logical::verify::{Compared, Endpoint, VerifyOptions, verify};
 use refloat_run::settings::Durability;
@@ -224,13 +225,21 @@ impl Bench<'_> {
             }),
             _ => Err(()),
         };
-        let goes_on = || self.load(dump, &self.across.options(way), OnError::Continue);
+        let goes_on = || match way.tool {
+            Tool::Sql => self.by_client(dump).map(|()| LoadOutcome::default()),
+            Tool::Copy => self.copy(source, &self.across.options(way)),
+            _ => self
+                .load(dump, &self.across.options(way), OnError::Continue)
+                .or_else(|failure| match failure.error {
+                    LoadError::Failures { .. } => Ok(*failure.outcome),
+                    error => Err(chain(&error)),
+                }),
+        };
         let outcome = match first.or_else(|()| goes_on()) {
             Ok(outcome) => outcome,
-            Err(failure) if matches!(failure.error, LoadError::Failures { .. }) => *failure.outcome,
-            Err(failure) => {
-                let text = format!("{}, and does not go on", chain(&failure.error));
-                return seen.push((What::Refused, text));
+            Err(_) if way.tool == Tool::Sql && self.across.refuses(way) => return,
+            Err(error) => {
+                return seen.push((What::Refused, format!("{error}, and does not go on")));
             }
         };
         // Rows of a table that was refused go with it, and so does the table.
@@ -262,7 +271,7 @@ impl Bench<'_> {
         }
         let before = seen.len();
         self.compare(source, seen);
-        if way.tool != Tool::Refloat && seen.is_empty() {
+        if matches!(way.tool, Tool::Stock | Tool::Mydumper) && seen.is_empty() {
             self.prove(dump, seen);
         }
         let follows = |text: &str| {
@@ -294,6 +303,36 @@ impl Bench<'_> {
         load(&options, &run(self.folder, "load")).map_err(Box::new)
     }
 
+    /// Copies from the server that the source was built on.
+    fn copy(&self, source: &Built, args: &[String]) -> Result<LoadOutcome, String> {
+        servers::empty(&self.target.target);
+        let from = self.server_of(source);
+        let mut options =
+            CopyOptions::new(servers::target(from), servers::target(&self.target.target));
+        options.write.durability = Some(Durability::Keep);
+        options.write.on_error = OnError::Continue;
+        apply(&mut options.write, args);
+        match copy(&options, &run(self.folder, "copy")) {
+            Ok(outcome) => Ok(outcome.load),
+            Err(failure) => match failure.error {
+                CopyError::Target(LoadError::Failures { .. }) => Ok(failure.outcome.load),
+                error => Err(chain(&error)),
+            },
+        }
+    }
+
+    /// Gives a dump to the target's own client, which knows no options of a load.
+    fn by_client(&self, dump: &Path) -> Result<(), String> {
+        servers::empty(&self.target.target);
+        let script = fs::read(dump).unwrap();
+        servers::client(&self.target.target, &["--binary-mode"], &script)
+    }
+
+    fn server_of(&self, source: &Built) -> &Ephemeral {
+        let from = self.sources.iter().find(|two| two.kind == source.kind);
+        &from.unwrap().source
+    }
+
     /// What came without a word is called the same by who compares the dump itself with the server.
     fn prove(&self, dump: &Path, seen: &mut Vec<(What, String)>) {
         let target = Endpoint::Server(Box::new(servers::target(&self.target.target)));
@@ -315,9 +354,8 @@ impl Bench<'_> {
 
     /// Definitions by what they mean, rows by their bytes.
     fn compare(&self, source: &Built, seen: &mut Vec<(What, String)>) {
-        let from = self.sources.iter().find(|two| two.kind == source.kind);
         let at = |server| Endpoint::Server(Box::new(servers::target(server)));
-        let mut options = VerifyOptions::new(at(&from.unwrap().source), at(&self.target.target));
+        let mut options = VerifyOptions::new(at(self.server_of(source)), at(&self.target.target));
         options.compared = Compared::Schema;
         match verify(&options, &run(self.folder, "verify")) {
             Ok(outcome) => {

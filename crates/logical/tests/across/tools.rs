@@ -1,10 +1,10 @@
-//! The tools that dump a source.
+//! The tools that dump a source, or take it to its target.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use refloat_logical::dump::{DumpOptions, dump};
+use refloat_logical::dump::{DumpFormat, DumpOptions, dump};
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::{chain, oracle, servers};
@@ -23,16 +23,28 @@ pub enum Tool {
     Mydumper,
     /// `refloat dump`.
     Refloat,
+    /// `refloat dump --format sql`, given to the target's own client.
+    Sql,
+    /// `refloat copy`, from server to server: it leaves nothing to be loaded.
+    Copy,
 }
 
 impl Tool {
-    pub const ALL: [Self; 3] = [Self::Stock, Self::Mydumper, Self::Refloat];
+    pub const ALL: [Self; 5] = [
+        Self::Stock,
+        Self::Mydumper,
+        Self::Refloat,
+        Self::Sql,
+        Self::Copy,
+    ];
 
     pub fn word(self) -> &'static str {
         match self {
             Self::Stock => "stock",
             Self::Mydumper => "mydumper",
             Self::Refloat => "refloat",
+            Self::Sql => "sql",
+            Self::Copy => "copy",
         }
     }
 
@@ -47,8 +59,12 @@ impl Tool {
         match self {
             Self::Stock => stock(kind, server, &out)?,
             Self::Mydumper => mydumper(server, &out)?,
-            Self::Refloat => {
-                let options = DumpOptions::new(servers::target(server), &out);
+            Self::Copy => {}
+            Self::Refloat | Self::Sql => {
+                let mut options = DumpOptions::new(servers::target(server), &out);
+                if self == Self::Sql {
+                    options.format = DumpFormat::Sql;
+                }
                 dump(&options, &run(folder, "dump")).map_err(|failure| chain(&failure.error))?;
             }
         }

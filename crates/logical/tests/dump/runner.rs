@@ -177,6 +177,15 @@ fn as_sql(server: &Ephemeral, out: &Path, state: &Path, wanted: &Snapshot) -> Re
     options.threads = 4;
     let rows: u64 = wanted.rows.values().map(|rows| rows.count).sum();
     let outcome = take(&options, state)?;
+    let mut definitions = wanted.definitions.values();
+    let past = definitions.any(|text| text.contains("SYSTEM VERSIONING"));
+    let told = outcome
+        .notes
+        .iter()
+        .any(|note| note.contains("rows of now"));
+    if past != told {
+        return Err(format!("a past: {past}, told: {told}"));
+    }
     if outcome.rows == rows {
         return Ok(());
     }

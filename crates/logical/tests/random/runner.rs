@@ -1,16 +1,17 @@
-//! Builds a schema, takes it through the stock tool and through Refloat, compares.
+//! Builds a schema, takes it through the stock tool and through Refloat, copies it to another server, compares.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use refloat_logical::copy::{CopyOptions, copy};
 use refloat_logical::dump::{DumpOptions, RowCompression, dump};
 use refloat_logical::load::{IndexMode, LoadOptions, WritePath, load};
 use refloat_logical::verify::{Endpoint, VerifyOptions, verify};
 use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
-use refloat_testkit::oracle::{self, Scope, Snapshot, differences};
+use refloat_testkit::oracle::{self, Difference, Scope, Snapshot, differences};
 use refloat_testkit::random::{self, Built, Rng};
 use refloat_testkit::{chain, servers};
 
@@ -20,6 +21,8 @@ use crate::spelled::spelled;
 const ROUNDS: u64 = 11;
 /// Tables of a schema, about.
 const TABLES: usize = 6;
+/// Of so many schemas one is copied as well.
+const COPIED: u64 = 3;
 /// Differences shown of one load.
 const SHOWN: usize = 4;
 
@@ -36,6 +39,7 @@ pub fn rounds(kind: ServerKind) {
         number("REFLOAT_RANDOM_ROUNDS", ROUNDS),
     );
     let server = servers::server(kind);
+    let target = servers::start(&servers::quick(kind));
     let folder = tempfile::tempdir().unwrap();
     let (mut tables, mut rows, mut refused, mut stock) = (0, 0, 0, 0);
     let mut failed = Vec::new();
@@ -43,15 +47,16 @@ pub fn rounds(kind: ServerKind) {
         let mut round = Round {
             kind,
             server,
+            target: &target,
             folder: folder.path(),
             rng: Rng::new(!seed),
             failures: Vec::new(),
-            compared: false,
+            restored: false,
         };
         let built = round.run(seed);
         (tables, rows) = (tables + built.tables, rows + built.rows);
         refused += built.refused.len();
-        stock += u64::from(round.compared);
+        stock += u64::from(round.restored);
         if round.failures.is_empty() {
             continue;
         }
@@ -80,11 +85,13 @@ pub fn rounds(kind: ServerKind) {
 struct Round<'a> {
     kind: ServerKind,
     server: &'a Ephemeral,
+    /// Where schemas are copied to.
+    target: &'a Ephemeral,
     folder: &'a Path,
     rng: Rng,
     failures: Vec<String>,
     /// Whether the stock tool could restore its own dump.
-    compared: bool,
+    restored: bool,
 }
 
 impl Round<'_> {
@@ -102,6 +109,9 @@ impl Round<'_> {
                 history: self.kind.is_mariadb(),
             }),
         );
+        if seed.is_multiple_of(COPIED) {
+            self.copied(&all);
+        }
         let sql = self.folder.join("stock.sql");
         let stock = self.stock_dump(&sql);
         let out = self.folder.join(format!("dump-{seed}"));
@@ -147,7 +157,7 @@ impl Round<'_> {
                 self.kind
             );
         }
-        self.compared = true;
+        self.restored = true;
         self.loaded(&format!("stock dump ({label})"), sql, &wanted, Some(now));
     }
 
@@ -241,31 +251,8 @@ impl Round<'_> {
         let own = better.is_none();
         servers::empty(self.server);
         let mut options = LoadOptions::new(source, servers::target(self.server));
-        options.durability = Some(Durability::Keep);
-        options.threads = self.rng.within(1, 4);
-        options.write_path = *self.rng.pick(&[
-            WritePath::Auto,
-            WritePath::Auto,
-            WritePath::LoadData,
-            WritePath::Insert,
-        ]);
-        options.indexes = *self.rng.pick(&[IndexMode::Deferred, IndexMode::Inline]);
-        if self.rng.chance(60) {
-            options.defer_min_bytes = 0;
-        }
-        match self.rng.below(3) {
-            0 => options.chunk_rows = Some(3),
-            1 => options.chunk_bytes = Some(700),
-            _ => {}
-        }
-        let label = format!(
-            "{label}, loaded by {:?}, indexes {:?} from {} bytes, chunks of {:?} rows, {:?} bytes",
-            options.write_path,
-            options.indexes,
-            options.defer_min_bytes,
-            options.chunk_rows,
-            options.chunk_bytes
-        );
+        self.vary(&mut options);
+        let label = format!("{label}, loaded by {}", way(&options));
         let run: Run = self.new_run("load");
         match load(&options, &run) {
             Err(failure) => {
@@ -287,13 +274,67 @@ impl Round<'_> {
             let beside = differences(&spelled(better), &spelled(&found));
             different.retain(|one| beside.iter().any(|other| other.about == one.about));
         }
-        if !different.is_empty() {
-            let mut text = format!("{label}: {} differences (left: as it was)", different.len());
-            for difference in different.iter().take(SHOWN) {
-                let _ = write!(text, "\n  {difference}");
-            }
-            self.failures.push(text);
+        self.compared(&label, &different);
+    }
+
+    /// One of the ways of writing.
+    fn vary(&mut self, options: &mut LoadOptions) {
+        options.durability = Some(Durability::Keep);
+        options.threads = self.rng.within(1, 4);
+        options.write_path = *self.rng.pick(&[
+            WritePath::Auto,
+            WritePath::Auto,
+            WritePath::LoadData,
+            WritePath::Insert,
+        ]);
+        options.indexes = *self.rng.pick(&[IndexMode::Deferred, IndexMode::Inline]);
+        if self.rng.chance(60) {
+            options.defer_min_bytes = 0;
         }
+        match self.rng.below(3) {
+            0 => options.chunk_rows = Some(3),
+            1 => options.chunk_bytes = Some(700),
+            _ => {}
+        }
+    }
+
+    /// Copies the schema to the other server, which must then hold the same.
+    fn copied(&mut self, wanted: &Snapshot) {
+        servers::empty(self.target);
+        let mut options =
+            CopyOptions::new(servers::target(self.server), servers::target(self.target));
+        options.read.threads = self.rng.within(1, 4);
+        options.read.chunk_bytes = *self.rng.pick(&[50, 500, 5000]);
+        self.vary(&mut options.write);
+        let label = format!("copy, written by {}", way(&options.write));
+        match copy(&options, &self.new_run("copy")) {
+            Err(failure) => {
+                let text = format!("{label}: {}", chain(&failure.error));
+                return self.failures.push(text);
+            }
+            Ok(outcome) if !outcome.load.proven => self.failures.push(format!(
+                "{label}: not proven: {:?} {:?}",
+                outcome.load.proof, outcome.load.warnings
+            )),
+            Ok(_) => {}
+        }
+        let scope = Scope {
+            history: self.kind.is_mariadb(),
+        };
+        let found = Snapshot::take(&mut servers::connect(self.target), scope).unwrap();
+        self.compared(&label, &differences(&spelled(wanted), &spelled(&found)));
+    }
+
+    /// Keeps what is not as it was.
+    fn compared(&mut self, label: &str, different: &[Difference]) {
+        if different.is_empty() {
+            return;
+        }
+        let mut text = format!("{label}: {} differences (left: as it was)", different.len());
+        for difference in different.iter().take(SHOWN) {
+            let _ = write!(text, "\n  {difference}");
+        }
+        self.failures.push(text);
     }
 
     fn new_run(&self, command: &str) -> Run {
@@ -304,4 +345,16 @@ impl Round<'_> {
             progress: Progress::new(),
         }
     }
+}
+
+/// How rows are written, for people.
+fn way(options: &LoadOptions) -> String {
+    format!(
+        "{:?}, indexes {:?} from {} bytes, chunks of {:?} rows, {:?} bytes",
+        options.write_path,
+        options.indexes,
+        options.defer_min_bytes,
+        options.chunk_rows,
+        options.chunk_bytes
+    )
 }

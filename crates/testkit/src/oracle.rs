@@ -2,8 +2,8 @@
 //!
 //! A [`Snapshot`] is everything that a logical dump can carry: every object's definition in the server's own words
 //! (`SHOW CREATE …`) and as the catalogue has it (`information_schema`), and the rows of every table. Rows are read as
-//! bytes: text and binary columns as `HEX` of what is stored, so no character set is converted; `FLOAT` and `DOUBLE` in the
-//! shortest form that gives the same number again; each cell is hashed with its length before it and NULL set apart, and
+//! bytes: text and binary columns as `HEX` of what is stored, so no character set is converted; `FLOAT` and `DOUBLE` as their
+//! bits, by the binary protocol; each cell is hashed with its length before it and NULL set apart, and
 //! the hashes of rows are added modulo 2^128, so order does not count, but how often a row is there does.
 
 mod catalogue;

@@ -13,7 +13,8 @@ use crate::kill::KillHandle;
 use crate::options::ConnectOptions;
 use crate::packet::Truncated;
 use crate::result::{
-    Cells, Column, OkInfo, QueryEnd, ResultSet, Row, STATUS_MORE_RESULTS, Warning, split_row,
+    Cells, Column, OkInfo, QueryEnd, ResultSet, Row, STATUS_MORE_RESULTS, SplitRow, Warning,
+    split_row,
 };
 use crate::server::{Identity, ServerInfo, Vendor, parse_version};
 use crate::transport::{ShutdownHandle, Transport};
@@ -363,10 +364,20 @@ impl Connection {
         columns_of: &mut dyn FnMut(&[Column]),
         row_of: &mut dyn FnMut(Row<'_>) -> ControlFlow<()>,
     ) -> Result<QueryEnd, Error> {
+        self.read_answer_by(split_row, columns_of, row_of)
+    }
+
+    fn read_answer_by(
+        &mut self,
+        split: SplitRow,
+        columns_of: &mut dyn FnMut(&[Column]),
+        row_of: &mut dyn FnMut(Row<'_>) -> ControlFlow<()>,
+    ) -> Result<QueryEnd, Error> {
         self.begin_answer()?;
         let mut end = QueryEnd::default();
         loop {
-            end.ok = self.read_one_result(&mut end.rows, &mut end.stopped, columns_of, row_of)?;
+            end.ok =
+                self.read_one_result(split, &mut end.rows, &mut end.stopped, columns_of, row_of)?;
             if end.ok.status & STATUS_MORE_RESULTS == 0 {
                 return Ok(end);
             }
@@ -375,6 +386,7 @@ impl Connection {
 
     fn read_one_result(
         &mut self,
+        split: SplitRow,
         rows: &mut u64,
         stopped: &mut bool,
         columns_of: &mut dyn FnMut(&[Column]),
@@ -428,7 +440,7 @@ impl Connection {
             if *stopped {
                 continue;
             }
-            if split_row(payload, columns.len(), &mut cells).is_err() {
+            if split(payload, &columns, &mut cells).is_err() {
                 break Err(self.link.protocol("a row that does not fit its columns"));
             }
             *stopped = row_of(Row {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::frame::Framed;
 use crate::options::read_groups;
-use crate::result::{Column, OkInfo, split_row};
+use crate::result::{Column, OkInfo, split_binary_row, split_row};
 use crate::{ConnectOptions, handshake, server, tls};
 
 /// Frames of a fuzzed server are no longer than this.
@@ -26,8 +26,11 @@ pub fn packets(data: &[u8]) {
         2 => drop(Column::parse(bytes)),
         3 => {
             let mut cells = Vec::new();
-            if split_row(bytes, usize::from(*columns), &mut cells).is_ok() {
-                assert_eq!(cells.len(), usize::from(*columns));
+            let columns: Vec<Column> = (0..*columns).map(Column::of_type).collect();
+            for split in [split_row, split_binary_row] {
+                if split(bytes, &columns, &mut cells).is_ok() {
+                    assert_eq!(cells.len(), columns.len());
+                }
             }
         }
         4 => {

@@ -11,6 +11,9 @@ use super::{Scope, literal, quote};
 
 /// Rows of one table that are kept to be shown when they differ.
 const ROWS_KEPT: usize = 20_000;
+/// `MYSQL_TYPE_FLOAT` and `MYSQL_TYPE_DOUBLE`.
+const FLOAT: u8 = 4;
+const DOUBLE: u8 = 5;
 /// Bytes of one kept row.
 const ROW_SHOWN: usize = 400;
 
@@ -112,7 +115,7 @@ pub fn read(
     ))?;
     let mut rows = Rows::default();
     let mut list = Vec::new();
-    let mut period = false;
+    let (mut period, mut floats) = (false, false);
     for row in 0..found.len() {
         let text = |column| {
             found
@@ -132,7 +135,9 @@ pub fn read(
                 continue;
             }
         }
-        list.push(exact(&quote(&name), &kind.to_ascii_lowercase()));
+        let kind = kind.to_ascii_lowercase();
+        floats |= is_float(&kind);
+        list.push(exact(&quote(&name), &kind));
         rows.columns.push(format!("{name} {kind}"));
     }
     let mut from = format!("{}.{}", quote(database), quote(table));
@@ -140,18 +145,54 @@ pub fn read(
         from.push_str(" FOR SYSTEM_TIME ALL");
         if !period {
             // The columns that the server adds by itself.
-            list.extend(["row_start".to_owned(), row_end(conn, "row_end")?]);
+            list.extend(["CONCAT(row_start)".to_owned(), row_end(conn, "row_end")?]);
         }
     }
-    conn.query_each(
-        format!("SELECT {} FROM {from}", list.join(", ")),
-        &mut |row| {
-            let cells: Vec<Option<&[u8]>> = row.iter().collect();
+    let query = format!("SELECT {} FROM {from}", list.join(", "));
+    if floats {
+        // Dumps ask for them as text: what is found must not come by the same way.
+        let statement = conn.prepare(query)?;
+        conn.query_each_binary(&statement, &mut |row| {
+            let shown: Vec<Option<Vec<u8>>> = row
+                .iter()
+                .zip(row.columns())
+                .map(|(cell, column)| cell.map(|cell| number(column.type_code, cell)))
+                .collect();
+            let cells: Vec<Option<&[u8]>> = shown.iter().map(Option::as_deref).collect();
             rows.add(&cells);
             ControlFlow::Continue(())
-        },
-    )?;
+        })?;
+        conn.close_statement(&statement)?;
+        return Ok(rows);
+    }
+    conn.query_each(query, &mut |row| {
+        let cells: Vec<Option<&[u8]>> = row.iter().collect();
+        rows.add(&cells);
+        ControlFlow::Continue(())
+    })?;
     Ok(rows)
+}
+
+fn is_float(kind: &str) -> bool {
+    matches!(kind, "float" | "double")
+}
+
+/// A cell of the binary protocol: of a floating-point number its bits and what they mean, for people. Everything else comes as text, whole numbers apart.
+fn number(type_code: u8, cell: &[u8]) -> Vec<u8> {
+    match (type_code, cell) {
+        (FLOAT, &[a, b, c, d]) => {
+            let bits = u32::from_le_bytes([a, b, c, d]);
+            format!("{:e}, bits {bits:08x}", f32::from_bits(bits)).into_bytes()
+        }
+        (DOUBLE, cell) if cell.len() == 8 => {
+            let bits = cell
+                .iter()
+                .rev()
+                .fold(0, |bits, byte| bits << 8 | u64::from(*byte));
+            format!("{:e}, bits {bits:016x}", f64::from_bits(bits)).into_bytes()
+        }
+        _ => cell.to_vec(),
+    }
 }
 
 /// When a row ended; a row of now has the end of time of its server, which is another one before MariaDB 11.5.
@@ -177,14 +218,15 @@ fn is_versioned(conn: &mut Connection, database: &str, table: &str) -> Result<bo
 /// An expression that gives a column's value without loss, whatever the character set of the connection.
 fn exact(name: &str, kind: &str) -> String {
     match kind {
-        // Multiplied by a double, a FLOAT is shown with all digits that it has, and -0 keeps its sign.
-        "float" | "double" => format!("{name} * 1e0"),
+        // Its bits are read, as they are.
+        kind if is_float(kind) => name.to_owned(),
         "bit" => format!("HEX({name} + 0)"),
         // The number too: index 0 and a member '' look the same.
         "enum" | "set" => format!("CONCAT(CAST({name} AS UNSIGNED), ':', HEX({name}))"),
         "json" | "uuid" | "inet4" | "inet6" => format!("HEX(CAST({name} AS CHAR))"),
+        // As text, whichever protocol it comes by.
         "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "year" | "date"
-        | "time" | "datetime" | "timestamp" => name.to_owned(),
+        | "time" | "datetime" | "timestamp" => format!("CONCAT({name})"),
         _ => format!("HEX({name})"),
     }
 }

@@ -1,10 +1,12 @@
 //! Prepared statements.
 
+use std::ops::ControlFlow;
+
 use crate::bulk::BulkPacket;
 use crate::connection::Connection;
 use crate::error::{Error, Phase};
 use crate::packet::{Reader, put_lenenc};
-use crate::result::{Column, OkInfo};
+use crate::result::{Column, OkInfo, QueryEnd, Row, split_binary_row};
 
 const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_EXECUTE: u8 = 0x17;
@@ -94,6 +96,25 @@ impl Connection {
         }
         self.send_command(&[COM_STMT_EXECUTE], &body)?;
         self.read_result()
+    }
+
+    /// Runs a prepared statement without parameters and hands over each row as it comes, with the bytes of the binary protocol: numbers as the server
+    /// has them in memory, little-endian, not as text. Otherwise it is [`Connection::query_each`].
+    pub fn query_each_binary(
+        &mut self,
+        statement: &Statement,
+        f: &mut dyn FnMut(Row<'_>) -> ControlFlow<()>,
+    ) -> Result<QueryEnd, Error> {
+        if statement.params != 0 {
+            return Err(Error::Busy {
+                what: "the number of parameters is not that of the statement",
+            });
+        }
+        let mut body = statement.id.to_le_bytes().to_vec();
+        // No cursor, once.
+        body.extend_from_slice(&[0, 1, 0, 0, 0]);
+        self.send_command(&[COM_STMT_EXECUTE], &body)?;
+        self.read_answer_by(split_binary_row, &mut |_| (), f)
     }
 
     /// Gives a prepared statement back. The server does not answer.

@@ -246,6 +246,47 @@ fn warnings_are_listed() {
 }
 
 #[test]
+fn rows_of_prepared_statements_are_bytes_of_memory() {
+    for kind in ALL {
+        let mut c = connect(kind, "wire_binary");
+        c.exec(
+            "CREATE TABLE t (i INT, n TINYINT, f FLOAT, d DOUBLE, s VARCHAR(300), y YEAR, b BIGINT UNSIGNED, v DECIMAL(5,2), t DATETIME(6))",
+        )
+        .unwrap();
+        c.exec(
+            "INSERT INTO t VALUES (-2, 7, 0.1, -1e300, REPEAT('é', 150), 2024, 18446744073709551615, 1.5, '2024-01-02'), \
+             (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+        )
+        .unwrap();
+        let s = c.prepare("SELECT * FROM t ORDER BY i DESC").unwrap();
+        let mut rows: Vec<Vec<Option<Vec<u8>>>> = Vec::new();
+        let end = c
+            .query_each_binary(&s, &mut |row| {
+                rows.push(row.iter().map(|cell| cell.map(<[u8]>::to_vec)).collect());
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert_eq!((end.rows, rows.len()), (2, 2));
+        let cell = |at: usize| rows[0][at].clone().unwrap();
+        assert_eq!(cell(0), (-2_i32).to_le_bytes());
+        assert_eq!(cell(1), [7]);
+        assert_eq!(cell(2), 0.1_f32.to_le_bytes());
+        assert_eq!(cell(3), (-1e300_f64).to_le_bytes());
+        assert_eq!(cell(4), "é".repeat(150).as_bytes());
+        assert_eq!(cell(5), 2024_u16.to_le_bytes());
+        assert_eq!(cell(6), u64::MAX.to_le_bytes());
+        assert_eq!(cell(7), b"1.50");
+        assert_eq!(cell(8)[..4], [0xe8, 0x07, 1, 2]);
+        assert!(rows[1].iter().all(Option::is_none));
+        let asked = c.prepare("SELECT ?").unwrap();
+        assert!(
+            c.query_each_binary(&asked, &mut |_| ControlFlow::Continue(()))
+                .is_err()
+        );
+    }
+}
+
+#[test]
 fn ping_reset_and_prepared_statements() {
     for kind in ALL {
         let mut c = connect(kind, "wire_prep");

@@ -242,14 +242,36 @@ impl LoadOutcome {
 /// The first bytes of `text` as something that can be shown.
 pub fn head(text: &[u8]) -> String {
     let cut = &text[..text.len().min(HEAD_MAX)];
+    let (cut, whole) = match secret_at(cut) {
+        Some(at) => (&cut[..at], false),
+        None => (cut, text.len() <= HEAD_MAX),
+    };
     let mut shown: String = String::from_utf8_lossy(cut)
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
-    if text.len() > HEAD_MAX {
+    if !whole {
         shown.push('…');
     }
     shown
+}
+
+/// Where a statement about an account begins to say its password or the hash of it: that is for no message, event or record. Other
+/// definitions that have the word lose no more than the end of what is quoted of them.
+fn secret_at(text: &[u8]) -> Option<usize> {
+    let upper = text.to_ascii_uppercase();
+    let begin = upper.trim_ascii_start();
+    let secret: &[u8] = if begin.starts_with(b"SET PASSWORD") {
+        b"="
+    } else if [&b"CREATE"[..], b"ALTER", b"GRANT"]
+        .iter()
+        .any(|verb| begin.starts_with(verb))
+    {
+        b"IDENTIFIED"
+    } else {
+        return None;
+    };
+    memchr::memmem::find(&upper, secret).map(|at| at + secret.len())
 }
 
 #[cfg(test)]
@@ -260,5 +282,23 @@ mod tests {
     fn heads_are_short_and_printable() {
         assert_eq!(head(b"a\nb"), "a b");
         assert_eq!(head(&[b'x'; 500]).chars().count(), HEAD_MAX + 1);
+    }
+
+    #[test]
+    fn heads_have_no_passwords() {
+        for (text, shown) in [
+            (
+                "CREATE USER a IDENTIFIED BY 'secret'",
+                "CREATE USER a IDENTIFIED…",
+            ),
+            (
+                "grant usage on *.* to a identified by password '*X'",
+                "grant usage on *.* to a identified…",
+            ),
+            ("SET PASSWORD FOR a = 'secret'", "SET PASSWORD FOR a =…"),
+            ("GRANT SELECT ON *.* TO a", "GRANT SELECT ON *.* TO a"),
+        ] {
+            assert_eq!(head(text.as_bytes()), shown);
+        }
     }
 }

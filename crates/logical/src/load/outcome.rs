@@ -257,21 +257,24 @@ pub fn head(text: &[u8]) -> String {
 }
 
 /// Where a statement about an account begins to say its password or the hash of it: that is for no message, event or record. Other
-/// definitions that have the word lose no more than the end of what is quoted of them.
+/// definitions that have the words lose no more than the end of what is quoted of them.
 fn secret_at(text: &[u8]) -> Option<usize> {
     let upper = text.to_ascii_uppercase();
     let begin = upper.trim_ascii_start();
-    let secret: &[u8] = if begin.starts_with(b"SET PASSWORD") {
-        b"="
-    } else if [&b"CREATE"[..], b"ALTER", b"GRANT"]
-        .iter()
-        .any(|verb| begin.starts_with(verb))
-    {
-        b"IDENTIFIED"
-    } else {
-        return None;
+    let behind = |word: &[u8], from: usize| {
+        memchr::memmem::find(&upper[from..], word).map(|at| from + at + word.len())
     };
-    memchr::memmem::find(&upper, secret).map(|at| at + secret.len())
+    if begin.starts_with(b"SET PASSWORD") {
+        return behind(b"=", 0);
+    }
+    let verbs: [&[u8]; 3] = [b"CREATE", b"ALTER", b"GRANT"];
+    if !verbs.iter().any(|verb| begin.starts_with(verb)) {
+        return None;
+    }
+    let identified = behind(b"IDENTIFIED", 0)?;
+    let words: [&[u8]; 3] = [b" BY", b" AS", b" USING"];
+    let found = words.iter().filter_map(|word| behind(word, identified));
+    found.min()
 }
 
 #[cfg(test)]
@@ -289,11 +292,19 @@ mod tests {
         for (text, shown) in [
             (
                 "CREATE USER a IDENTIFIED BY 'secret'",
-                "CREATE USER a IDENTIFIED…",
+                "CREATE USER a IDENTIFIED BY…",
+            ),
+            (
+                "CREATE USER a IDENTIFIED WITH 'x' AS 0x24",
+                "CREATE USER a IDENTIFIED WITH 'x' AS…",
+            ),
+            (
+                "CREATE USER a IDENTIFIED WITH x",
+                "CREATE USER a IDENTIFIED WITH x",
             ),
             (
                 "grant usage on *.* to a identified by password '*X'",
-                "grant usage on *.* to a identified…",
+                "grant usage on *.* to a identified by…",
             ),
             ("SET PASSWORD FOR a = 'secret'", "SET PASSWORD FOR a =…"),
             ("GRANT SELECT ON *.* TO a", "GRANT SELECT ON *.* TO a"),

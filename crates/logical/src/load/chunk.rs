@@ -15,6 +15,7 @@ use std::time::SystemTime;
 use refloat_sqltext::InsertHeader;
 
 use super::form::Form;
+use super::marks::Digest;
 use super::session::Session;
 use super::table::Table;
 
@@ -177,8 +178,8 @@ pub struct Piece {
     pub offset: u64,
     /// Line of the dump where its first tuple begins, from 1.
     pub line: u64,
-    /// Hash of its text, where the load keeps marks.
-    pub digest: u64,
+    /// What tells its rows from others.
+    pub digest: Digest,
     /// Rows of its table between the piece before it and this one are not written: they are there already.
     pub after_gap: bool,
 }
@@ -199,7 +200,7 @@ impl Piece {
             rows,
             offset,
             line,
-            digest: 0,
+            digest: Digest::None,
             after_gap: false,
         }
     }
@@ -219,19 +220,27 @@ impl Piece {
             rows,
             offset,
             line,
-            digest: 0,
+            digest: Digest::None,
             after_gap: false,
         }
     }
 
     /// The piece with the hash of its `text`.
     pub fn hashed(mut self, text: &[u8]) -> Self {
-        self.digest = super::marks::digest(text);
+        self.digest = Digest::Whole(super::marks::whole(text));
         self
     }
 
-    /// Some of its rows: those at `range` of its `text`.
-    pub fn part(&self, text: &[u8], range: Range<usize>, rows: u64) -> Self {
+    /// Some of its rows: those `which` of all that are at `bounds` of its `text`; and where they are in it.
+    pub fn part(
+        &self,
+        text: &[u8],
+        bounds: &[Range<usize>],
+        which: Range<usize>,
+    ) -> (Self, Range<usize>) {
+        let rows = which.len() as u64;
+        let range = bounds[which.start].start..bounds[which.end - 1].end;
+        let digest = self.digest.of_rows(text, bounds, which, self.offset);
         let line = self.line + memchr::memchr_iter(b'\n', &text[..range.start]).count() as u64;
         let offset = self.offset + range.start as u64;
         let place = match &self.place {
@@ -241,15 +250,16 @@ impl Piece {
             ),
             Place::File(file, _) => Place::File(Arc::clone(file), range.len()),
         };
-        Self {
+        let part = Self {
             place,
             source: Arc::clone(&self.source),
             rows,
             offset,
             line,
-            digest: 0,
+            digest,
             after_gap: false,
-        }
+        };
+        (part, range)
     }
 
     /// The rows, without the comma or delimiter behind them; read into `buffer` when they are not in memory.

@@ -4,12 +4,12 @@
 //! whenever: this program, the machine that it runs on, the server. They live in tables of a schema of their own, [`SCHEMA`], and go when
 //! the load has come to its end. `docs/design/resume.md` says what a load does with those it finds.
 
+mod digest;
 mod found;
 mod source;
 mod takeover;
 
 use std::fmt::Write as _;
-use std::hash::Hasher as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use refloat_wire::{Connection, Error};
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
-use super::chunk::{Chunk, Piece};
+use super::chunk::Piece;
 use super::deferral::Deferral;
 use super::options::LoadOptions;
 use super::table::Table;
@@ -26,7 +26,9 @@ use refloat_run::Owner;
 use refloat_run::ghost::{GHOST, drop_ghost, settle_removal};
 use refloat_run::settings::Grants;
 
-pub use found::{Counted, Cover, Found, TableFound, parsed};
+use digest::Growing;
+pub use digest::{Digest, NO_DIGEST, whole};
+pub use found::{Counted, Cover, Found, Met, TableFound, parsed};
 pub use source::Fingerprint;
 pub use takeover::{Gone, hold_or_end, take_over};
 
@@ -99,7 +101,7 @@ pub struct Stretch {
     pub end: u64,
     /// Rows.
     pub rows: u64,
-    /// Hash of the hashes of its pieces, in their order.
+    /// Hash of the numbers of its pieces, in their order.
     pub digest: u64,
 }
 
@@ -111,9 +113,6 @@ pub struct Marks {
     /// Files are named from here on, so that the source may lie elsewhere next time.
     root: PathBuf,
 }
-
-/// The hash of a stretch whose pieces were cut: the source as it stands has other pieces, so there is nothing to compare.
-pub const NO_DIGEST: u64 = 0;
 
 impl Marks {
     /// Marks of the load `run`; files of its source are under `root`.
@@ -249,52 +248,9 @@ impl Marks {
         }
     }
 
-    /// What of the source a piece is.
-    pub fn stretch(&self, piece: &Piece) -> Stretch {
-        let mut hash = XxHash3_64::new();
-        hash.write(&piece.digest.to_le_bytes());
-        Stretch {
-            file: self.file(&piece.source),
-            begin: piece.offset,
-            end: piece.offset + piece.len() as u64,
-            rows: piece.rows,
-            digest: if piece.digest == NO_DIGEST {
-                NO_DIGEST
-            } else {
-                hash.finish()
-            },
-        }
-    }
-
-    /// What of the source a chunk is.
-    pub fn stretches(&self, chunk: &Chunk) -> Vec<Stretch> {
-        let mut stretches: Vec<Stretch> = Vec::with_capacity(1);
-        let mut source: Option<&Piece> = None;
-        let mut hash = XxHash3_64::new();
-        let mut known = true;
-        for piece in &chunk.pieces {
-            let joins = source
-                .is_some_and(|last| !piece.after_gap && Arc::ptr_eq(&last.source, &piece.source));
-            if !joins {
-                (hash, known) = (XxHash3_64::new(), true);
-                stretches.push(Stretch {
-                    file: self.file(&piece.source),
-                    begin: piece.offset,
-                    end: piece.offset,
-                    rows: 0,
-                    digest: NO_DIGEST,
-                });
-            }
-            if let Some(stretch) = stretches.last_mut() {
-                hash.write(&piece.digest.to_le_bytes());
-                stretch.end = piece.offset + piece.len() as u64;
-                stretch.rows += piece.rows;
-                known &= piece.digest != NO_DIGEST;
-                stretch.digest = if known { hash.finish() } else { NO_DIGEST };
-            }
-            source = Some(piece);
-        }
-        stretches
+    /// What of the source the pieces of a chunk are.
+    pub fn stretches(&self, pieces: &[Piece]) -> Vec<Stretch> {
+        stretches_of(pieces, |name| self.file(name))
     }
 
     /// Begins the transaction of these stretches, with their marks in it.
@@ -476,9 +432,25 @@ fn places(stretches: &[Stretch]) -> String {
     each.join(" OR ")
 }
 
-/// The hash of a piece's text.
-pub fn digest(text: &[u8]) -> u64 {
-    XxHash3_64::oneshot(text)
+/// [`Marks::stretches`]; `file` numbers the files.
+fn stretches_of(pieces: &[Piece], file: impl Fn(&str) -> u64) -> Vec<Stretch> {
+    let joins =
+        |last: &Piece, next: &Piece| !next.after_gap && Arc::ptr_eq(&last.source, &next.source);
+    let each = pieces.chunk_by(joins).map(|joined| {
+        let (first, last) = (&joined[0], &joined[joined.len() - 1]);
+        let mut growing = Growing::default();
+        for piece in joined {
+            growing.add(piece.digest);
+        }
+        Stretch {
+            file: file(&first.source),
+            begin: first.offset,
+            end: last.offset + last.len() as u64,
+            rows: joined.iter().map(|piece| piece.rows).sum(),
+            digest: growing.digest(),
+        }
+    });
+    each.collect()
 }
 
 /// A literal that every session reads alike, whatever its modes and character sets are.

@@ -188,7 +188,7 @@ impl Worker {
         let Some(marks) = &self.link.ctx.marks else {
             return self.link.conn.exec("START TRANSACTION").map(|_| Vec::new());
         };
-        let stretches = marks.stretches(chunk);
+        let stretches = marks.stretches(&chunk.pieces);
         marks.open(&mut self.link.conn, &chunk.table, &stretches)?;
         Ok(stretches)
     }

@@ -979,34 +979,36 @@ fn two_files_of_rows_in_each_others_place_are_found_before_the_load_has_ended() 
             fs::rename(&other, &one).unwrap();
             fs::rename(&aside, &other).unwrap();
         };
-        let load = |more: &[&str]| finish(desk.load_command(&out, &server.url(), more));
-        swap();
-        desk.ask(server, "DROP DATABASE @db");
         let name = one.file_name().unwrap().to_str().unwrap();
-        for more in [
-            &["--chunk-bytes", "16K"][..],
-            &["--chunk-bytes", "16K", "--resume"],
-        ] {
-            load(more)
-                .exits(1)
-                .says(name)
-                .says("checksum")
-                .never_says("done and proven");
-        }
-        swap();
-        // Rows that came from the wrong file are not taken for those of the right one; whether any did is chance.
-        let resumed = load(&["--resume", "--chunk-bytes", "16K"]);
-        if resumed.code == Some(0) {
+        for chunk in [&["--chunk-bytes", "16K"], &["--chunk-rows", "100"]] {
+            swap();
+            desk.ask(server, "DROP DATABASE @db");
+            let load = |more: &[&str]| {
+                let more = [&chunk[..], more].concat();
+                finish(desk.load_command(&out, &server.url(), &more))
+            };
+            for more in [&[][..], &["--resume"]] {
+                load(more)
+                    .exits(1)
+                    .says(name)
+                    .says("checksum")
+                    .never_says("done and proven");
+            }
+            swap();
+            // Rows that came from the wrong file are not taken for those of the right one; whether any did is chance.
+            let resumed = load(&["--resume"]);
+            if resumed.code == Some(0) {
+                assert_eq!(desk.ask(server, "CHECKSUM TABLE @db.w"), wanted);
+            } else {
+                resumed
+                    .exits(1)
+                    .says("are not those that were here when the load began");
+            }
+            load(&["--restart", "--replace"])
+                .exits(0)
+                .says("done and proven");
             assert_eq!(desk.ask(server, "CHECKSUM TABLE @db.w"), wanted);
-        } else {
-            resumed
-                .exits(1)
-                .says("are not those that were here when the load began");
         }
-        load(&["--restart", "--replace"])
-            .exits(0)
-            .says("done and proven");
-        assert_eq!(desk.ask(server, "CHECKSUM TABLE @db.w"), wanted);
     }
 }
 

@@ -7,13 +7,14 @@
 mod definitions;
 mod steps;
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use super::Conductor;
 use crate::load::chunk::{Head, Piece};
 use crate::load::error::{LoadError, Refusal};
-use crate::load::marks::{Counted, Cover, Found, parsed};
+use crate::load::marks::{Counted, Cover, Found, Met, parsed};
 use steps::MarkTables;
 pub use steps::{DatabaseStep, Step};
 
@@ -100,8 +101,17 @@ impl Conductor<'_> {
         let key = (table.db.clone(), table.name.clone());
         let file = self.file();
         let place = piece.offset..piece.offset + text.len() as u64;
+        let bounds = LazyCell::new(|| {
+            let bounds = head.form.bounds(text, head.session.lex_mode());
+            (bounds.len() as u64 == piece.rows).then_some(bounds)
+        });
+        let met = Met {
+            place: place.clone(),
+            text,
+            bounds: &|| bounds.as_deref(),
+        };
         let cover = match self.resume.found.tables.get_mut(&key) {
-            Some(found) => found.cover(file, place.clone(), piece.digest),
+            Some(found) => found.cover(file, &met),
             None => Cover::None,
         };
         let (counted, parts) = match cover {
@@ -111,6 +121,19 @@ impl Conductor<'_> {
             }
             Cover::Whole(counted) => (counted, vec![place]),
             Cover::Parts(counted, parts) => (counted, parts),
+            Cover::Unknown(bytes) => {
+                let label = table.label();
+                return Err(LoadError::Text {
+                    file: self.place.name.to_string(),
+                    line: piece.line,
+                    offset: piece.offset,
+                    message: format!(
+                        "rows of table {label} from byte {} to byte {} are in already, and whether they are those that stand here now cannot be told; \
+                         begin anew with --restart (and --replace for the tables that are there)",
+                        bytes.start, bytes.end
+                    ),
+                });
+            }
             Cover::Differs => {
                 return Err(LoadError::SourceDiffers {
                     file: self.place.name.to_string(),
@@ -141,38 +164,32 @@ impl Conductor<'_> {
             self.resume.gaps.insert(index);
             return Ok(Vec::new());
         }
-        let bounds = head.form.bounds(text, head.session.lex_mode());
-        if bounds.len() as u64 != piece.rows {
+        let Some(bounds) = bounds.as_deref() else {
             return Err(LoadError::Text {
                 file: self.place.name.to_string(),
                 line: piece.line,
                 offset: piece.offset,
                 message: "some of the rows here are in already, and which of them cannot be told from the text; begin anew with --restart".to_owned(),
             });
-        }
-        let mut missing: Vec<(Range<usize>, u64)> = Vec::new();
+        };
+        let mut missing: Vec<Range<usize>> = Vec::new();
         let mut gap = true;
-        for row in bounds {
+        for (at, row) in bounds.iter().enumerate() {
             if inside(start + row.start as u64) {
                 gap = true;
                 continue;
             }
             match missing.last_mut().filter(|_| !gap) {
-                Some((range, rows)) => {
-                    range.end = row.end;
-                    *rows += 1;
-                }
-                None => missing.push((row, 1)),
+                Some(rows) => rows.end = at + 1,
+                None => missing.push(at..at + 1),
             }
             gap = false;
         }
         if gap {
             self.resume.gaps.insert(index);
         }
-        let pieces = missing.into_iter().map(|(range, rows)| {
-            let mut part = piece
-                .part(text, range.clone(), rows)
-                .hashed(&text[range.clone()]);
+        let pieces = missing.into_iter().map(|rows| {
+            let (mut part, range) = piece.part(text, bounds, rows);
             part.after_gap = true;
             (part, range)
         });

@@ -181,11 +181,7 @@ impl Conductor<'_> {
                 None => self.ctx.options.chunk_rows,
             };
             match limit {
-                Some(limit) => {
-                    // Parts that share a transaction have no hash: that of the piece, which a later process sees, is none of theirs.
-                    let hashed = self.ctx.options.chunk_rows == Some(limit);
-                    self.add_exactly(index, head, &piece, &text[range], (limit, hashed))?;
-                }
+                Some(limit) => self.add_exactly(index, head, &piece, &text[range], limit)?,
                 None => self.add(index, head, piece)?,
             }
         }
@@ -317,7 +313,7 @@ impl Conductor<'_> {
         head: &Head,
         piece: &Piece,
         text: &[u8],
-        (limit, hashed): (u64, bool),
+        limit: u64,
     ) -> Result<(), LoadError> {
         let bounds = head.form.bounds(text, head.session.lex_mode());
         if bounds.len() as u64 != piece.rows {
@@ -331,14 +327,8 @@ impl Conductor<'_> {
                 .unwrap_or(usize::MAX)
                 .clamp(1, bounds.len() - from);
             self.entries[index].cut_rows += take as u64;
-            let range = bounds[from].start..bounds[from + take - 1].end;
-            let mut part = piece.part(text, range.clone(), take as u64);
-            if self.ctx.marks.is_some() {
-                if hashed {
-                    part = part.hashed(&text[range]);
-                }
-                part.after_gap = piece.after_gap && from == 0;
-            }
+            let (mut part, _) = piece.part(text, &bounds, from..from + take);
+            part.after_gap = piece.after_gap && from == 0;
             from += take;
             self.add(index, head, part)?;
         }
@@ -411,7 +401,7 @@ impl Conductor<'_> {
         let Some(marks) = &self.ctx.marks else {
             return Ok(Vec::new());
         };
-        let stretches = vec![marks.stretch(piece)];
+        let stretches = marks.stretches(std::slice::from_ref(piece));
         marks
             .open(&mut self.control, &table, &stretches)
             .map_err(not_marked)?;

@@ -1,15 +1,13 @@
 //! What an earlier process of the same load has done.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::Hasher as _;
 use std::ops::Range;
 
 use refloat_wire::{Connection, Error};
 use serde::de::DeserializeOwned;
-use twox_hash::XxHash3_64;
 
 use super::{
-    About, Fingerprint, NO_DIGEST, ROWS, RUNS, STEPS, StepKind, TableDetail, hex, is_absent,
+    About, Fingerprint, NO_DIGEST, ROWS, RUNS, STEPS, StepKind, TableDetail, digest, hex, is_absent,
 };
 
 /// Database and table.
@@ -52,10 +50,8 @@ struct Done {
 enum Seen {
     #[default]
     Nothing,
-    /// Pieces so far, by their hashes; and where the next one has to begin or come after.
-    Pieces(u64, Vec<u64>),
-    /// A piece of this source does not end where the stretch does: hashes say nothing then.
-    CutElsewhere,
+    /// Pieces so far, by their numbers.
+    Pieces(Vec<u64>),
     /// All of it.
     Whole,
 }
@@ -84,6 +80,37 @@ pub enum Cover {
     Parts(Counted, Vec<Range<u64>>),
     /// The rows in this place are not those that were here when the load began.
     Differs,
+    /// Whether they are those cannot be told: of these bytes of the source.
+    Unknown(Range<u64>),
+}
+
+/// A piece of the source, as it is met.
+pub struct Met<'a> {
+    /// Where it is in its file.
+    pub place: Range<u64>,
+    /// Its text.
+    pub text: &'a [u8],
+    /// Where its rows are in the text, if that can be told.
+    pub bounds: &'a dyn Fn() -> Option<&'a [Range<usize>]>,
+}
+
+impl Met<'_> {
+    /// The number of what of the piece lies in `bytes` of the file, as [`super::digest`] has it. `None`: its rows cannot be told apart.
+    fn number(&self, bytes: &Range<u64>) -> Option<u64> {
+        if *bytes == self.place {
+            return Some(digest::whole(self.text));
+        }
+        let bounds = (self.bounds)()?;
+        let start = self.place.start;
+        let from = bounds.partition_point(|row| start + (row.start as u64) < bytes.start);
+        let to = bounds.partition_point(|row| start + (row.end as u64) <= bytes.end);
+        Some(if to.saturating_sub(from) == bounds.len() {
+            digest::whole(self.text)
+        } else {
+            // Bytes that hold no whole row are none that a mark was made for: the sum of no rows is that of no mark.
+            digest::sum(self.text, bounds.get(from..to).unwrap_or_default(), start)
+        })
+    }
 }
 
 impl TableFound {
@@ -108,11 +135,19 @@ impl TableFound {
     pub fn unmet(&self) -> bool {
         self.stretches
             .values()
-            .any(|done| !matches!(done.seen, Seen::Whole | Seen::CutElsewhere))
+            .any(|done| !matches!(done.seen, Seen::Whole))
     }
 
-    /// What of the piece at `place` of a file, with the hash `digest`, is in.
-    pub fn cover(&mut self, file: u64, place: Range<u64>, digest: u64) -> Cover {
+    /// What of a piece of a file is in.
+    pub fn cover(&mut self, file: u64, met: &Met<'_>) -> Cover {
+        let place = &met.place;
+        let before = self.stretches.range(..(file, place.start)).next_back();
+        if before.is_some_and(|((of, _), done)| {
+            *of == file && done.end <= place.start && matches!(done.seen, Seen::Pieces(_))
+        }) {
+            // No piece has its end.
+            return Cover::Differs;
+        }
         let first = self
             .stretches
             .range(..=(file, place.start))
@@ -122,54 +157,46 @@ impl TableFound {
         let mut counted = Counted::default();
         let mut parts: Vec<Range<u64>> = Vec::new();
         for ((_, begin), done) in self.stretches.range_mut(first..(file, place.end)) {
-            let inside = place.start >= *begin && place.end <= done.end;
+            let bytes = (*begin).max(place.start)..done.end.min(place.end);
             if matches!(done.seen, Seen::Nothing) {
                 counted.sent += done.sent;
                 counted.stored += done.stored;
                 counted.ignored += done.ignored;
                 counted.refused += done.refused;
             }
-            if !done.meet(*begin, &place, inside, digest) {
-                return Cover::Differs;
+            match done.meet(*begin, &bytes, met) {
+                Some(true) => parts.push(bytes),
+                Some(false) => return Cover::Differs,
+                None => return Cover::Unknown(bytes),
             }
-            parts.push((*begin).max(place.start)..done.end.min(place.end));
         }
         match parts.as_slice() {
             [] => Cover::None,
-            [one] if *one == place => Cover::Whole(counted),
+            [one] if one == place => Cover::Whole(counted),
             _ => Cover::Parts(counted, parts),
         }
     }
 }
 
 impl Done {
-    /// A piece of the source that has rows of this stretch; `false` when they are others than those that are in.
-    fn meet(&mut self, begin: u64, place: &Range<u64>, inside: bool, digest: u64) -> bool {
-        let aligned = match &self.seen {
-            Seen::Nothing => place.start == begin,
-            Seen::Pieces(next, _) => place.start >= *next,
-            Seen::CutElsewhere => return true,
-            Seen::Whole => return false,
-        };
-        if !inside || !aligned {
-            self.seen = Seen::CutElsewhere;
-            return true;
+    /// A piece of the source that has these `bytes` of this stretch; `false` when its rows are others than those that are in, and `None`
+    /// when that cannot be told.
+    fn meet(&mut self, begin: u64, bytes: &Range<u64>, met: &Met<'_>) -> Option<bool> {
+        if self.digest == NO_DIGEST {
+            return None;
         }
-        let mut hashes = match std::mem::take(&mut self.seen) {
-            Seen::Pieces(_, hashes) => hashes,
-            _ => Vec::new(),
+        let mut numbers = match std::mem::take(&mut self.seen) {
+            Seen::Nothing if bytes.start == begin => Vec::new(),
+            Seen::Pieces(numbers) => numbers,
+            Seen::Nothing | Seen::Whole => return Some(false),
         };
-        hashes.push(digest);
-        if place.end < self.end {
-            self.seen = Seen::Pieces(place.end, hashes);
-            return true;
-        }
-        let mut hash = XxHash3_64::new();
-        for piece in &hashes {
-            hash.write(&piece.to_le_bytes());
+        numbers.push(met.number(bytes)?);
+        if bytes.end < self.end {
+            self.seen = Seen::Pieces(numbers);
+            return Some(true);
         }
         self.seen = Seen::Whole;
-        self.digest == NO_DIGEST || hash.finish() == self.digest
+        Some(digest::chain(&numbers) == self.digest)
     }
 }
 
@@ -255,82 +282,225 @@ pub fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
 
-    fn table(stretches: &[(u64, u64, &[&[u8]])]) -> TableFound {
-        let mut table = TableFound::default();
-        for (begin, end, pieces) in stretches {
-            let mut hash = XxHash3_64::new();
-            for piece in *pieces {
-                hash.write(&crate::load::marks::digest(piece).to_le_bytes());
+    use super::*;
+    use crate::load::chunk::{Block, BlockPool, Piece};
+    use crate::load::marks::{Digest, Stretch, stretches_of};
+
+    /// Bytes of a row; one of a separator stands between two.
+    const ROW: usize = 9;
+    /// Where rows of the pieces of the source begin and end, by their number: what stands between two pieces is a head of ten bytes.
+    const PIECES: [Range<usize>; 3] = [0..5, 5..12, 12..20];
+    const HEAD: u64 = 10;
+
+    /// A piece of the source, with the row `odd` different.
+    fn source(at: usize, odd: usize) -> (u64, Vec<u8>) {
+        let rows = PIECES[at].clone();
+        let begin = (rows.start * (ROW + 1)) as u64 + (at as u64 + 1) * HEAD;
+        let text: Vec<String> = rows
+            .map(|row| format!("({row:06}{})", u8::from(row == odd)))
+            .collect();
+        (begin, text.join(",").into_bytes())
+    }
+
+    fn bounds(text: &[u8]) -> Vec<Range<usize>> {
+        let rows = text.len().div_ceil(ROW + 1);
+        (0..rows)
+            .map(|row| row * (ROW + 1)..row * (ROW + 1) + ROW)
+            .collect()
+    }
+
+    fn piece(at: usize) -> (Piece, Vec<u8>) {
+        let (begin, text) = source(at, usize::MAX);
+        let block = Arc::new(Block::new(text.clone(), Arc::new(BlockPool::default())));
+        let (rows, whole) = (PIECES[at].len() as u64, 0..text.len());
+        let piece = Piece::in_memory(&"file".into(), block, whole, rows, begin, 1);
+        (piece.hashed(&text), text)
+    }
+
+    /// The rows of the source, cut behind each of these rows of it.
+    fn cut(behind: &[usize]) -> Vec<Piece> {
+        let file: Arc<str> = "file".into();
+        let mut parts = Vec::new();
+        for (at, rows) in PIECES.iter().enumerate() {
+            let (piece, text) = piece(at);
+            let mut from = rows.start;
+            for to in
+                (rows.start + 1..=rows.end).filter(|to| *to == rows.end || behind.contains(to))
+            {
+                let which = from - rows.start..to - rows.start;
+                let (mut part, _) = piece.part(&text, &bounds(&text), which);
+                part.source = Arc::clone(&file);
+                parts.push(part);
+                from = to;
             }
+        }
+        parts
+    }
+
+    fn found(stretches: &[Stretch]) -> TableFound {
+        let mut table = TableFound::default();
+        for one in stretches {
             let done = Done {
-                end: *end,
-                sent: 10,
-                stored: 10,
+                end: one.end,
+                sent: one.rows,
+                stored: one.rows,
                 ignored: 0,
                 refused: 0,
-                digest: hash.finish(),
+                digest: one.digest,
                 seen: Seen::Nothing,
             };
-            table.add(7, *begin, done);
+            table.add(one.file, one.begin, done);
         }
         table
     }
 
-    fn hash(text: &[u8]) -> u64 {
-        crate::load::marks::digest(text)
+    fn cover(table: &mut TableFound, (begin, text): &(u64, Vec<u8>)) -> Cover {
+        let rows = bounds(text);
+        let met = Met {
+            place: *begin..begin + text.len() as u64,
+            text,
+            bounds: &|| Some(&rows),
+        };
+        table.cover(7, &met)
     }
 
-    const TEN: Counted = Counted {
-        sent: 10,
-        stored: 10,
-        ignored: 0,
-        refused: 0,
-    };
+    fn counted(rows: u64) -> Counted {
+        Counted {
+            sent: rows,
+            stored: rows,
+            ..Counted::default()
+        }
+    }
 
     #[test]
     fn pieces_of_a_stretch_are_passed_over_and_counted_once() {
-        let mut table = table(&[(100, 300, &[b"one", b"two"])]);
-        assert_eq!(table.cover(7, 0..90, hash(b"zero")), Cover::None);
+        let mut table = found(&stretches_of(&cut(&[])[..2], |_| 7));
         assert!(table.unmet());
-        assert_eq!(table.cover(7, 100..200, hash(b"one")), Cover::Whole(TEN));
+        let cover = |at, table: &mut TableFound| cover(table, &source(at, usize::MAX));
+        assert_eq!(cover(0, &mut table), Cover::Whole(counted(12)));
         assert!(table.unmet(), "half of it is still to come");
-        assert_eq!(
-            table.cover(7, 210..300, hash(b"two")),
-            Cover::Whole(Counted::default())
-        );
+        assert_eq!(cover(1, &mut table), Cover::Whole(Counted::default()));
         assert!(!table.unmet());
-        assert_eq!(table.cover(7, 310..400, hash(b"three")), Cover::None);
-        assert_eq!(table.cover(8, 100..200, hash(b"one")), Cover::None);
+        assert_eq!(cover(2, &mut table), Cover::None);
+    }
+
+    /// Whatever cuts and transactions there were, the same rows are known again, and others are not.
+    #[test]
+    fn rows_are_compared_however_they_were_cut() {
+        let ways: [&[usize]; 6] = [
+            &[],
+            &[3, 6, 9, 15, 18],
+            &[1, 2, 3, 4],
+            &[7, 8],
+            &[4, 8, 12, 16],
+            &[10, 19],
+        ];
+        for behind in ways {
+            let parts = cut(behind);
+            for together in 1..=parts.len() {
+                for left_out in 0..together {
+                    let (_, kept) = parts.split_at(left_out);
+                    let marks: Vec<Stretch> = kept
+                        .chunks(together)
+                        .flat_map(|chunk| stretches_of(chunk, |_| 7))
+                        .collect();
+                    let in_before: u64 = marks.iter().map(|mark| mark.rows).sum();
+                    let first = 20 - usize::try_from(in_before).unwrap();
+                    for odd in (0..20).chain([usize::MAX]) {
+                        let mut table = found(&marks);
+                        let met = (0..3).map(|at| cover(&mut table, &source(at, odd)));
+                        let met: Vec<Cover> = met.collect();
+                        let differs = met.contains(&Cover::Differs);
+                        let known = (first..20).contains(&odd);
+                        assert_eq!(differs, known, "{behind:?} {together} {left_out} {odd}");
+                        assert!(differs || !table.unmet());
+                    }
+                }
+            }
+        }
     }
 
     #[test]
-    fn other_rows_in_the_same_place_are_noticed() {
-        let mut table = table(&[(100, 300, &[b"one", b"two"])]);
-        assert_eq!(table.cover(7, 100..200, hash(b"one")), Cover::Whole(TEN));
-        assert_eq!(table.cover(7, 210..300, hash(b"TWO")), Cover::Differs);
-    }
-
-    #[test]
-    fn a_piece_that_is_cut_elsewhere_is_taken_apart() {
-        let mut table = table(&[(100, 200, &[b"one"]), (300, 400, &[b"two"])]);
-        let Cover::Parts(counted, parts) = table.cover(7, 50..350, hash(b"large")) else {
+    fn rows_between_others_are_known_again() {
+        let parts = cut(&[2, 4, 8]);
+        let (one, last) = (&parts[1..2], &parts[3..]);
+        let marks = [stretches_of(one, |_| 7), stretches_of(last, |_| 7)].concat();
+        let mut table = found(&marks);
+        let Cover::Parts(rows, bytes) = cover(&mut table, &source(0, usize::MAX)) else {
             panic!("no parts");
         };
-        assert_eq!((counted.stored, parts), (20, vec![100..200, 300..350]));
+        assert_eq!((rows, bytes.len()), (counted(2), 1));
+        assert_eq!(bytes[0], 30..49);
+        // What lies beside them is written, cut again, and known with them the next time.
+        let (whole, text) = piece(0);
+        let (mut before, _) = whole.part(&text, &bounds(&text), 0..2);
+        let (mut behind, range) = whole.part(&text, &bounds(&text), 4..5);
+        let text = &text[range];
+        let again = behind.part(text, &bounds(text), 0..1).0;
+        assert_eq!(again.digest, behind.digest);
+        (before.after_gap, behind.after_gap) = (true, true);
+        let more = stretches_of(&[before, behind], |_| 7);
+        assert_eq!(more.len(), 2);
+        for (odd, as_it_was) in [(usize::MAX, true), (1, false), (4, false), (3, false)] {
+            let mut table = found(&[marks.clone(), more.clone()].concat());
+            let cover = cover(&mut table, &source(0, odd));
+            assert_eq!(cover != Cover::Differs, as_it_was, "{odd}: {cover:?}");
+        }
+    }
+
+    #[test]
+    fn rows_that_nothing_can_be_compared_with_are_not_taken_for_the_same() {
+        let mut marks = stretches_of(&cut(&[3]), |_| 7);
+        marks[0].digest = NO_DIGEST;
+        let met = source(0, usize::MAX);
         assert_eq!(
-            table.cover(7, 350..400, hash(b"rest")),
-            Cover::Whole(Counted::default())
+            cover(&mut found(&marks), &met),
+            Cover::Unknown(10..10 + met.1.len() as u64)
         );
-        assert!(!table.unmet());
+        // Rows of a part that cannot be told apart.
+        let marks = stretches_of(&cut(&[3])[..1], |_| 7);
+        let place = met.0..met.0 + met.1.len() as u64;
+        let unreadable = Met {
+            place,
+            text: &met.1,
+            bounds: &|| None,
+        };
+        assert_eq!(found(&marks).cover(7, &unreadable), Cover::Unknown(10..39));
+    }
+
+    #[test]
+    fn a_stretch_whose_end_is_passed_by_is_one_of_other_rows() {
+        let (_, text) = source(1, usize::MAX);
+        let mut table = found(&[Stretch {
+            file: 7,
+            begin: 10,
+            end: 65,
+            rows: 5,
+            digest: 1,
+        }]);
+        assert!(matches!(
+            cover(&mut table, &source(0, usize::MAX)),
+            Cover::Whole(_)
+        ));
+        assert_eq!(cover(&mut table, &(70, text)), Cover::Differs);
+    }
+
+    #[test]
+    fn what_keeps_no_marks_has_no_digest() {
+        let (mut unmarked, text) = piece(0);
+        unmarked.digest = Digest::None;
+        let (part, _) = unmarked.part(&text, &bounds(&text), 0..1);
+        assert_eq!(part.digest, Digest::None);
+        assert_eq!(stretches_of(&[part], |_| 7)[0].digest, NO_DIGEST);
     }
 
     #[test]
     fn rows_behind_a_place_are_known() {
-        let table = table(&[(100, 200, &[b"one"])]);
-        assert!(table.goes_beyond(7, 100));
-        assert!(!table.goes_beyond(7, 200));
+        let table = found(&stretches_of(&cut(&[])[..1], |_| 7));
+        assert!(table.goes_beyond(7, 10));
+        assert!(!table.goes_beyond(7, 100));
         assert!(table.goes_beyond(8, 500), "another file");
     }
 }

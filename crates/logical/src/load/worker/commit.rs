@@ -121,7 +121,7 @@ impl Worker {
         let Some(marks) = self.link.ctx.marks.as_ref().filter(|_| gone) else {
             return Ok(None);
         };
-        let committed = marks.committed(&mut self.link.conn, &marks.stretches(chunk));
+        let committed = marks.committed(&mut self.link.conn, &marks.stretches(&chunk.pieces));
         let done = committed.map_err(|error| {
             let doing = format!("looking for rows of table {}", chunk.table.label());
             LoadError::server(doing, error)

@@ -83,7 +83,7 @@ impl Worker {
         ctx.expect_no_restart(&mut self.link.conn)?;
         let committed = match &ctx.marks {
             Some(marks) => marks
-                .committed(&mut self.link.conn, &marks.stretches(chunk))
+                .committed(&mut self.link.conn, &marks.stretches(&chunk.pieces))
                 .map_err(failed)?,
             None => None,
         };

@@ -146,15 +146,7 @@ fn is_advised(file: &str, cluster: &dyn Fn(&[&str]) -> Run) {
         .says("unknown unit `hours`; use s, m, h or d");
 
     // One of them told to ask a node that there is not.
-    let listed = std::fs::read_to_string(file).unwrap();
-    let url = listed
-        .lines()
-        .find_map(|line| line.strip_prefix("url = \"")?.strip_suffix('"'));
-    let ask = |sql: &str| {
-        let options = refloat_wire::ConnectOptions::from_url(url.unwrap()).unwrap();
-        let mut server = refloat_wire::Connection::connect(&options).unwrap();
-        server.exec(sql).unwrap();
-    };
+    let ask = |sql: &str| connect_to(file, 0).query_value(sql).unwrap();
     ask("SET GLOBAL wsrep_sst_donor = 'nobody'");
     let run = cluster(&["advise", "--cluster", file, "--json"]).exits(4);
     ask("SET GLOBAL wsrep_sst_donor = ''");
@@ -170,6 +162,17 @@ fn is_advised(file: &str, cluster: &dyn Fn(&[&str]) -> Run) {
         machine["memory"]["total"].as_u64() > Some(1 << 20),
         "{seen}"
     );
+}
+
+/// Connects to a node of a list, by its place there.
+fn connect_to(file: &str, at: usize) -> refloat_wire::Connection {
+    let listed = std::fs::read_to_string(file).expect("the list is there");
+    let url = listed
+        .lines()
+        .filter_map(|line| line.strip_prefix("url = \"")?.strip_suffix('"'))
+        .nth(at);
+    let options = refloat_wire::ConnectOptions::from_url(url.unwrap()).unwrap();
+    refloat_wire::Connection::connect(&options).unwrap()
 }
 
 /// So many lines of what a command says, which then gets Ctrl-C and ends well.
@@ -444,13 +447,7 @@ fn a_cluster_beside_the_other_is_not_left(state: &Path, file: &str) {
     begin_with(state, "c-2");
     refloat(&["sandbox", "node", "start", "c-2", "--bootstrap"]).exits(0);
     // Ahead of what the first begins with.
-    let listed = std::fs::read_to_string(file).expect("the list is there");
-    let url = listed
-        .lines()
-        .filter_map(|line| line.strip_prefix("url = \"")?.strip_suffix('"'))
-        .nth(1);
-    let options = refloat_wire::ConnectOptions::from_url(url.unwrap()).unwrap();
-    let mut server = refloat_wire::Connection::connect(&options).unwrap();
+    let mut server = connect_to(file, 1);
     server.exec("CREATE DATABASE IF NOT EXISTS test").unwrap();
     for n in 0..20 {
         let sql = format!("CREATE TABLE test.more{n} (n INT PRIMARY KEY)");
@@ -550,15 +547,7 @@ fn what_only_tables_know_is_not_wiped(state: &Path, file: &str) {
         let run = command(state).args(args).output();
         Run::new(run.expect("the program can be started"))
     };
-    let listed = std::fs::read_to_string(file).expect("the list is there");
-    let url = listed
-        .lines()
-        .find_map(|line| line.strip_prefix("url = \"")?.strip_suffix('"'));
-    let ask = |sql: &str| {
-        let options = refloat_wire::ConnectOptions::from_url(url.unwrap()).unwrap();
-        let mut server = refloat_wire::Connection::connect(&options).unwrap();
-        server.query_value(sql).unwrap()
-    };
+    let ask = |sql: &str| connect_to(file, 0).query_value(sql).unwrap();
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
     ask("CREATE DATABASE newest");
     for n in 0..5 {

@@ -40,7 +40,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 const WAITING_MOST: u64 = 2;
 /// A load that has waited so long writes one more transaction all the same: others may be the cause.
 const HELD_MOST: Duration = Duration::from_secs(30);
-/// Write-sets within [`WINDOW`] that a node may send beside what the load has counted before somebody else is taken to write there.
+/// Write-sets within [`WINDOW`] that the load's node may send beside what the load has counted before somebody else is taken to write
+/// there: what was committed is counted when its answer is there, and a procedure may commit several times.
 const OWN_SLACK: u64 = 16;
 
 const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_flow_control_paused_ns', 'wsrep_local_recv_queue', 'wsrep_replicated')";
@@ -115,38 +116,9 @@ enum Reason {
 
 struct Watched {
     name: String,
-    sends: Sends,
+    /// On the node of the load: what the load may have committed there so far. What another node sends is others' alone.
+    ours: Option<CommitCounter>,
     seen: Mutex<Seen>,
-}
-
-/// Whose write-sets a node sends.
-enum Sends {
-    /// Those of others alone.
-    Others,
-    /// The load's too, which has counted here what it may have committed.
-    Ours(CommitCounter),
-    /// The load's too, and nobody counts them.
-    Unknown,
-}
-
-impl Sends {
-    /// Write-sets of the load that it may have sent so far.
-    fn ours(&self) -> Option<u64> {
-        match self {
-            Self::Others => Some(0),
-            Self::Ours(commits) => Some(commits.get()),
-            Self::Unknown => None,
-        }
-    }
-
-    /// So many more than those are no sign of somebody else: what was committed is counted when its answer is there, and statements that
-    /// somebody calls may commit several times.
-    const fn slack(&self) -> u64 {
-        match self {
-            Self::Others => 0,
-            Self::Ours(_) | Self::Unknown => OWN_SLACK,
-        }
-    }
 }
 
 #[derive(Default)]
@@ -255,11 +227,7 @@ impl Pace {
         for (at, node) in nodes.iter().enumerate() {
             let one = Arc::new(Watched {
                 name: node.target().to_string(),
-                sends: match &node.commits {
-                    _ if at > 0 || !own_first => Sends::Others,
-                    Some(commits) => Sends::Ours(commits.clone()),
-                    None => Sends::Unknown,
-                },
+                ours: (at == 0 && own_first).then(|| node.commits.clone().unwrap_or_default()),
                 seen: Mutex::default(),
             });
             let (ours, end) = (Arc::clone(&one), Arc::clone(&ended));
@@ -294,7 +262,10 @@ impl Pace {
         if on || self.when != When::OthersWrite {
             return on;
         }
-        let writes = |node: &&Arc<Watched>| node.seen().writes(node.sends.slack());
+        let writes = |node: &&Arc<Watched>| {
+            let slack = if node.ours.is_some() { OWN_SLACK } else { 0 };
+            node.seen().writes(slack)
+        };
         let Some(node) = self.nodes.iter().find(writes) else {
             return false;
         };
@@ -496,11 +467,10 @@ fn look(mut conn: Connection, watched: &Watched, ended: &AtomicBool) -> Result<(
                 _ => {}
             }
         }
-        let ours = watched
-            .sends
-            .ours()
-            .and_then(|ours| i64::try_from(ours).ok());
-        said.sent = sent.zip(ours).map(|(sent, ours)| sent - ours);
+        let ours = watched.ours.as_ref().map_or(0, CommitCounter::get);
+        said.sent = sent
+            .zip(i64::try_from(ours).ok())
+            .map(|(sent, ours)| sent - ours);
         watched.seen().note(Instant::now(), said);
         std::thread::sleep(LOOK);
     }

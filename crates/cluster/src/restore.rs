@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use refloat_logical::load::{LoadOptions, text_bytes};
+use refloat_logical::load::{GaleraMode, LoadOptions, looks_whole, refused, text_bytes};
 use refloat_run::{Run, RunDirError, RunId};
 use serde::Serialize;
 
@@ -88,7 +88,8 @@ pub struct RestoredNode {
 /// Says what a restore would do, for a run of this id.
 ///
 /// # Errors
-/// [`RestoreError::Refused`] with everything that stands against it; [`RestoreError::Load`]: the source cannot be used.
+/// [`RestoreError::Refused`] with everything that stands against it; [`RestoreError::Unloadable`]: the source cannot be used, or not beside
+/// what the cluster holds.
 pub fn plan_restore(
     cluster: &str,
     members: &[Member],
@@ -97,7 +98,7 @@ pub fn plan_restore(
     wish: &RestoreWish,
     run: &RunId,
 ) -> Result<RestorePlan, RestoreError> {
-    let text = text_bytes(load).map_err(|source| RestoreError::Load {
+    let text = text_bytes(load).map_err(|source| RestoreError::Unloadable {
         node: cluster.to_owned(),
         source: Box::new(source),
     })?;
@@ -106,7 +107,36 @@ pub fn plan_restore(
     let seen: Vec<plan::Seen> = nodes
         .map(|((node, member), control)| plan::see(member, node, *control))
         .collect();
-    plan::make(&view, members, &seen, wish, load, text, run.as_str()).map_err(RestoreError::Refused)
+    let plan = plan::make(&view, members, &seen, wish, load, text, run.as_str())
+        .map_err(RestoreError::Refused)?;
+    before_anything_stops(plan, members, load)
+}
+
+/// What the load would be refused for is found while the cluster still serves.
+fn before_anything_stops(
+    mut plan: RestorePlan,
+    members: &[Member],
+    load: &LoadOptions,
+) -> Result<RestorePlan, RestoreError> {
+    let mut options = load.clone();
+    options.target = members[plan.at].connect.clone();
+    let looked = if plan.nodes[plan.at].runs {
+        if plan.way == RestoreWay::Replicate {
+            options.galera.mode = Some(GaleraMode::Replicate);
+        }
+        refused(&options, plan.way == RestoreWay::Rebuild)
+    } else {
+        plan.warnings.push(format!(
+            "{} is down: whether the dump can go beside what it holds is not known before it stands alone",
+            plan.chosen()
+        ));
+        looks_whole(&options)
+    };
+    looked.map_err(|source| RestoreError::Unloadable {
+        node: plan.chosen().to_owned(),
+        source: Box::new(source),
+    })?;
+    Ok(plan)
 }
 
 /// What a restore is recognised by: the same source, loaded in the same way.

@@ -63,7 +63,7 @@ pub use outcome::{
 };
 pub(crate) use outline::Modes;
 pub(crate) use plan::plan_from;
-pub use plan::{LoadPlan, PlannedTable, plan};
+pub use plan::{LoadPlan, PlannedTable, looks_whole, plan, refused};
 pub(crate) use programs::literal;
 pub(crate) use table::{Layout, NEVER_2038, NEVER_2106};
 pub(crate) use writer::tuples;

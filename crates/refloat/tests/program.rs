@@ -27,3 +27,5 @@ mod sandbox;
 mod servers;
 #[path = "program/units.rs"]
 mod units;
+#[path = "program/ways.rs"]
+mod ways;

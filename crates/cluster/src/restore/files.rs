@@ -41,7 +41,7 @@ pub(super) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> 
          printf '%s\\n' \"$real\"\n\
          df -PB1 -- \"$real\" | awk 'NR == 2 {{ print $4 }}'\n\
          du -sB1 -- \"$real\" 2>/dev/null | awk '{{ print $1 }}'\n\
-         if [ \"$(stat -c %d -- \"$real\")\" != \"$(stat -c %d -- \"${{real%/*}}/\")\" ]; then echo 'it is a mount point'\n\
+         if mountpoint -q -- \"$real\" || [ \"$(stat -c %d -- \"$real\")\" != \"$(stat -c %d -- \"${{real%/*}}/\")\" ]; then echo 'it is a mount point'\n\
          elif ! [ -w \"${{real%/*}}/\" ]; then echo 'the folder that it is in cannot be written to'\n\
          elif ! [ -e \"$real/ibdata1\" ]; then echo 'its tablespaces are elsewhere (innodb_data_home_dir)'\n\
          else echo\n\

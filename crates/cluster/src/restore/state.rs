@@ -154,6 +154,14 @@ pub enum RestoreError {
     /// It must not be begun as things are.
     #[error("{}", .0.join("; "))]
     Refused(Vec<String>),
+    /// The dump would not be loaded: found while the cluster serves.
+    #[error("the dump cannot be loaded into {node}")]
+    Unloadable {
+        /// The node, or the cluster where none was chosen yet.
+        node: String,
+        /// Why.
+        source: Box<LoadError>,
+    },
     /// A node is not as it has to be.
     #[error("{} {node}: {reason}", step.word())]
     Node {

@@ -69,6 +69,18 @@ impl Opened {
         Ok(Self::Stream(Box::new(input)))
     }
 
+    /// The same of what can be looked at without unpacking it. `None`: it is an archive.
+    pub fn unless_archive(
+        options: &LoadOptions,
+        cancel: &Cancel,
+    ) -> Result<Option<Self>, LoadError> {
+        if options.source.is_dir() || options.delimited.table.is_some() {
+            return Self::open(options, cancel, |_words| {}).map(Some);
+        }
+        let mut input = Input::open(&options.source)?;
+        Ok((!archive::is_archive(&mut input)?).then(|| Self::Stream(Box::new(input))))
+    }
+
     /// The path as it was given, or `standard input`.
     pub fn name(&self) -> String {
         match self {

@@ -9,6 +9,7 @@ use refloat_run::settings::{Durability, Facts, SettingsPlan};
 use serde::Serialize;
 
 use super::error::LoadError;
+use super::galera::Node;
 use super::opened::Opened;
 use super::options::{LoadOptions, WritePath};
 use super::outcome::{Bounded, Resumption};
@@ -80,6 +81,47 @@ pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
     plan_from(options, source, &cancel)
 }
 
+/// What a load would be refused for at its beginning, by a look at what the dump defines and at the server; rows are not read, and
+/// archives not unpacked. With `alone` the server is judged as if it had left its cluster already.
+///
+/// # Errors
+/// [`LoadError::Refused`] with everything that stands against it, and whatever keeps the dump or the server from being read.
+pub fn refused(options: &LoadOptions, alone: bool) -> Result<(), LoadError> {
+    let cancel = Cancel::new();
+    let Some(mut source) = Opened::unless_archive(options, &cancel)? else {
+        return Ok(());
+    };
+    let outline = source.look(options, &cancel)?;
+    let mut conn = super::connect(options, &cancel)?;
+    let facts = Facts::read(&mut conn)?;
+    let earlier = Earlier::look(options, &mut source, &mut conn)?;
+    let node = if alone {
+        None
+    } else {
+        Node::of(&mut conn, &facts)
+            .map_err(|error| LoadError::server("looking at the server", error))?
+    };
+    let (_, refusals) =
+        preflight::judge_server(options, &mut conn, &facts, outline, &earlier, node)?;
+    if refusals.is_empty() {
+        Ok(())
+    } else {
+        Err(LoadError::Refused(refusals))
+    }
+}
+
+/// Whether the dump can be taken for one, and for a whole one as far as that can be seen without reading all of it. No server is asked.
+///
+/// # Errors
+/// What stands against it.
+pub fn looks_whole(options: &LoadOptions) -> Result<(), LoadError> {
+    let cancel = Cancel::new();
+    if let Some(mut source) = Opened::unless_archive(options, &cancel)? {
+        source.look(options, &cancel)?;
+    }
+    Ok(())
+}
+
 /// [`plan`] of a source that is open.
 pub(crate) fn plan_from(
     options: &LoadOptions,
@@ -100,8 +142,16 @@ pub(crate) fn plan_from(
     let found = survey.end()?;
     let appended = preflight::not_appended(options, &mut conn, &found.outline)
         .map_err(|error| LoadError::server("looking at the server", error))?;
-    let (preflight, mut refusals) =
-        preflight::judge_server(options, &mut conn, &facts, Some(found.outline), &earlier)?;
+    let node = Node::of(&mut conn, &facts)
+        .map_err(|error| LoadError::server("looking at the server", error))?;
+    let (preflight, mut refusals) = preflight::judge_server(
+        options,
+        &mut conn,
+        &facts,
+        Some(found.outline),
+        &earlier,
+        node,
+    )?;
     for refusal in found.stops.into_iter().chain(appended) {
         if !refusals.contains(&refusal) {
             refusals.push(refusal);

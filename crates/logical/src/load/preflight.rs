@@ -111,23 +111,26 @@ pub fn look_at_server(
     outline: Option<Outline>,
     earlier: &Earlier,
 ) -> Result<Preflight, LoadError> {
-    let (preflight, refusals) = judge_server(options, conn, facts, outline, earlier)?;
+    let node =
+        Node::of(conn, facts).map_err(|error| LoadError::server("looking at the server", error))?;
+    let (preflight, refusals) = judge_server(options, conn, facts, outline, earlier, node)?;
     if !refusals.is_empty() {
         return Err(LoadError::Refused(refusals));
     }
     Ok(preflight)
 }
 
-/// [`look_at_server`] with everything that is in the way beside what was found.
+/// [`look_at_server`] with everything that is in the way beside what was found; `node` is what the server is of a cluster, or will be by
+/// the time of the load.
 pub fn judge_server(
     options: &LoadOptions,
     conn: &mut Connection,
     facts: &Facts,
     outline: Option<Outline>,
     earlier: &Earlier,
+    node: Option<Node>,
 ) -> Result<(Preflight, Vec<Refusal>), LoadError> {
     let server = |error| LoadError::server("looking at the server", error);
-    let node = Node::of(conn, facts).map_err(server)?;
     let options = &galera::settle(options, node.as_ref());
     let mut refusals = match &node {
         Some(node) => node.refusals(options),

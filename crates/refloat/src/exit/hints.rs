@@ -79,6 +79,16 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
             Exit::Refused,
             "Nothing was touched. `refloat cluster status` shows what every node says.",
         ),
+        RestoreError::Unloadable { source, .. } => {
+            let (exit, mut hints) = of_load(source);
+            hints.push("Nothing was touched: every node is as it was.".to_owned());
+            // Whatever a load calls it, a restore that has not begun is refused.
+            let exit = match exit {
+                Exit::Failed | Exit::ProofFailed => Exit::Refused,
+                other => other,
+            };
+            return Some((exit, hints));
+        }
         RestoreError::Load { source, .. } => return and_again(of_load(source)),
         RestoreError::Verify { source, .. } => return and_again(of_verify(source)),
         RestoreError::Rejoin(source) => return and_again(of_rejoin(source)),

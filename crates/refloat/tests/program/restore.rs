@@ -199,7 +199,7 @@ fn entries(folder: &Path) -> Vec<String> {
 }
 
 fn text() -> String {
-    let mut text = "-- MariaDB dump 10.19  Distrib 10.11.6-MariaDB\nCREATE DATABASE shop;\nUSE shop;\n\
+    let mut text = "-- MariaDB dump 10.19  Distrib 10.11.6-MariaDB\nCREATE DATABASE IF NOT EXISTS shop;\nUSE shop;\n\
          CREATE TABLE t (id BIGINT PRIMARY KEY AUTO_INCREMENT, k INT, v VARCHAR(100), KEY k (k)) ENGINE=InnoDB;\n"
         .to_owned();
     for first in (1..=ROWS).step_by(1000) {
@@ -369,7 +369,7 @@ fn while_written_to<T>(place: &Place, work: impl FnOnce() -> T) -> T {
 }
 
 /// Tells writers to stop, also when an assertion ends the test.
-struct StopOnDrop<'a>(&'a AtomicBool);
+pub struct StopOnDrop<'a>(pub &'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {

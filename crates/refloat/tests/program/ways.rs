@@ -1,0 +1,199 @@
+//! By which way `refloat cluster restore` goes, beside applications, and where old data cannot be set aside; on MariaDB 11.8.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use refloat_sandbox::{GaleraOptions, ServerKind};
+use refloat_testkit::servers;
+
+use crate::restore::{Place, ROWS, StopOnDrop};
+use crate::support::{Run, command};
+
+/// The command without `--way`.
+fn restore(place: &Place, args: &[&str]) -> Command {
+    let mut command = command(place.state.path());
+    command
+        .args(["cluster", "restore"])
+        .arg(&place.dump)
+        .arg("--cluster")
+        .arg(place.cluster.toml())
+        .arg("--no-defaults")
+        .args(args);
+    command
+}
+
+fn run(mut command: Command) -> Run {
+    Run::new(command.output().expect("the program can be started"))
+}
+
+#[test]
+fn the_faster_way_is_taken_beside_applications_and_on_mount_points() {
+    let place = Place::with(&GaleraOptions::new(ServerKind::MariaDb118, 3));
+    place.all_are_in_step();
+    the_faster_way_is_taken(&place);
+    applications_go_on(&place);
+    refused_while_the_cluster_serves(&place);
+    old_data_that_cannot_be_set_aside_are_given_up(&place);
+}
+
+fn the_faster_way_is_taken(place: &Place) {
+    let way = |args: &[&str]| {
+        let plan = run(restore(place, &[&["--plan"], args].concat())).exits(0);
+        let line = plan.stdout.lines().find(|line| line.contains("  way  "));
+        line.unwrap_or_else(|| panic!("{}", plan.stdout)).to_owned()
+    };
+    let replicate = way(&["--load-rate", "1M", "--replicate-rate", "100M"]);
+    assert!(
+        replicate.ends_with("replicate: it takes less time, and the cluster goes on"),
+        "{replicate}"
+    );
+    let rebuild = way(&["--load-rate", "100M", "--replicate-rate", "100K"]);
+    assert!(
+        rebuild.ends_with("rebuild: it takes less time"),
+        "{rebuild}"
+    );
+    // Rows cannot be replicated to a node that is away, however fast that would be.
+    place.node(2).stop().expect("it stops");
+    let rebuild = way(&["--load-rate", "1M", "--replicate-rate", "100M"]);
+    assert!(
+        rebuild.contains("rebuild: not all nodes are in step"),
+        "{rebuild}"
+    );
+    run(restore(place, &["--way", "replicate"]))
+        .exits(3)
+        .says("not all nodes are in step, so rows cannot be replicated to all");
+    place.node(2).start().expect("it starts");
+    place.all_are_in_step();
+}
+
+/// A dense sequence is written through every node while the rows come: nothing that was acknowledged is missing.
+fn applications_go_on(place: &Place) {
+    place.ask(
+        0,
+        "CREATE DATABASE app; CREATE TABLE app.seq (node INT, n INT, PRIMARY KEY (node, n))",
+    );
+    place.all_are_in_step();
+    let end = AtomicBool::new(false);
+    let (done, written) = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|at| {
+                let mut conn = servers::connect(place.node(at));
+                let end = &end;
+                scope.spawn(move || {
+                    let mut n = 0;
+                    while !end.load(Ordering::Relaxed) {
+                        conn.exec(format!("INSERT INTO app.seq VALUES ({at}, {})", n + 1))
+                            .expect("the cluster serves");
+                        n += 1;
+                        std::thread::sleep(std::time::Duration::from_millis(5));
+                    }
+                    n
+                })
+            })
+            .collect();
+        let _end = StopOnDrop(&end);
+        let args = ["--load-rate", "1M", "--replicate-rate", "100M"];
+        let done = run(restore(place, &args));
+        end.store(true, Ordering::Relaxed);
+        let written: Vec<i64> = writers
+            .into_iter()
+            .map(|writer| writer.join().expect("a writer"))
+            .collect();
+        (done, written)
+    });
+    let done = done.exits(0);
+    assert!(
+        done.stdout
+            .contains("rows in 1 table, the same on all 3 nodes"),
+        "{}",
+        done.stdout
+    );
+    place.is_whole();
+    for (at, written) in written.iter().enumerate() {
+        assert!(*written > 0);
+        let sql = format!("SELECT COUNT(*), MAX(n) FROM app.seq WHERE node = {at}");
+        assert_eq!(place.ask(2 - at, &sql), format!("{written}\t{written}"));
+    }
+    assert_eq!(
+        place.ask(1, "SELECT COUNT(*), SUM(id) FROM shop.t"),
+        format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2)
+    );
+}
+
+/// The command where the data directories of the last two nodes are mount points.
+fn on_mount_points(place: &Place, here: &Command) -> Run {
+    const SCRIPT: &str =
+        "mount --bind \"$0\" \"$0\" && mount --bind \"$1\" \"$1\" && shift && exec \"$@\"";
+    let mut there = Command::new("unshare");
+    there.env_clear().args(["--mount", "sh", "-c", SCRIPT]);
+    there.args([place.node(1).datadir(), place.node(2).datadir()]);
+    there.arg(here.get_program()).args(here.get_args());
+    let envs = here.get_envs();
+    there.envs(envs.filter_map(|(name, value)| Some((name, value?))));
+    Run::new(there.output().expect("unshare, of util-linux"))
+}
+
+/// What the load would be refused for at the end of an hour is found before any node stops.
+fn refused_while_the_cluster_serves(place: &Place) {
+    let runs = || std::fs::read_dir(place.state.path().join("runs")).map_or(0, Iterator::count);
+    let before = runs();
+    for way in ["rebuild", "replicate"] {
+        run(restore(place, &["--way", way]))
+            .exits(3)
+            .says("database shop is not empty");
+    }
+    let text = std::fs::read_to_string(&place.dump).expect("the dump");
+    let cut = place.state.path().join("cut.sql");
+    std::fs::write(&cut, &text[..text.len() / 2]).expect("it can be written");
+    let mut command = restore(place, &["--way", "rebuild", "--replace"]);
+    let words: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+    let given = place.dump.as_os_str();
+    command = crate::support::command(place.state.path());
+    command.args(words.iter().map(|word| {
+        if word == given {
+            cut.as_os_str()
+        } else {
+            word.as_os_str()
+        }
+    }));
+    run(command)
+        .exits(3)
+        .says("cut.sql: the dump ends at byte")
+        .says("Nothing was touched");
+    assert_eq!(runs(), before, "nothing was begun");
+    place.all_are_in_step();
+}
+
+fn old_data_that_cannot_be_set_aside_are_given_up(place: &Place) {
+    let args = ["--way", "rebuild", "--replace"];
+    let refused = on_mount_points(place, &restore(place, &args)).exits(3);
+    assert!(
+        refused.stderr.contains(
+            "no node can set its old data aside, so nobody would have them any more: make room, or give them up with --discard-old"
+        ),
+        "{}",
+        refused.stderr
+    );
+    place.all_are_in_step();
+    let args = [&args[..], &["--discard-old"]].concat();
+    let plan = on_mount_points(place, &restore(place, &[&args[..], &["--plan"]].concat()));
+    let plan = plan.exits(0).stdout;
+    for at in [1, 2] {
+        let words = format!("{} loses its old data", place.name(at));
+        assert!(plan.contains(&words), "{words}: {plan}");
+    }
+    on_mount_points(place, &restore(place, &args)).exits(0);
+    place.is_whole();
+    assert_eq!(
+        place.ask(1, "SELECT COUNT(*), SUM(id) FROM shop.t"),
+        format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2)
+    );
+    let kept = |folder: &Path| {
+        let names = std::fs::read_dir(folder).expect("a folder");
+        names
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .any(|name| name.starts_with("data.refloat-"))
+    };
+    assert!([0, 1, 2].iter().all(|at| !kept(place.node(*at).folder())));
+}

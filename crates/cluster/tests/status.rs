@@ -8,7 +8,7 @@ use refloat_cluster::{
     ClusterView, Control, ControlConfig, Host, Member, Observation, RejoinKind, Role, Severity,
     StartAs, WantedTables, discover, observe,
 };
-use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, ServerKind};
+use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
 use refloat_testkit::servers;
 use refloat_wire::ConnectOptions;
 
@@ -99,6 +99,7 @@ fn a_cluster_is_shown_as_it_is() {
     frozen(&members, node(2));
     away(&members, node(1), node(2));
     down(&members, &cluster);
+    split(&members, &cluster);
 }
 
 fn whole(members: &[Member]) {
@@ -297,4 +298,59 @@ fn down(members: &[Member], cluster: &EphemeralCluster) {
     );
     let position = node(3).recover().unwrap();
     assert!(position.is_known());
+}
+
+/// Two nodes have begun a cluster each: in one history, and then in two.
+fn split(members: &[Member], cluster: &EphemeralCluster) {
+    let node = |number: u32| cluster.node(number).unwrap();
+    let begin = |number: u32, history: Option<&str>| {
+        let file = node(number).grastate();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let lines = text
+            .lines()
+            .map(|line| match (line.split_once(':'), history) {
+                (Some(("safe_to_bootstrap", _)), _) => "safe_to_bootstrap: 1\n".to_owned(),
+                (Some(("uuid", _)), Some(uuid)) => format!("uuid: {uuid}\n"),
+                (Some(("seqno", _)), Some(_)) => "seqno: -1\n".to_owned(),
+                _ => format!("{line}\n"),
+            });
+        // It stays the file of the server's account.
+        std::fs::write(&file, lines.collect::<String>()).unwrap();
+        node(number).start_with(&NodeStart::bootstrap()).unwrap();
+    };
+    begin(1, None);
+    begin(3, None);
+    let view = look_until(members, "two clusters of one node", |view| {
+        view.quorum.primary == 2
+    });
+    let split = finding(
+        &view,
+        "the cluster is split, and its parts go on by themselves",
+    );
+    assert_eq!(split.severity, Severity::Critical);
+    assert_eq!(
+        split.nodes,
+        [view.nodes[0].name.clone(), view.nodes[2].name.clone()]
+    );
+
+    node(3).stop().unwrap();
+    begin(3, Some("00000000-0000-0000-0000-000000000000"));
+    let view = look_until(members, "a history of its own", |view| {
+        view.quorum.primary == 2
+    });
+    let several = finding(
+        &view,
+        "these are several clusters, with histories of their own",
+    );
+    assert_eq!(several.severity, Severity::Critical);
+    assert_eq!(view.quorum.uuid, None, "none is taken for the other");
+    // What a rejoin of the third one costs depends on to which of them.
+    let rejoin = view.nodes[1].rejoin.as_ref().unwrap();
+    assert!(matches!(rejoin.kind, RejoinKind::Unknown), "{rejoin:?}");
+
+    // All are down: which history is the right one is for a person to say.
+    node(1).stop().unwrap();
+    node(3).stop().unwrap();
+    let view = look(members);
+    finding(&view, "the nodes hold the data of different histories");
 }

@@ -304,7 +304,7 @@ pub(crate) fn look(
     if complete && !unmatched.is_empty() {
         return Err(DumpError::Refused {
             reason: format!("nothing on the server is called {}", unmatched.join(", ")),
-            hint: "Names are compared as the server has them; * and ? stand for other characters; tables are `table` or `db.table`.".to_owned(),
+            hint: catalog::NAMES_HINT.to_owned(),
         });
     }
     if complete && databases.is_empty() {

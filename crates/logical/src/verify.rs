@@ -33,6 +33,7 @@ pub use outcome::{
     SideInfo, TableDifference, VerifyOutcome,
 };
 
+use crate::dump::catalog::NAMES_HINT;
 use crate::dump::session;
 use crate::load::context::kill_on_cancel;
 use crate::load::phases::Phases;
@@ -146,7 +147,7 @@ fn refuse(options: &VerifyOptions, sides: &[Side; 2]) -> Result<(), VerifyError>
     if !unmatched.is_empty() {
         return Err(VerifyError::Refused {
             reason: format!("nothing on either side is called {}", unmatched.join(", ")),
-            hint: "Names are compared as the server has them; * and ? stand for other characters; tables are `table` or `db.table`.".to_owned(),
+            hint: NAMES_HINT.to_owned(),
         });
     }
     if sides.iter().all(|side| side.databases().is_empty()) {

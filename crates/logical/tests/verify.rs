@@ -15,6 +15,8 @@ mod lost;
 mod mutations;
 #[path = "verify/others.rs"]
 mod others;
+#[path = "verify/own.rs"]
+mod own;
 #[path = "verify/support.rs"]
 mod support;
 #[path = "across/tools.rs"]

@@ -30,7 +30,7 @@ pub fn drop_ghost(conn: &mut Connection, table: &str) -> Result<(), Error> {
 }
 
 /// The table that [`settle_removal`] makes for a moment.
-const SETTLED: &str = "removal_settled";
+pub(crate) const SETTLED: &str = "removal_settled";
 
 /// Brings to the disk that tables of this schema were dropped, so that a power cut does not bring their files back: MariaDB removes the
 /// files, and nobody syncs the folder. A file of rows that comes back without the engine knowing it is worse than a definition: no table

@@ -14,6 +14,7 @@ pub mod events;
 pub mod ghost;
 mod id;
 pub mod machine;
+pub mod own;
 pub mod probe;
 mod process;
 pub mod progress;

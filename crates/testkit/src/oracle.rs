@@ -12,18 +12,13 @@ mod rows;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use refloat_run::own;
 use refloat_wire::{Connection, Error};
 
 pub use rows::Rows;
 
-/// Databases that belong to the server, and Refloat's own.
-const SYSTEM_DATABASES: [&str; 5] = [
-    "mysql",
-    "sys",
-    "information_schema",
-    "performance_schema",
-    "refloat",
-];
+/// Databases that belong to the server.
+const SYSTEM_DATABASES: [&str; 4] = ["mysql", "sys", "information_schema", "performance_schema"];
 /// Differing rows shown for one table.
 const ROWS_SHOWN: usize = 3;
 
@@ -74,10 +69,11 @@ impl Snapshot {
     pub fn take(conn: &mut Connection, scope: Scope) -> Result<Self, Error> {
         catalogue::prepare_session(conn)?;
         let mut snapshot = Self::default();
-        for database in databases(conn)? {
-            snapshot.database(conn, &database, scope)?;
+        let databases = databases(conn)?;
+        for database in &databases {
+            snapshot.database(conn, database, scope)?;
         }
-        catalogue::information_schema(conn, &mut snapshot.definitions)?;
+        catalogue::information_schema(conn, &databases, &mut snapshot.definitions)?;
         Ok(snapshot)
     }
 
@@ -117,17 +113,29 @@ impl Snapshot {
     }
 }
 
-/// The databases of a server, apart from its own.
+/// The databases of a server, apart from its own, and from those that hold nothing but Refloat's own tables.
 ///
 /// # Errors
 /// Those of the connection.
 pub fn databases(conn: &mut Connection) -> Result<Vec<String>, Error> {
     let result = conn.query("SHOW DATABASES")?;
     let names = result.rows.iter().filter_map(|row| row.first()?.as_deref());
-    Ok(names
-        .map(|name| String::from_utf8_lossy(name).into_owned())
-        .filter(|name| !SYSTEM_DATABASES.contains(&name.as_str()))
-        .collect())
+    let mut found = Vec::new();
+    for name in names.map(|name| String::from_utf8_lossy(name).into_owned()) {
+        if !SYSTEM_DATABASES.contains(&name.as_str()) && !is_own(conn, &name)? {
+            found.push(name);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a database holds nothing but Refloat's own tables.
+fn is_own(conn: &mut Connection, database: &str) -> Result<bool, Error> {
+    if !own::is_own_schema(database) {
+        return Ok(false);
+    }
+    let tables = conn.query(format!("SHOW TABLES FROM {}", quote(database)))?;
+    Ok(own::is_own_database(database, tables.texts(0)) && !own::holds_programs(conn, database)?)
 }
 
 /// `database.table`; quoted where a point within the names could stand for the one between them.

@@ -4,6 +4,7 @@ use std::io::{Seek as _, Write as _};
 use std::process::Stdio;
 use std::sync::OnceLock;
 
+use refloat_run::own::MARKS_SCHEMA;
 use refloat_sandbox::{Ephemeral, Instance, Sandbox, ServerKind, StartOptions};
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -69,7 +70,7 @@ pub fn connect(server: &Instance) -> Connection {
         .unwrap_or_else(|error| panic!("connecting to {}: {error}", server.name()))
 }
 
-/// Drops every database that is not the server's, and puts back the global settings that dumps change.
+/// Drops every database that is not the server's, and the progress marks of loads, and puts back the global settings that dumps change.
 ///
 /// # Panics
 /// When the server refuses.
@@ -83,8 +84,9 @@ pub fn empty(server: &Instance) {
     };
     exec("SET SESSION foreign_key_checks = 0".to_owned());
     exec("SET GLOBAL time_zone = 'SYSTEM', GLOBAL sql_mode = DEFAULT".to_owned());
-    for database in databases {
-        exec(format!("DROP DATABASE {}", oracle::quote(&database)));
+    exec(format!("DROP DATABASE IF EXISTS {MARKS_SCHEMA}"));
+    for database in databases.iter().filter(|name| *name != MARKS_SCHEMA) {
+        exec(format!("DROP DATABASE {}", oracle::quote(database)));
     }
 }
 

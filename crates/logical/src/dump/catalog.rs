@@ -8,6 +8,7 @@ mod unshown;
 
 use std::collections::BTreeSet;
 
+use refloat_run::own::{holds_programs, is_own_database, is_own_table};
 use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, Error, ResultSet};
 
@@ -20,8 +21,9 @@ pub use columns::{Column, KeyLiteral};
 pub use programs::{Program, Programs, View, read_programs};
 pub use tables::{DataPolicy, KeyColumn, Table, read_tables};
 
-/// The database in which this program keeps its own journals.
-const OWN_DATABASE: &str = "refloat";
+/// What helps when a name that is asked for matches nothing.
+pub const NAMES_HINT: &str = "Names are compared as the server has them; * and ? stand for other characters; tables are `table` or `db.table`. \
+     Refloat's own tables, in databases refloat and refloat_load, are never taken.";
 
 /// A database that is dumped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,7 +40,15 @@ pub struct Database {
     pub leftovers: Vec<String>,
 }
 
-/// Lists databases, tables and views that are asked for, in the order of their names. Cheap: it is also asked while writers wait.
+impl Database {
+    /// Names of its tables, sequences and views, and of leftovers.
+    pub fn objects(&self) -> impl Iterator<Item = &str> {
+        let lists = [&self.tables, &self.sequences, &self.views, &self.leftovers];
+        lists.into_iter().flatten().map(String::as_str)
+    }
+}
+
+/// Lists databases, tables and views that are asked for, without those of Refloat's own, in the order of their names. Cheap: it is also asked while writers wait.
 pub fn list(conn: &mut Connection, options: &DumpOptions) -> Result<Vec<Database>, DumpError> {
     let failed = |error| DumpError::server("listing tables", error);
     let mut databases: Vec<String> = texts(&conn.query("SHOW DATABASES").map_err(failed)?, 0)?;
@@ -79,6 +89,11 @@ pub fn list(conn: &mut Connection, options: &DumpOptions) -> Result<Vec<Database
         database.tables.sort_unstable();
         database.sequences.sort_unstable();
         database.views.sort_unstable();
+        if is_own_database(&database.name, database.objects())
+            && !holds_programs(conn, &database.name).map_err(failed)?
+        {
+            continue;
+        }
         listed.push(database);
     }
     if !options.tables.is_empty() {
@@ -144,14 +159,17 @@ fn no_objects<'a>(patterns: &'a [String], listed: &[Database]) -> impl Iterator<
     })
 }
 
+/// Whether a database is asked for; whether one of Refloat's names holds anything but Refloat's own tables is another question
+/// ([`refloat_run::own`]).
 pub fn wanted_database(options: &DumpOptions, name: &str) -> bool {
     let asked = options.databases.is_empty() || matches_any(&options.databases, "", name);
-    asked && !is_system_database(name) && (name != OWN_DATABASE || !options.databases.is_empty())
+    asked && !is_system_database(name)
 }
 
+/// Whether a table, view or sequence is asked for. Refloat's own tables never are.
 pub fn wanted_table(options: &DumpOptions, database: &str, name: &str) -> bool {
     let asked = options.tables.is_empty() || matches_any(&options.tables, database, name);
-    asked && !matches_any(&options.exclude, database, name)
+    asked && !matches_any(&options.exclude, database, name) && !is_own_table(database, name)
 }
 
 /// The collations of all databases, by name.

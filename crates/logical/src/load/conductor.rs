@@ -134,6 +134,8 @@ pub struct Conductor<'a> {
     pub(super) statements: u64,
     /// Statements left out on purpose.
     pub(super) skipped: Bounded<String>,
+    /// Refloat's own tables that the dump has, and that are not loaded.
+    own_left_out: HashSet<TableKey>,
     /// Bytes of text read.
     pub(super) bytes: u64,
     marks: Marks,
@@ -192,6 +194,7 @@ impl<'a> Conductor<'a> {
             created: Vec::new(),
             statements: 0,
             skipped: Bounded::default(),
+            own_left_out: HashSet::new(),
             bytes: 0,
             marks: Marks::default(),
             sort_budget_set: false,

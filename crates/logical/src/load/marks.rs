@@ -24,6 +24,7 @@ use super::table::Table;
 use super::writer::Written;
 use refloat_run::Owner;
 use refloat_run::ghost::{GHOST, drop_ghost, settle_removal};
+use refloat_run::own::MARKS_SCHEMA;
 use refloat_run::settings::Grants;
 
 use digest::Growing;
@@ -33,7 +34,7 @@ pub use source::Fingerprint;
 pub use takeover::{Gone, hold_or_end, take_over};
 
 /// The schema that marks live in.
-pub const SCHEMA: &str = "refloat_load";
+pub const SCHEMA: &str = MARKS_SCHEMA;
 /// Tables: one row for each unfinished load; its committed rows; what else it did.
 const RUNS: &str = "`refloat_load`.`runs`";
 const ROWS: &str = "`refloat_load`.`marks`";

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use refloat_run::Cancel;
+use refloat_run::own::is_own_table;
 use refloat_sqltext::ddl::parse_create_table;
 use refloat_sqltext::{LexMode, ObjectName, StatementKind};
 use refloat_store::InputError;
@@ -254,14 +255,14 @@ impl<'a> Gather<'a> {
             .or_else(|| default_database(self.options))
     }
 
-    /// Whether `--tables` asks for this table.
+    /// Whether `--tables` asks for this table; never for one of Refloat's own.
     pub fn wants(&self, database: Option<&[u8]>, table: &[u8]) -> bool {
-        if self.options.tables.is_empty() {
-            return true;
-        }
         let database = database.map(shown);
         let database = database.as_deref().or(self.database()).unwrap_or_default();
-        matches_any(&self.options.tables, database, &shown(table))
+        let table = shown(table);
+        let asked =
+            self.options.tables.is_empty() || matches_any(&self.options.tables, database, &table);
+        asked && !is_own_table(database, &table)
     }
 
     /// Whether what is in this database is left out.

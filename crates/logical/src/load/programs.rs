@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
+use refloat_run::own::is_own_table;
 use refloat_wire::{Connection, ResultSet};
 use serde::{Deserialize, Serialize};
 
@@ -213,7 +214,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Lists what a database holds, as far as the account may see it; `None` when there is no such database. Triggers come with
+    /// Lists what a database holds besides Refloat's own tables, as far as the account may see it; `None` when there is no such database. Triggers come with
     /// their tables, and are listed only when `triggers` asks for them.
     pub fn read(
         conn: &mut Connection,
@@ -233,6 +234,9 @@ impl Contents {
         let mut found = Self::default();
         for row in 0..result.len() {
             let name = result.str(row, 0).unwrap_or_default().to_owned();
+            if is_own_table(database, &name) {
+                continue;
+            }
             if result.str(row, 1).is_some_and(|kind| kind.contains("VIEW")) {
                 found.views.insert(name);
             } else {

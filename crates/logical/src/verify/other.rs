@@ -38,6 +38,7 @@ use crate::load::shown_head;
 use crate::source::delimited::Decode;
 use crate::source::layout::{DelimitedFile, Layout, TableRows};
 use crate::source::{SourceError, SourceFormat, open_folder};
+use refloat_run::own::is_own_database;
 
 pub use self::cells::{Domain, OtherColumn};
 pub use self::described::Definition;
@@ -259,10 +260,16 @@ impl OtherDump {
             of.tables.sort_unstable();
             of
         });
+        let databases: Vec<Database> = databases
+            .filter(|of| wanted_database(&asked, &of.name))
+            .filter(|of| {
+                let programs = definitions.has_programs(&of.name);
+                !is_own_database(&of.name, of.objects()) || programs
+            })
+            .collect();
+        definitions.forget_own_beside(&databases);
         Self {
-            databases: databases
-                .filter(|of| wanted_database(&asked, &of.name))
-                .collect(),
+            databases,
             dump,
             _unpacked: unpacked,
             server,

@@ -17,8 +17,10 @@ use super::error::VerifyError;
 use super::options::{Compared, VerifyOptions};
 use super::outcome::{SchemaDifference, VerifyOutcome};
 use super::side::Side;
+use crate::dump::catalog::Database;
 use crate::dump::schema::strip;
 use crate::load::definition::{ServerVersion, differences, written_for};
+use refloat_run::own::is_own_schema;
 use refloat_sqltext::LexMode;
 use refloat_wire::Vendor;
 
@@ -55,6 +57,26 @@ impl Definitions {
     /// Whether there is one of this kind and name.
     pub fn has(&self, kind: &'static str, name: &str) -> bool {
         self.all.contains_key(&(kind, name.to_owned()))
+    }
+
+    /// Whether a database has routines or events.
+    pub fn has_programs(&self, database: &str) -> bool {
+        let within = |name: &str| {
+            let rest = name.strip_prefix(database);
+            rest.is_some_and(|rest| rest.starts_with('.'))
+        };
+        let objects = ["database", "table", "view", "sequence", "trigger"];
+        self.names()
+            .any(|(kind, name)| !objects.contains(&kind) && within(name))
+    }
+
+    /// Forgets what is said of databases of Refloat's own that are not among these.
+    pub fn forget_own_beside(&mut self, databases: &[Database]) {
+        self.all.retain(|(kind, name), _| {
+            *kind != "database"
+                || !is_own_schema(name)
+                || databases.iter().any(|database| database.name == *name)
+        });
     }
 
     /// Kind and name of each.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use refloat_run::Run;
 use refloat_run::cancel::HookGuard;
+use refloat_run::own::{is_own_database, is_own_schema};
 use refloat_store::Unpacked;
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -16,7 +17,7 @@ use crate::dump::catalog::{Database, Table, wanted_database, wanted_table};
 use crate::dump::snapshot::Snapshot;
 use crate::dump::{self, DumpOptions, session};
 use crate::load::context::kill_on_cancel;
-use crate::manifest::{MANIFEST, SnapshotInfo, TableEntry};
+use crate::manifest::{DatabaseEntry, MANIFEST, SnapshotInfo, TableEntry};
 use crate::source::archive;
 
 /// One of the two.
@@ -80,13 +81,14 @@ impl Side {
                 let asked = asked(options, &ConnectOptions::default());
                 let databases = &mut folder.manifest.databases;
                 databases.retain(|database| wanted_database(&asked, &database.name));
-                for database in databases {
+                for database in databases.iter_mut() {
                     let name = database.name.clone();
                     let wanted = |object: &String| wanted_table(&asked, &name, object);
                     database.tables.retain(|table| wanted(&table.name));
                     database.views.retain(wanted);
                     database.sequences.retain(wanted);
                 }
+                databases.retain(|database| !is_own(database));
                 Ok(Self::Dump(Box::new(folder)))
             }
             Endpoint::Server(source) => {
@@ -295,10 +297,30 @@ impl ServerSide {
         let asked = asked(options, &self.options.source);
         let all = dump::catalog::collations(&mut self.control)?;
         let names = all.into_iter().map(|(name, _)| name);
-        Ok(names
+        let mut beyond: Vec<String> = names
             .filter(|name| wanted_database(&asked, name) && !known.contains(name))
-            .collect())
+            .collect();
+        for name in beyond
+            .extract_if(.., |name| is_own_schema(name))
+            .collect::<Vec<_>>()
+        {
+            let mut alone = asked.clone();
+            alone.databases = vec![name.clone()];
+            if !dump::catalog::list(&mut self.control, &alone)?.is_empty() {
+                beyond.push(name);
+            }
+        }
+        Ok(beyond)
     }
+}
+
+/// Whether a database of a dump is Refloat's own, and holds nothing of what is asked for.
+fn is_own(database: &DatabaseEntry) -> bool {
+    let tables = database.tables.iter().map(|table| &table.name);
+    let objects = tables.chain(&database.views).chain(&database.sequences);
+    let programs = [&database.routines, &database.events];
+    is_own_database(&database.name, objects.map(String::as_str))
+        && programs.iter().all(|names| names.is_empty())
 }
 
 /// What is asked of one server, in the words of a dump.

@@ -59,7 +59,7 @@ pub fn take(server: &Ephemeral, out: &Path, adjust: impl Fn(&mut DumpOptions)) {
     }
 }
 
-fn run(state: &Path, command: &str) -> Run {
+pub fn run(state: &Path, command: &str) -> Run {
     Run {
         dir: RunDir::create(state, command).unwrap(),
         cancel: Cancel::new(),

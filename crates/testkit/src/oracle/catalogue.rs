@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use refloat_run::own::is_own_table;
 use refloat_wire::{Connection, Error, ResultSet};
 
-use super::{SYSTEM_DATABASES, literal, quote};
+use super::{literal, quote};
 
 type Definitions = BTreeMap<(String, String), String>;
 
@@ -123,6 +124,9 @@ pub fn objects(
     let listed = conn.query(format!("SHOW FULL TABLES FROM {}", quote(database)))?;
     for row in &listed.rows {
         let (name, kind) = (cell(row.first()), cell(row.get(1)));
+        if is_own_table(database, &name) {
+            continue;
+        }
         let quoted = format!("{}.{}", quote(database), quote(&name));
         let shown = format!("{database}.{name}");
         definitions.insert(("kind of".to_owned(), shown.clone()), kind.clone());
@@ -168,24 +172,35 @@ pub fn tables_with_rows(conn: &mut Connection, database: &str) -> Result<Vec<Str
             "BASE TABLE" | "SYSTEM VERSIONED" | "SYSTEM VERSIONED TABLE"
         )
     });
-    Ok(own.map(|row| cell(row.first())).collect())
+    let names = own.map(|row| cell(row.first()));
+    Ok(names.filter(|name| !is_own_table(database, name)).collect())
 }
 
-/// What the catalogue says of everything in the databases that are not the server's.
+/// What the catalogue says of everything in these databases, apart from Refloat's own tables.
 pub fn information_schema(
     conn: &mut Connection,
+    databases: &[String],
     definitions: &mut Definitions,
 ) -> Result<(), Error> {
-    let system: Vec<String> = SYSTEM_DATABASES.iter().map(|name| literal(name)).collect();
+    if databases.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = databases.iter().map(|name| literal(name)).collect();
     for (view, schema, without) in CATALOGUE {
         let result = conn.query(format!(
-            "SELECT * FROM information_schema.{view} WHERE {schema} NOT IN ({})",
-            system.join(", ")
+            "SELECT * FROM information_schema.{view} WHERE {schema} IN ({})",
+            names.join(", ")
         ))?;
         let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let place = result.column(schema).unwrap_or_default();
+        let table = result.column("TABLE_NAME");
         for row in 0..result.len() {
             let database = cell(result.rows[row].get(place));
+            if table
+                .is_some_and(|table| is_own_table(&database, &cell(result.rows[row].get(table))))
+            {
+                continue;
+            }
             lines
                 .entry(database)
                 .or_default()

@@ -1,5 +1,6 @@
 //! Databases: creating, altering and dropping them.
 
+use refloat_run::own::is_own_schema;
 use refloat_sqltext::Item;
 use refloat_wire::Connection;
 
@@ -79,8 +80,9 @@ impl Conductor<'_> {
             return Ok(());
         };
         self.refuse_same_name(&(name.clone(), String::new()))?;
-        // With --append nothing goes, with --replace only what the dump brings anew.
+        // With --append nothing goes, with --replace only what the dump brings anew. Refloat's own tables always stay.
         let keeps = match self.ctx.options.existing {
+            _ if is_own_schema(&name) => true,
             ExistingPolicy::Append => true,
             ExistingPolicy::Replace => self.held_anything(&name),
             ExistingPolicy::Refuse => false,

@@ -1,5 +1,6 @@
 //! Statements that are not rows.
 
+use refloat_run::own::is_own_table;
 use refloat_sqltext::{
     ClientCommand, Danger, InsertVerb, Item, ItemKind, ObjectName, StatementKind,
 };
@@ -377,8 +378,15 @@ impl Conductor<'_> {
         }
     }
 
-    /// Whether `--tables` asks for this table.
+    /// Whether `--tables` asks for this table. Refloat's own tables are never loaded: those of the target tell what was changed there.
     pub(super) fn wanted(&mut self, key: &TableKey) -> bool {
+        if is_own_table(&key.0, &key.1) {
+            if self.own_left_out.insert(key.clone()) {
+                self.skipped
+                    .push(format!("table {}.{}: it is Refloat's own", key.0, key.1));
+            }
+            return false;
+        }
         let patterns = &self.ctx.options.tables;
         let mut wanted = patterns.is_empty();
         for (pattern, matched) in patterns.iter().zip(&mut self.matched) {

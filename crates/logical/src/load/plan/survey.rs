@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
+use refloat_run::own::{is_own_schema, is_own_table};
 use refloat_sqltext::{ClientCommand, CommentKind, Danger, ItemKind, StatementKind};
 use refloat_store::Input;
 
@@ -244,7 +245,9 @@ impl<'a> Survey<'a> {
         for (pattern, matched) in self.options.tables.iter().zip(&mut self.matched) {
             *matched |= matches_any(std::slice::from_ref(pattern), database, &table);
         }
-        self.options.tables.is_empty() || matches_any(&self.options.tables, database, &table)
+        let asked =
+            self.options.tables.is_empty() || matches_any(&self.options.tables, database, &table);
+        asked && !is_own_table(database, &table)
     }
 
     fn rows(&mut self, database: Option<&[u8]>, table: &[u8], rows: u64, bytes: u64) {
@@ -387,7 +390,11 @@ impl<'a> Survey<'a> {
             | StatementKind::Empty => Fate::Silent,
             StatementKind::CreateDatabase { .. } => Fate::Runs("create database"),
             StatementKind::AlterDatabase { .. } => Fate::Runs("alter database"),
-            StatementKind::DropDatabase { .. } if append => Fate::LeftOut,
+            StatementKind::DropDatabase { database }
+                if append || is_own_schema(&shown(database)) =>
+            {
+                Fate::LeftOut
+            }
             StatementKind::DropDatabase { .. } => Fate::Runs("drop database"),
             StatementKind::CreateTable {
                 table,

@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
+use refloat_run::own::is_own_table;
 use refloat_run::settings::Grants;
 use refloat_sqltext::quote_ident;
-use refloat_wire::Connection;
+use refloat_wire::{Connection, ResultSet};
 
 use crate::load::error::Refusal;
-use crate::load::marks;
 use crate::load::options::{ExistingPolicy, LoadOptions, OnError};
 use crate::load::outline::Outline;
 use crate::load::pattern::is_system_database;
@@ -106,7 +106,13 @@ pub fn not_appended(
     Ok(refusals)
 }
 
-/// Whether no database has a table yet, those of the dump included: then nobody's durability is at stake.
+/// Whether all tables of a database, as `SHOW TABLES` lists them, are Refloat's own; also when there are none.
+fn only_own(listed: &ResultSet, database: &str) -> bool {
+    let own = |name: &str| is_own_table(database, name);
+    (0..listed.len()).all(|row| listed.str(row, 0).is_some_and(own))
+}
+
+/// Whether no database has a table yet, those of the dump included, apart from Refloat's own tables: then nobody's durability is at stake.
 ///
 /// What an account may not see, the servers do not list. So it must have a right that shows it the names of all databases, and in
 /// each of them one that shows it all tables; otherwise there may be more, and the answer is no.
@@ -125,15 +131,14 @@ pub fn holds_nothing_else(
         Err(error) => return Err(error),
     };
     for name in result.texts(0) {
-        let own = ["refloat", marks::SCHEMA].contains(&name) || ours.contains(name);
-        if is_system_database(name) || own {
+        if is_system_database(name) || ours.contains(name) {
             continue;
         }
         if !grants.on_database("SELECT", name) {
             return Ok(false);
         }
         match conn.query(format!("SHOW TABLES FROM {}", quote_ident(name))) {
-            Ok(result) if result.is_empty() => {}
+            Ok(result) if only_own(&result, name) => {}
             Ok(_) => return Ok(false),
             Err(error) if denied(&error) => return Ok(false),
             Err(error) => return Err(error),

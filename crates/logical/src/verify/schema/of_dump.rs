@@ -10,7 +10,6 @@ use refloat_sqltext::{
 use super::Definitions;
 use super::of_server::kind;
 use crate::dump::catalog::{wanted_database, wanted_table};
-use crate::load::pattern::matches_any;
 use crate::manifest::FileEntry;
 use crate::verify::error::VerifyError;
 use crate::verify::folder::DumpFolder;
@@ -154,9 +153,8 @@ impl<'a> Reader<'a> {
     fn object(&mut self, kind: &'static str, name: &ObjectName, text: &[u8]) {
         let own = String::from_utf8_lossy(&name.name);
         let database = self.database_of(name);
-        let asked =
-            self.options.tables.is_empty() || matches_any(&self.options.tables, &database, &own);
-        if asked && !matches_any(&self.options.exclude, &database, &own) {
+        let asked = asked(self.options, &refloat_wire::ConnectOptions::default());
+        if wanted_table(&asked, &database, &own) {
             let label = format!("{database}.{own}");
             self.add(kind, (&database, label), text);
         }

@@ -15,8 +15,12 @@ mod delimited;
 mod history;
 #[path = "sources/mydumper.rs"]
 mod mydumper;
+#[path = "sources/mydumper_1x.rs"]
+mod mydumper_1x;
 #[path = "sources/mydumper_cases.rs"]
 mod mydumper_cases;
+#[path = "sources/mydumper_writer.rs"]
+mod mydumper_writer;
 #[path = "sources/shell.rs"]
 mod shell;
 #[path = "sources/shell_dumps.rs"]

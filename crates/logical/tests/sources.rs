@@ -25,6 +25,8 @@ mod mydumper_writer;
 mod shell;
 #[path = "sources/shell_dumps.rs"]
 mod shell_dumps;
+#[path = "sources/shell_mariadb.rs"]
+mod shell_mariadb;
 #[path = "dump/spelled.rs"]
 mod spelled;
 #[path = "sources/tab.rs"]

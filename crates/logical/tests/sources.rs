@@ -15,12 +15,18 @@ mod delimited;
 mod history;
 #[path = "sources/mydumper.rs"]
 mod mydumper;
+#[path = "sources/mydumper_1x.rs"]
+mod mydumper_1x;
 #[path = "sources/mydumper_cases.rs"]
 mod mydumper_cases;
+#[path = "sources/mydumper_writer.rs"]
+mod mydumper_writer;
 #[path = "sources/shell.rs"]
 mod shell;
 #[path = "sources/shell_dumps.rs"]
 mod shell_dumps;
+#[path = "sources/shell_mariadb.rs"]
+mod shell_mariadb;
 #[path = "dump/spelled.rs"]
 mod spelled;
 #[path = "sources/tab.rs"]

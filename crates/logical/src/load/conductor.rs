@@ -45,7 +45,7 @@ use super::session::{Session, Tracker};
 use crate::source::cutter::Ends;
 
 use place::{Place, SqlReader};
-pub use registry::{Entry, SHOW_TIME_ZONE, TableKey};
+pub use registry::{Entry, SHOW_SESSION, TableKey};
 use resume::Resume;
 pub use segments::not_whole;
 

@@ -1,34 +1,37 @@
-//! Folders of mydumper, 0.10 and 1.x.
+//! Folders of mydumper, 0.10 to 1.x.
 //!
 //! File names say what a file is for (`common.c`, `mydumper_common.c`, `myloader_process_filename.c` of mydumper):
 //!
 //! | File | Holds |
 //! |---|---|
-//! | `metadata` | when the dump began and ended; of 1.x also the rows of each table. `metadata.partial` while it is being written |
+//! | `metadata` | when the dump began and ended; since 0.14 also the rows of each table. `metadata.partial` while it is being written |
+//! | `metadata.header`, `metadata.partial.N` | of streams, before their `metadata` |
+//! | `DB.TABLE-metadata` | rows of the table, 0.11 to 0.13 |
+//! | `DB.TABLE-checksum`, `-schema-checksum` … | checksums by `CHECKSUM TABLE` and of the catalogue, 0.11 to 0.13; since then they are in `metadata` |
 //! | `DB-schema-create.sql` | `CREATE DATABASE` |
 //! | `DB.TABLE-schema.sql` | `CREATE TABLE`; for a view a table that holds its place |
 //! | `DB.TABLE-schema-view.sql`, `-schema-sequence.sql`, `-schema-triggers.sql` | what they say |
 //! | `DB-schema-triggers.sql`, `DB-schema-post.sql` | triggers; routines and events |
 //! | `DB.TABLE.sql`, `DB.TABLE.00001.sql`, `DB.TABLE.00001.00002.sql` | rows: `INSERT`, or the `LOAD DATA` of a `.dat` beside it |
 //!
-//! Names are not escaped in file names (0.10), or replaced where they would be trouble (1.x, `mydumper_0`): what a
+//! Names are not escaped in file names (0.10), or replaced where they would be trouble (`mydumper_0`): what a
 //! file is about is taken from the statements in it, and from `metadata`.
+
+mod metadata;
+mod names;
+mod place;
+mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use refloat_sqltext::{ItemKind, LexMode, StatementKind, Step};
-
-use super::cutter::{Cutter, Ends};
+use self::metadata::Metadata;
+use self::names::{Databases, table_name};
+use super::cutter::Ends;
 use super::error::SourceError;
-use super::folder::{self, Entry};
-use super::infile;
-use super::layout::{
-    DelimitedFile, Layout, RowFile, RowForm, Segment, SourceFormat, SqlFile, TableRows,
-};
+use super::folder::Entry;
+use super::layout::{Layout, Segment, SourceFormat, SqlFile, TableRows};
 
-/// Bytes of a file of rows that are looked at for a `LOAD DATA`: the statement is all that such a file has.
-const INFILE_HEAD: usize = 1 << 20;
 /// What a session begins with when the dump does not say.
 const SESSION: &[&str] = &[
     "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
@@ -69,93 +72,61 @@ const ENDS: &[(&str, Role)] = &[
     (".sql", Role::Rows),
 ];
 
-/// What `metadata` says.
-#[derive(Debug, Default)]
-struct Metadata {
-    finished: bool,
-    /// Whether it is of 1.x, which counts rows.
-    counts: bool,
-    session: Vec<String>,
-    /// Rows by the names of database and table in file names; views and sequences have none.
-    rows: BTreeMap<(String, String), u64>,
-    /// What tables are called whose names are not fit for files.
-    real: BTreeMap<(String, String), String>,
-}
-
 /// Lays a folder out.
 ///
 /// # Errors
 /// What cannot be read. What is missing is a fault of the layout.
 pub fn layout(folder: &Path, entries: Vec<Entry>) -> Result<Layout, SourceError> {
     let mut layout = Layout::new(SourceFormat::Mydumper, folder);
-    let metadata = read_metadata(&entries, &mut layout)?;
+    let mut metadata = Metadata::read(&entries, &mut layout)?;
     layout.session = if metadata.session.is_empty() {
         SESSION.iter().map(|text| (*text).to_owned()).collect()
     } else {
         metadata.session.clone()
     };
-    let mut files: Vec<(Role, String, Entry)> = Vec::new();
-    let mut data: BTreeMap<String, Entry> = BTreeMap::new();
-    for entry in entries {
-        if let Some(reason) = unfinished(&entry) {
-            layout.faults.push(format!("{}: {reason}", entry.name));
-        } else if is_passed_over(&entry) {
-            layout.passed_over.push(entry.name);
-        } else if entry.folder {
-            layout
-                .faults
-                .push(format!("{}: mydumper makes no folders", entry.name));
-        } else if entry.has_end(".dat") {
-            data.insert(entry.name.clone(), entry);
-        } else if let Some((end, role)) = ENDS.iter().find(|(end, _)| entry.plain.ends_with(end)) {
-            let stem = entry.plain[..entry.plain.len() - end.len()].to_owned();
-            files.push((*role, stem, entry));
-        } else {
-            layout
-                .faults
-                .push(format!("{}: this is no file of mydumper", entry.name));
-        }
-    }
+    let (mut files, mut data) = sorted(&entries, &metadata, &mut layout);
     let databases = Databases::read(&files, &metadata)?;
+    metadata.add_counts(&entries, &databases)?;
+    place::sequences_first(&mut files, &metadata)?;
     files.sort_by(|a, b| (a.0, &a.2.name).cmp(&(b.0, &b.2.name)));
-    let mut tables: BTreeMap<(String, String), TableRows> = BTreeMap::new();
-    let (mut before, mut after) = (Vec::new(), Vec::new());
+    let mut parts = Parts::default();
+    let views: BTreeSet<String> = files
+        .iter()
+        .filter(|(role, ..)| *role == Role::View)
+        .map(|(_, stem, _)| stem.clone())
+        .collect();
     for (role, stem, entry) in files {
-        let (prefix, rest) = databases.split(&stem, role);
+        let (prefix, rest) = match role {
+            Role::Database => (stem.clone(), String::new()),
+            _ => databases.split(&stem),
+        };
+        parts.prefixes.insert(prefix.clone());
         let database = databases.real(&prefix);
-        let ends = match role {
-            Role::Post | Role::Triggers => Ends::Line,
-            _ => Ends::Client,
-        };
-        let file = SqlFile {
-            path: entry.path.clone(),
-            text: None,
-            database: (role != Role::Database).then(|| database.clone()),
-            ends,
-            enters: false,
-            session: match role {
-                // The modes of programs are not in the dump: those of the server are the best guess.
-                Role::Post | Role::Triggers | Role::View if metadata.session.is_empty() => {
-                    vec!["SET SESSION sql_mode = @@GLOBAL.sql_mode".to_owned()]
-                }
-                _ => Vec::new(),
-            },
-            checksum: None,
-        };
         match role {
-            Role::Database | Role::Sequence | Role::Table => before.push(Segment::Sql(file)),
-            Role::Post | Role::View | Role::Triggers => after.push(Segment::Sql(file)),
             Role::Rows => {
                 let key = (prefix, table_name(&rest).to_owned());
                 let real = metadata.real.get(&key).unwrap_or(&key.1).clone();
-                let table = tables.entry(key).or_insert_with(|| TableRows {
-                    database: Some(database.clone()),
+                let table = parts.tables.entry(key).or_insert_with(|| TableRows {
+                    database: Some(database),
                     table: real,
                     files: Vec::new(),
                     rows: None,
                 });
-                let file = row_file(&entry, &mut data, !metadata.counts, &mut layout)?;
+                let file = rows::row_file(&entry, &mut data, &metadata, &mut layout)?;
                 table.files.extend(file);
+            }
+            Role::Table if views.contains(&stem) => {
+                let mut file = statements(role, &entry, &database, &metadata);
+                file.text = place::of_view(&entry)?;
+                parts.before.push(Segment::Sql(file));
+            }
+            Role::Database | Role::Sequence | Role::Table => {
+                let file = statements(role, &entry, &database, &metadata);
+                parts.before.push(Segment::Sql(file));
+            }
+            Role::Post | Role::View | Role::Triggers => {
+                let file = statements(role, &entry, &database, &metadata);
+                parts.after.push(Segment::Sql(file));
             }
         }
     }
@@ -164,13 +135,103 @@ pub fn layout(folder: &Path, entries: Vec<Entry>) -> Result<Layout, SourceError>
             "{name}: no LOAD DATA statement beside it says what it is"
         ));
     }
-    count(&metadata, &mut tables, &mut layout);
-    layout.segments = before;
+    count(&metadata, &mut parts.tables, &mut layout);
+    let known = parts.databases(&databases, &metadata, &mut layout);
+    layout.segments = known.into_iter().map(Segment::Database).collect();
+    layout.segments.extend(parts.before);
     layout
         .segments
-        .push(Segment::Rows(tables.into_values().collect()));
-    layout.segments.extend(after);
+        .push(Segment::Rows(parts.tables.into_values().collect()));
+    layout.segments.extend(parts.after);
     Ok(layout)
+}
+
+/// What a layout is made of.
+#[derive(Default)]
+struct Parts {
+    before: Vec<Segment>,
+    /// By database and table, as file names have them.
+    tables: BTreeMap<(String, String), TableRows>,
+    after: Vec<Segment>,
+    /// The databases that files are about, as file names begin.
+    prefixes: BTreeSet<String>,
+}
+
+impl Parts {
+    /// The databases that no file creates: of a choice by `--regex` and with `--no-schemas` mydumper writes no such file.
+    fn databases(
+        &self,
+        databases: &Databases,
+        metadata: &Metadata,
+        layout: &mut Layout,
+    ) -> Vec<String> {
+        let missing = self.prefixes.iter();
+        let missing = missing.filter(|prefix| !databases.is_created(prefix));
+        let mut real = Vec::new();
+        for prefix in missing {
+            if databases.is_nameless(prefix, metadata) {
+                layout.faults.push(format!(
+                    "{prefix}-schema-create.sql is missing: file names have {prefix} in place of the database's name, and nothing else says what it is; a file so called with its CREATE DATABASE statement does"
+                ));
+            }
+            real.push(databases.real(prefix));
+        }
+        real
+    }
+}
+
+/// Files of a folder by what they are for, and those that others load.
+type Sorted = (Vec<(Role, String, Entry)>, BTreeMap<String, Entry>);
+
+/// Sorts the files of a folder; those that belong to none become faults.
+fn sorted(entries: &[Entry], metadata: &Metadata, layout: &mut Layout) -> Sorted {
+    let mut files = Vec::new();
+    let mut data = BTreeMap::new();
+    for entry in entries {
+        if is_passed_over(entry, metadata) {
+            layout.passed_over.push(entry.name.clone());
+        } else if let Some(reason) = unfinished(entry) {
+            layout.faults.push(format!("{}: {reason}", entry.name));
+        } else if entry.folder {
+            layout
+                .faults
+                .push(format!("{}: mydumper makes no folders", entry.name));
+        } else if entry.has_end(".dat") {
+            data.insert(entry.name.clone(), entry.clone());
+        } else if let Some((end, role)) = ENDS.iter().find(|(end, _)| entry.plain.ends_with(end)) {
+            let stem = entry.plain[..entry.plain.len() - end.len()].to_owned();
+            files.push((*role, stem, entry.clone()));
+        } else {
+            layout
+                .faults
+                .push(format!("{}: this is no file of mydumper", entry.name));
+        }
+    }
+    (files, data)
+}
+
+/// A file of statements.
+fn statements(role: Role, entry: &Entry, database: &str, metadata: &Metadata) -> SqlFile {
+    let ends = match role {
+        Role::Post | Role::Triggers => Ends::Line,
+        _ => Ends::Client,
+    };
+    let session = match role {
+        // The modes of programs are not in the dump: those of the server are the best guess.
+        Role::Post | Role::Triggers | Role::View if metadata.session.is_empty() => {
+            vec!["SET SESSION sql_mode = @@GLOBAL.sql_mode".to_owned()]
+        }
+        _ => Vec::new(),
+    };
+    SqlFile {
+        path: entry.path.clone(),
+        text: None,
+        database: (role != Role::Database).then(|| database.to_owned()),
+        ends,
+        enters: false,
+        session,
+        checksum: None,
+    }
 }
 
 /// Files that say that a dump has not come to its end.
@@ -184,303 +245,13 @@ fn unfinished(entry: &Entry) -> Option<&'static str> {
 }
 
 /// Files without anything for a database.
-fn is_passed_over(entry: &Entry) -> bool {
+fn is_passed_over(entry: &Entry, metadata: &Metadata) -> bool {
     entry.name == "metadata"
+        || (metadata.finished && metadata::is_of_stream(&entry.name))
         || entry.name == "not_updated_tables"
         || entry.name.ends_with("-metadata")
         || entry.plain.ends_with("-checksum")
         || entry.plain == "all-schema-create-tablespace.sql"
-}
-
-fn read_metadata(entries: &[Entry], layout: &mut Layout) -> Result<Metadata, SourceError> {
-    let Some(entry) = entries.iter().find(|entry| entry.name == "metadata") else {
-        layout.faults.push(
-            "metadata is missing: mydumper writes it last, so the dump is not whole".to_owned(),
-        );
-        return Ok(Metadata::default());
-    };
-    let text = folder::read(&entry.path)?;
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let metadata = parse_metadata(&text);
-    if !metadata.finished {
-        layout
-            .faults
-            .push("metadata has no line `Finished dump at`: the dump has ended early".to_owned());
-    }
-    layout.written_by = Some(
-        if metadata.counts {
-            "mydumper 0.11 or later"
-        } else {
-            "mydumper 0.10 or earlier"
-        }
-        .to_owned(),
-    );
-    Ok(metadata)
-}
-
-/// Reads the lines of `metadata`: of 1.x it is a key file with a section for each table.
-fn parse_metadata(text: &str) -> Metadata {
-    let mut found = Metadata::default();
-    let mut section = String::new();
-    let mut view = false;
-    let mut rows = None;
-    let end_of_section = |section: &str, view: bool, rows: Option<u64>, found: &mut Metadata| {
-        if let Some(key) = table_section(section)
-            && let Some(rows) = rows
-            && !view
-        {
-            found.rows.insert(key, rows);
-        }
-    };
-
-    for line in text.lines() {
-        let line = line.trim();
-        if line
-            .trim_start_matches(['#', ' '])
-            .starts_with("Finished dump at")
-        {
-            found.finished = true;
-        } else if line.starts_with('[') && line.ends_with(']') {
-            end_of_section(&section, view, rows, &mut found);
-            (view, rows) = (false, None);
-            line[1..line.len() - 1].clone_into(&mut section);
-            found.counts = true;
-        } else if let Some((key, value)) = line.split_once('=') {
-            let (key, value) = (key.trim(), value.trim());
-            match key {
-                "rows" => rows = value.parse().ok(),
-                "real_table_name" => {
-                    if let Some(key) = table_section(&section) {
-                        // A newline in a name is written as this character and a zero.
-                        found.real.insert(key, value.replace("\u{1000}0", "\n"));
-                    }
-                }
-                "is_view" | "is_sequence" => view |= value == "1",
-                "SQL_MODE" if section == "myloader_session_variables" => {
-                    if let Some(mode) = quoted_words(value) {
-                        found.session = vec![
-                            format!("SET SESSION sql_mode = '{mode}'"),
-                            "SET SESSION foreign_key_checks = 0".to_owned(),
-                        ];
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    end_of_section(&section, view, rows, &mut found);
-    found
-}
-
-/// The words of `'A,B' /*!40101`: nothing else that a dump may say here is run.
-fn quoted_words(value: &str) -> Option<String> {
-    let inner = value.strip_prefix('\'')?;
-    let (words, _) = inner.split_once('\'')?;
-    words
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b','))
-        .then(|| words.to_owned())
-}
-
-/// Database and table of a section, as file names have them.
-fn table_section(section: &str) -> Option<(String, String)> {
-    for quote in ['`', '"'] {
-        let inner = section
-            .strip_prefix(quote)
-            .and_then(|rest| rest.strip_suffix(quote));
-        if let Some((database, table)) =
-            inner.and_then(|inner| inner.split_once(&format!("{quote}.{quote}")))
-        {
-            return Some((database.to_owned(), table.to_owned()));
-        }
-    }
-    None
-}
-
-/// The databases of a folder: how file names begin, and what the databases are called.
-struct Databases(BTreeMap<String, String>);
-
-impl Databases {
-    fn read(files: &[(Role, String, Entry)], metadata: &Metadata) -> Result<Self, SourceError> {
-        let mut names: BTreeMap<String, String> = metadata
-            .rows
-            .keys()
-            .map(|(database, _)| (database.clone(), database.clone()))
-            .collect();
-        for (_, stem, entry) in files.iter().filter(|file| file.0 == Role::Database) {
-            let text = folder::read(&entry.path)?;
-            let created = first(&text, |kind| match kind {
-                StatementKind::CreateDatabase { database, .. } => {
-                    Some(String::from_utf8_lossy(database).into_owned())
-                }
-                _ => None,
-            });
-            names.insert(stem.clone(), created.unwrap_or_else(|| stem.clone()));
-        }
-        Ok(Self(names))
-    }
-
-    /// The database's part of a name, and what is behind it.
-    fn split(&self, stem: &str, role: Role) -> (String, String) {
-        if role == Role::Database || self.0.contains_key(stem) {
-            return (stem.to_owned(), String::new());
-        }
-        let longest = self
-            .0
-            .keys()
-            .filter(|name| {
-                stem.strip_prefix(name.as_str())
-                    .is_some_and(|rest| rest.starts_with('.'))
-            })
-            .max_by_key(|name| name.len());
-        match longest {
-            Some(name) => (name.clone(), stem[name.len() + 1..].to_owned()),
-            None => match stem.split_once('.') {
-                Some((database, table)) => (database.to_owned(), table.to_owned()),
-                None => (stem.to_owned(), String::new()),
-            },
-        }
-    }
-
-    fn real(&self, prefix: &str) -> String {
-        self.0
-            .get(prefix)
-            .cloned()
-            .unwrap_or_else(|| prefix.to_owned())
-    }
-}
-
-/// What `pick` finds first in the statements of a small file.
-fn first<T>(text: &[u8], pick: impl Fn(&StatementKind) -> Option<T>) -> Option<T> {
-    let mut cutter = Cutter::new(Ends::Client);
-    let mut at = 0;
-    while let Ok(Step::Item(item)) = cutter.next(&text[at..], true) {
-        if let ItemKind::Statement(kind) = &item.kind
-            && let Some(found) = pick(kind)
-        {
-            return Some(found);
-        }
-        at += item.len;
-    }
-    None
-}
-
-/// The name without the numbers of its parts.
-fn table_name(rest: &str) -> &str {
-    let mut name = rest;
-    for _ in 0..2 {
-        match name.rsplit_once('.') {
-            Some((head, number))
-                if number.len() >= 5 && number.bytes().all(|byte| byte.is_ascii_digit()) =>
-            {
-                name = head;
-            }
-            _ => break,
-        }
-    }
-    name
-}
-
-/// A file of rows; when it is a `LOAD DATA` statement, the file that it names.
-fn row_file(
-    entry: &Entry,
-    data: &mut BTreeMap<String, Entry>,
-    old: bool,
-    layout: &mut Layout,
-) -> Result<Vec<RowFile>, SourceError> {
-    if entry.bytes == 0 {
-        if old || entry.name != entry.plain {
-            layout.faults.push(format!(
-                "{}: the file is empty, and mydumper writes none that is",
-                entry.name
-            ));
-        }
-        return Ok(Vec::new());
-    }
-    let plain = RowFile {
-        path: entry.path.clone(),
-        bytes: entry.bytes,
-        rows: None,
-        text: None,
-        form: RowForm::Sql,
-        checksum: None,
-    };
-    if entry.bytes > INFILE_HEAD as u64 {
-        return Ok(vec![plain]);
-    }
-    let (text, _) = folder::read_up_to(&entry.path, INFILE_HEAD)?;
-    if memchr::memmem::find(&text, b"LOAD DATA ").is_none() {
-        return Ok(vec![plain]);
-    }
-    let mut cutter = Cutter::new(Ends::Client);
-    let (mut at, mut session, mut files) = (0, Vec::new(), Vec::new());
-    let mut used = BTreeSet::new();
-    while let Ok(Step::Item(item)) = cutter.next(&text[at..], true) {
-        let statement = &text[at..][item.text.clone()];
-        match &item.kind {
-            ItemKind::Statement(StatementKind::Set) => {
-                session.push(String::from_utf8_lossy(statement).into_owned());
-            }
-            ItemKind::Statement(StatementKind::Dangerous(refloat_sqltext::Danger::LoadData)) => {
-                let refused = |reason| SourceError::Unreadable {
-                    path: entry.path.display().to_string(),
-                    reason,
-                };
-                let infile = infile::parse(statement, LexMode::default()).map_err(refused)?;
-                let Some(named) = data
-                    .get(&infile.file)
-                    .or_else(|| data.values().find(|one| one.plain == infile.file))
-                    .cloned()
-                else {
-                    layout.faults.push(format!(
-                        "{}: {} is missing, which it loads",
-                        entry.name, infile.file
-                    ));
-                    at += item.len;
-                    continue;
-                };
-                used.insert(named.name.clone());
-                if old && named.bytes == 0 {
-                    layout.faults.push(format!(
-                        "{}: the file is empty, and mydumper writes none that is",
-                        named.name
-                    ));
-                }
-                files.push(RowFile {
-                    path: named.path,
-                    bytes: named.bytes,
-                    rows: None,
-                    text: None,
-                    form: RowForm::Delimited(Box::new(DelimitedFile {
-                        format: infile.format,
-                        charset: infile.charset.unwrap_or_else(|| "binary".to_owned()),
-                        skip_lines: infile.skip_lines,
-                        header: false,
-                        fields: infile.fields,
-                        closed: true,
-                        by_character: false,
-                        table: Some(infile.table),
-                        session: session.clone(),
-                    })),
-                    checksum: None,
-                });
-            }
-            // A row that has these words in it.
-            ItemKind::Rows(_) => return Ok(vec![plain]),
-            _ => {}
-        }
-        at += item.len;
-    }
-    data.retain(|name, _| !used.contains(name));
-    if files.is_empty()
-        && !layout
-            .faults
-            .iter()
-            .any(|fault| fault.starts_with(&entry.name))
-    {
-        return Ok(vec![plain]);
-    }
-    Ok(files)
 }
 
 /// Gives tables the rows that `metadata` counts, and names those whose rows are nowhere.
@@ -499,6 +270,3 @@ fn count(
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

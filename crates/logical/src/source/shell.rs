@@ -1,4 +1,6 @@
-//! Folders of MySQL Shell (`util.dumpInstance`, `dumpSchemas`, `dumpTables`) and of MariaDB Shell, which is a fork of it.
+//! Folders of MySQL Shell (`util.dumpInstance`, `dumpSchemas`, `dumpTables`) and of MariaDB Shell, which is a fork of it
+//! (`mariadb-corporation/mariadb-shell`): it keeps the layout, adds `source.vendor` to `@.json`, lists `sequences`, `packages` and
+//! `packageBodies` in `SCHEMA.json`, and has their statements in `SCHEMA.sql`.
 //!
 //! From the Shell's source (`modules/util/dump/dumper.cc`, `modules/util/load/dump_reader.cc`, `modules/util/common/dump/utils.cc`):
 //!
@@ -31,6 +33,10 @@ use super::layout::{
 };
 use metadata::{Done, Dump, Options, Schema, Table};
 
+/// MariaDB may hold rows that a `CHECK` of their own table does not allow, put there while `check_constraint_checks` was off; MariaDB Shell
+/// loads with it off, too. MySQL, which has no such variable, reads over the comment.
+const SESSION_OF_MARIADB: &str =
+    "SET SESSION foreign_key_checks = 0 /*M!100201 , SESSION check_constraint_checks = 0 */";
 /// Characters that are shown of the name of what is not known.
 const CAPABILITY_SHOWN: usize = 64;
 
@@ -125,6 +131,9 @@ impl Folder<'_> {
             self.layout
                 .session
                 .push("SET SESSION time_zone = '+00:00'".to_owned());
+        }
+        if top.source.vendor.as_deref() == Some("mariadb") {
+            self.layout.session.push(SESSION_OF_MARIADB.to_owned());
         }
         for schema in &top.schemas.0 {
             let base = top.basenames.0.get(schema).unwrap_or(schema);

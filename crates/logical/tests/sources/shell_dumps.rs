@@ -44,20 +44,20 @@ const HEAD: &str = "-- MySQLShell dump 2.0.1  Distrib Ver 9.6.0 for Linux on x86
 
 /// How a folder is written.
 #[derive(Clone, Copy)]
-struct Way {
-    origin: &'static str,
-    schemas: &'static [&'static str],
+pub struct Way {
+    pub origin: &'static str,
+    pub schemas: &'static [&'static str],
     /// Rows of a chunk; `None` without chunks.
-    chunk: Option<usize>,
+    pub chunk: Option<usize>,
     /// A file or more for each partition, as since 8.0.30; else one for the table.
-    partitions: bool,
+    pub partitions: bool,
     /// Programs in files of their own.
-    multifile: bool,
-    users: bool,
-    pack: &'static str,
+    pub multifile: bool,
+    pub users: bool,
+    pub pack: &'static str,
 }
 
-const INSTANCE: Way = Way {
+pub const INSTANCE: Way = Way {
     origin: "dumpInstance",
     schemas: &["it", "sp ace"],
     chunk: Some(2),
@@ -116,7 +116,7 @@ impl Writer<'_> {
         let tables = of(
             "TABLES",
             "TABLE_NAME",
-            &format!("TABLE_SCHEMA = '{schema}'"),
+            &format!("TABLE_SCHEMA = '{schema}' AND TABLE_TYPE <> 'SEQUENCE'"),
         );
         let events = of(
             "EVENTS",
@@ -314,7 +314,7 @@ fn escaped(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-fn folder(bench: &Bench, way: Way) -> PathBuf {
+pub fn folder(bench: &Bench, way: Way) -> PathBuf {
     let root = bench.path("dump");
     let _ = fs::remove_dir_all(&root);
     fs::create_dir(&root).unwrap();
@@ -349,7 +349,7 @@ fn folder(bench: &Bench, way: Way) -> PathBuf {
 }
 
 /// Changes what a file of metadata says.
-fn change(root: &Path, name: &str, how: impl FnOnce(&mut Value)) {
+pub fn change(root: &Path, name: &str, how: impl FnOnce(&mut Value)) {
     let path = root.join(name);
     let mut value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     how(&mut value);

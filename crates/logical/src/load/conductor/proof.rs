@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use refloat_run::progress::{Phase, TableState};
 use refloat_wire::{Connection, Vendor};
 
-use super::{Conductor, SHOW_TIME_ZONE};
+use super::{Conductor, SHOW_SESSION};
 use crate::foreign;
 use crate::load::definition::fingerprint;
 use crate::load::error::LoadError;
@@ -142,7 +142,7 @@ fn check(
             )
         };
         link.leave_session();
-        link.conn.exec(SHOW_TIME_ZONE).map_err(failed)?;
+        link.conn.exec(SHOW_SESSION).map_err(failed)?;
         let result = link
             .conn
             .query(format!("SHOW CREATE TABLE {}", table.quoted()))

@@ -18,8 +18,9 @@ use crate::load::programs::{Contents, Kind, literal};
 use crate::load::session::Session;
 use crate::load::table::{Layout, Table};
 
-/// Set before a definition is read to be compared: defaults of `TIMESTAMP` columns are shown in the session's time zone.
-pub const SHOW_TIME_ZONE: &str = "SET SESSION time_zone = '+00:00'";
+/// Set before a definition is read to be compared: defaults of `TIMESTAMP` columns are shown in the session's time zone, names in the
+/// quotes of its mode, and some modes leave options out.
+pub const SHOW_SESSION: &str = "SET SESSION time_zone = '+00:00', SESSION sql_mode = ''";
 
 /// Database and name.
 pub type TableKey = (String, String);
@@ -476,7 +477,7 @@ impl Conductor<'_> {
         let name = (table.db.as_str(), table.name.as_str());
         let text = self
             .catalog
-            .exec(SHOW_TIME_ZONE)
+            .exec(SHOW_SESSION)
             .and_then(|_| {
                 self.catalog
                     .query(format!("SHOW CREATE TABLE {}", table.quoted()))

@@ -96,8 +96,10 @@ impl Conductor<'_> {
         self.set(text.as_bytes(), &own_item(text))
     }
 
-    /// Creates a database that no file creates.
+    /// Creates a database that no file creates, unless it is there.
     fn own_create_database(&mut self, name: &str) -> Result<(), LoadError> {
+        // Whoever may fill a database need not be allowed to create it.
+        self.place.keeps_databases = true;
         let text = format!("CREATE DATABASE IF NOT EXISTS {}", quote_ident(name));
         self.create_database(name.as_bytes(), text.as_bytes(), &own_item(&text))
     }

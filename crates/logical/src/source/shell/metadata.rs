@@ -12,11 +12,20 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 #[serde(default, rename_all = "camelCase")]
 pub struct Dump {
     pub dumper: Option<String>,
+    pub source: Source,
     pub redirected_dump_dir: Option<String>,
     pub tz_utc: Option<bool>,
     pub schemas: Names,
     pub basenames: Of<String>,
     pub capabilities: Option<Vec<Capability>>,
+}
+
+/// The server that was dumped.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Source {
+    /// `mariadb` or `mysql`, as MariaDB Shell says it.
+    pub vendor: Option<String>,
 }
 
 /// What a reader of the dump has to know of: an object with an `id`.

@@ -1,0 +1,119 @@
+//! Files of rows of mydumper: `INSERT`, or a `LOAD DATA` of the file beside it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use refloat_sqltext::{ItemKind, StatementKind, Step};
+
+use super::metadata::Metadata;
+use crate::source::cutter::{Cutter, Ends};
+use crate::source::error::SourceError;
+use crate::source::folder::{self, Entry};
+use crate::source::infile;
+use crate::source::layout::{DelimitedFile, Layout, RowFile, RowForm};
+
+/// Bytes of a file of rows that are looked at for a `LOAD DATA`: the statement is all that such a file has.
+const INFILE_HEAD: usize = 1 << 20;
+
+/// A file of rows; when it is a `LOAD DATA` statement, the file that it names.
+pub fn row_file(
+    entry: &Entry,
+    data: &mut BTreeMap<String, Entry>,
+    metadata: &Metadata,
+    layout: &mut Layout,
+) -> Result<Vec<RowFile>, SourceError> {
+    let old = !metadata.counts;
+    if entry.bytes == 0 {
+        if old || entry.name != entry.plain {
+            layout.faults.push(format!(
+                "{}: the file is empty, and mydumper writes none that is",
+                entry.name
+            ));
+        }
+        return Ok(Vec::new());
+    }
+    let plain = RowFile {
+        path: entry.path.clone(),
+        bytes: entry.bytes,
+        rows: None,
+        text: None,
+        form: RowForm::Sql,
+        checksum: None,
+    };
+    if entry.bytes > INFILE_HEAD as u64 {
+        return Ok(vec![plain]);
+    }
+    let (text, _) = folder::read_up_to(&entry.path, INFILE_HEAD)?;
+    if memchr::memmem::find(&text, b"LOAD DATA ").is_none() {
+        return Ok(vec![plain]);
+    }
+    let mut cutter = Cutter::new(Ends::Client);
+    cutter.set_mode(metadata.mode());
+    let (mut at, mut session, mut files) = (0, Vec::new(), Vec::new());
+    let mut used = BTreeSet::new();
+    while let Ok(Step::Item(item)) = cutter.next(&text[at..], true) {
+        let statement = &text[at..][item.text.clone()];
+        match &item.kind {
+            ItemKind::Statement(StatementKind::Set) => {
+                session.push(String::from_utf8_lossy(statement).into_owned());
+            }
+            ItemKind::Statement(StatementKind::Dangerous(refloat_sqltext::Danger::LoadData)) => {
+                let refused = |reason| SourceError::Unreadable {
+                    path: entry.path.display().to_string(),
+                    reason,
+                };
+                let infile = infile::parse(statement, metadata.mode()).map_err(refused)?;
+                let Some(named) = data
+                    .get(&infile.file)
+                    .or_else(|| data.values().find(|one| one.plain == infile.file))
+                    .cloned()
+                else {
+                    layout.faults.push(format!(
+                        "{}: {} is missing, which it loads",
+                        entry.name, infile.file
+                    ));
+                    at += item.len;
+                    continue;
+                };
+                used.insert(named.name.clone());
+                if old && named.bytes == 0 {
+                    layout.faults.push(format!(
+                        "{}: the file is empty, and mydumper writes none that is",
+                        named.name
+                    ));
+                }
+                files.push(RowFile {
+                    path: named.path,
+                    bytes: named.bytes,
+                    rows: None,
+                    text: None,
+                    form: RowForm::Delimited(Box::new(DelimitedFile {
+                        format: infile.format,
+                        charset: infile.charset.unwrap_or_else(|| "binary".to_owned()),
+                        skip_lines: infile.skip_lines,
+                        header: false,
+                        fields: infile.fields,
+                        closed: true,
+                        by_character: false,
+                        table: Some(infile.table),
+                        session: session.clone(),
+                    })),
+                    checksum: None,
+                });
+            }
+            // A row that has these words in it.
+            ItemKind::Rows(_) => return Ok(vec![plain]),
+            _ => {}
+        }
+        at += item.len;
+    }
+    data.retain(|name, _| !used.contains(name));
+    if files.is_empty()
+        && !layout
+            .faults
+            .iter()
+            .any(|fault| fault.starts_with(&entry.name))
+    {
+        return Ok(vec![plain]);
+    }
+    Ok(files)
+}

@@ -92,6 +92,32 @@ pub struct HoldPlan {
 }
 
 impl HoldPlan {
+    /// A plan for a node, before it is known how much is written and who keeps it.
+    pub(crate) fn empty(node: &str, at: usize, uuid: &str, away: Duration) -> Self {
+        Self {
+            node: node.to_owned(),
+            at,
+            uuid: uuid.to_owned(),
+            away_seconds: away.as_secs_f64(),
+            bytes_per_second: 0.0,
+            bytes: 0,
+            write_sets: 0,
+            holders: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The same at the rate that these nodes say. Every node takes the same write-sets; the one that says most is believed.
+    fn at_the_rate_of(mut self, nodes: &[&NodeState]) -> Self {
+        let rate =
+            |of: fn(&NodeState) -> f64| nodes.iter().map(|state| of(state)).fold(0.0, f64::max);
+        let sets = rate(|state| state.gcache.write_sets_per_second);
+        self.bytes_per_second = rate(|state| state.gcache.bytes_per_second) + sets * HEADER as f64;
+        self.bytes = (self.bytes_per_second * self.away_seconds) as u64;
+        self.write_sets = (sets * self.away_seconds) as u64;
+        self
+    }
+
     /// How long the node can be away at the measured rate, in seconds; `None`: for as long as one likes, because nothing is written.
     pub fn seconds(&self) -> Option<f64> {
         self.holders.first().and_then(|holder| holder.seconds)
@@ -144,26 +170,49 @@ pub fn plan_hold(view: &ClusterView, node: &str, wish: &HoldWish) -> Result<Hold
     if !against.is_empty() {
         return Err(against);
     }
-    // Every node takes the same write-sets; the one that says most is believed.
-    let rate = |of: fn(&NodeState) -> f64| {
-        let all = others.iter().map(|(_, state)| of(state));
-        all.chain([of(leaving)]).fold(0.0, f64::max)
-    };
-    let sets = rate(|state| state.gcache.write_sets_per_second);
-    let bytes_per_second = rate(|state| state.gcache.bytes_per_second) + sets * HEADER as f64;
-    let away = wish.away.as_secs_f64();
-    let mut plan = HoldPlan {
-        node: node.to_owned(),
-        at,
-        uuid: leaving.cluster_uuid.clone(),
-        away_seconds: away,
-        bytes_per_second,
-        bytes: (bytes_per_second * away) as u64,
-        write_sets: (sets * away) as u64,
-        holders: Vec::new(),
-        warnings: Vec::new(),
-    };
-    for (other, state) in others {
+    let plan = HoldPlan::empty(node, at, &leaving.cluster_uuid, wish.away);
+    let others_and_it: Vec<&NodeState> = others
+        .iter()
+        .map(|(_, state)| *state)
+        .chain([leaving])
+        .collect();
+    let mut plan = plan.at_the_rate_of(&others_and_it);
+    choose_holders(view, &others, &mut plan, wish).map_err(|against| vec![against])?;
+    if plan.holders.is_empty() {
+        return Err(plan.warnings);
+    }
+    warn(view, leaving, &mut plan);
+    Ok(plan)
+}
+
+/// Says how these nodes keep write-sets for one that is down already. What they cannot do is a warning: each is then left as it is.
+pub(crate) fn plan_hold_of(
+    view: &ClusterView,
+    holders: &[(usize, &NodeState)],
+    plan: HoldPlan,
+    wish: &HoldWish,
+) -> HoldPlan {
+    let states: Vec<&NodeState> = holders.iter().map(|(_, state)| *state).collect();
+    let mut plan = plan.at_the_rate_of(&states);
+    for holder in holders {
+        if let Err(against) = choose_holders(view, &[*holder], &mut plan, wish) {
+            plan.warnings.push(against);
+        }
+    }
+    plan
+}
+
+/// Adds who keeps write-sets and how, the one that lasts longest first.
+///
+/// # Errors
+/// Why one of them cannot.
+fn choose_holders(
+    view: &ClusterView,
+    others: &[(usize, &NodeState)],
+    plan: &mut HoldPlan,
+    wish: &HoldWish,
+) -> Result<(), String> {
+    for (other, state) in others.iter().copied() {
         let name = view.nodes[other].name.clone();
         let Some(oldest) = state.gcache.oldest else {
             plan.warnings
@@ -177,29 +226,26 @@ pub fn plan_hold(view: &ClusterView, node: &str, wish: &HoldWish) -> Result<Hold
         } else {
             of(&wish.available)
         };
-        let (way, bytes) = choose(state, &plan, wish.bytes, available);
+        let (way, bytes) = choose(state, plan, wish.bytes, available);
         if let Some(available) = available.filter(|most| way != Way::Unchanged && bytes > *most) {
-            return Err(vec![format!(
+            return Err(format!(
                 "{name} cannot keep {bytes} bytes of write-sets: {available} are available"
-            )]);
+            ));
         }
+        let rate = plan.bytes_per_second;
         plan.holders.push(Holder {
             name,
             node_name: state.node_name.clone(),
             at: other,
             way,
             bytes,
-            seconds: (bytes_per_second > 0.0).then(|| bytes as f64 / bytes_per_second),
+            seconds: (rate > 0.0).then(|| bytes as f64 / rate),
             oldest,
         });
     }
-    if plan.holders.is_empty() {
-        return Err(plan.warnings);
-    }
     plan.holders
         .sort_by_key(|holder| std::cmp::Reverse(holder.bytes));
-    warn(view, leaving, &mut plan);
-    Ok(plan)
+    Ok(())
 }
 
 /// In which order nodes can go away one after the other: the one that applications write to most is the last.
@@ -285,6 +331,10 @@ fn choose(
     available: Option<u64>,
 ) -> (Way, u64) {
     let gcache = &state.gcache;
+    // Whoever has told it so decides for how long; nobody else does.
+    if gcache.frozen_at.is_some() {
+        return (Way::Unchanged, gcache.capacity);
+    }
     let most = available.map_or(MEMORY_UNSEEN, |bytes| bytes / MEMORY_PART);
     let wanted = (plan.bytes as f64 * MARGIN) as u64;
     let budget = asked.unwrap_or_else(|| wanted.max(MEMORY_LEAST).min(most));

@@ -1,5 +1,6 @@
 //! A node that is down comes back: by what it missed where anybody keeps that, and by a full copy only when somebody has said so.
 
+mod hold;
 mod start;
 
 use std::path::Path;
@@ -11,10 +12,12 @@ use crate::control::Control;
 use crate::error::ControlError;
 use crate::forecast::{Rejoin, RejoinKind, rejoin};
 use crate::grastate::GraState;
+use crate::hold::HoldPlan;
 use crate::node::{NodeState, Role};
 use crate::observe::{DEFAULT_DATADIR, Member, Observation};
 use crate::proof::Proof;
 use crate::view::ClusterView;
+pub use hold::plan_hold_for_start;
 pub use start::Rejoining;
 
 /// What may be in a data directory that holds nothing: of the provider, and of the file system.
@@ -41,6 +44,8 @@ pub struct RejoinPlan {
     pub only_copy: Option<OnlyCopy>,
     /// What would keep it from coming back by that way, as far as somebody has looked for it.
     pub fails: Vec<String>,
+    /// What the others are told to keep until it is there; `None`: nothing.
+    pub hold: Option<HoldPlan>,
 }
 
 /// Data that a full copy would wipe and that may be nowhere else.
@@ -79,6 +84,9 @@ pub struct Rejoined {
     /// Bytes of InnoDB's files that came by a full copy; `None`: no copy was made, or nobody can tell.
     #[serde(default)]
     pub copied: Option<u64>,
+    /// Nodes that could not be told that they need not keep write-sets any more, and why.
+    #[serde(default)]
+    pub not_released: Vec<(String, String)>,
 }
 
 /// Why a node is not back.
@@ -117,6 +125,12 @@ pub enum RejoinError {
     /// It could not be started or looked at.
     #[error(transparent)]
     Control(#[from] ControlError),
+    /// Somebody stopped it before it had begun.
+    #[error("{node} was not started: stopped on request")]
+    NotStarted {
+        /// The node.
+        node: String,
+    },
     /// Somebody stopped the waiting.
     #[error("{node} was still on its way, and goes on by itself")]
     Interrupted {
@@ -224,6 +238,7 @@ pub fn plan_rejoin(
         runs,
         only_copy,
         fails: Vec::new(),
+        hold: None,
     })
 }
 

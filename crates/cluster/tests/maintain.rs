@@ -2,10 +2,12 @@
 //!
 //! `REFLOAT_MAINTAIN_ROUNDS` says how often a node goes away under the steady load.
 
+#[path = "nodes/application.rs"]
+mod application;
 mod nodes;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use refloat_cluster::{
@@ -17,14 +19,11 @@ use refloat_run::settings;
 use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
 use refloat_testkit::servers;
-use refloat_wire::{Connection, Error};
+use refloat_wire::Connection;
 
+use application::{Application, LONG, ROW, memory, wait};
 use nodes::{connect, members};
 
-/// Nothing here takes longer.
-const LONG: Duration = Duration::from_secs(90);
-/// Bytes of a row of the application.
-const ROW: u64 = 20_000;
 /// The ring of every node.
 const RING: u64 = 1 << 20;
 
@@ -32,109 +31,6 @@ fn status(node: &GaleraNode, name: &str) -> String {
     let mut conn = connect(node);
     let answer = conn.query(format!("SHOW STATUS LIKE 'wsrep_{name}'"));
     answer.unwrap().str(0, 1).unwrap_or_default().to_owned()
-}
-
-fn memory(node: &GaleraNode) -> String {
-    let mut conn = connect(node);
-    let options = conn
-        .query_value("SELECT @@wsrep_provider_options")
-        .unwrap()
-        .unwrap();
-    let (_, rest) = options.split_once("gcache.mem_size = ").unwrap();
-    rest.split(';').next().unwrap().to_owned()
-}
-
-fn wait(what: &str, condition: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < LONG, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// An application that writes a dense sequence on one node all the time, and knows what was acknowledged.
-struct Application<'a> {
-    node: &'a GaleraNode,
-    written: AtomicU64,
-    pause: AtomicBool,
-    stop: AtomicBool,
-}
-
-impl<'a> Application<'a> {
-    fn new(node: &'a GaleraNode) -> Self {
-        let mut conn = connect(node);
-        conn.exec("CREATE DATABASE IF NOT EXISTS app").unwrap();
-        conn.exec(
-            "CREATE TABLE IF NOT EXISTS app.seq (n BIGINT UNSIGNED PRIMARY KEY, v MEDIUMTEXT)",
-        )
-        .unwrap();
-        let last = conn
-            .query_value("SELECT COALESCE(MAX(n), 0) FROM app.seq")
-            .unwrap();
-        Self {
-            node,
-            written: AtomicU64::new(last.unwrap().parse().unwrap()),
-            pause: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-        }
-    }
-
-    fn run(&self) {
-        let mut conn = connect(self.node);
-        while !self.stop.load(Ordering::SeqCst) {
-            if self.pause.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(8));
-                continue;
-            }
-            let next = self.written.load(Ordering::SeqCst) + 1;
-            let sql = format!("INSERT INTO app.seq VALUES ({next}, REPEAT('x', {ROW}))");
-            match conn.exec(sql) {
-                // One that is there had come through when the answer was lost.
-                Ok(_) | Err(Error::Server { code: 1062, .. }) => {
-                    self.written.store(next, Ordering::SeqCst);
-                }
-                // While a node is lost the others take nothing for a moment.
-                Err(_) => conn = connect(self.node),
-            }
-            std::thread::sleep(Duration::from_millis(8));
-        }
-    }
-
-    /// Works while `body` does; at the end every node has everything that was acknowledged.
-    fn during<T>(self, cluster: &EphemeralCluster, body: impl FnOnce(&Self) -> T) -> T {
-        let result = std::thread::scope(|scope| {
-            let worker = scope.spawn(|| self.run());
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                // What is measured while it still connects is not the rate that follows.
-                self.writes(8 * ROW);
-                body(&self)
-            }));
-            self.stop.store(true, Ordering::SeqCst);
-            worker.join().unwrap();
-            result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        let written = self.written.load(Ordering::SeqCst);
-        for node in cluster.nodes() {
-            let mut conn = connect(node);
-            conn.exec("SET SESSION wsrep_sync_wait = 1").unwrap();
-            let count = conn.query("SELECT COUNT(*), MAX(n) FROM app.seq").unwrap();
-            let has = (count.u64(0, 0).unwrap(), count.u64(0, 1).unwrap());
-            assert!(
-                has == (written, written) || has == (written + 1, written + 1),
-                "{}: {has:?} of {written}",
-                node.name()
-            );
-        }
-        result
-    }
-
-    /// Waits until so many bytes more were written.
-    fn writes(&self, bytes: u64) {
-        let until = self.written.load(Ordering::SeqCst) + bytes / ROW;
-        wait("the application writes", || {
-            self.written.load(Ordering::SeqCst) >= until
-        });
-    }
 }
 
 /// What is done while a node is away.

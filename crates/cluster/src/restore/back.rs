@@ -81,6 +81,7 @@ impl Restore<'_> {
             runs: up,
             only_copy: None,
             fails: Vec::new(),
+            hold: None,
         };
         let leave = Leave {
             sst: true,
@@ -90,6 +91,7 @@ impl Restore<'_> {
         let rejoining = Rejoining {
             members: self.members,
             control,
+            state_dir: self.state_dir,
             run: self.run,
         };
         let joined = rejoining.bring_back(&plan, &leave)?;

@@ -4,7 +4,6 @@ mod detached;
 mod work;
 
 use std::io::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -16,8 +15,6 @@ use refloat_cluster::{
 use refloat_report::maintain as face;
 use refloat_run::Run;
 use refloat_run::events::RunResult;
-use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, list_on_server};
-use refloat_wire::Connection;
 
 use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
@@ -266,19 +263,12 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
     };
     let view = observe(&nodes.name, &nodes.members, &how);
     refuse_held(nodes)?;
-    let available = nodes
-        .members
-        .iter()
-        .map(|member| member.host.as_ref().and_then(Host::memory_available));
-    let disk = nodes.members.iter().zip(&view.nodes).map(|(member, node)| {
-        let datadir = node.state.as_ref().map(|state| state.datadir.as_str());
-        member.host.as_ref()?.disk_free(Path::new(datadir?))
-    });
+    let (available, disk) = nodes.room(&view);
     let wish = HoldWish {
         away: hold.away,
         bytes: hold.bytes,
-        available: available.collect(),
-        disk: disk.collect(),
+        available,
+        disk,
     };
     let plan = plan_hold(&view, node, &wish).map_err(|against| {
         ProgramError::new(Exit::Refused, against.join("; "))
@@ -295,20 +285,7 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
 /// Refuses while a maintenance that was begun elsewhere has a node keep write-sets: what it has raised is no room of ours, and goes when that
 /// one ends.
 fn refuse_held(nodes: &Nodes) -> anyhow::Result<()> {
-    let held = nodes.members.iter().filter_map(|member| {
-        let mut conn = Connection::connect(&member.connect).ok()?;
-        let open = list_on_server(&mut conn).ok()?;
-        let of = open.into_iter().find(|open| {
-            let mut changes = open.journal.changes.iter();
-            changes.any(|change| [GCACHE_MEMORY, GCACHE_PURGE].contains(&change.name.as_str()))
-        })?;
-        let owner = &of.journal.owner;
-        Some(format!(
-            "{} keeps write-sets for another maintenance (run {}, process {} on {})",
-            member.name, of.journal.run, owner.pid, owner.host
-        ))
-    });
-    let held: Vec<String> = held.collect();
+    let held = nodes.kept_for_others();
     if held.is_empty() {
         return Ok(());
     }

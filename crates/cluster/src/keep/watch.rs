@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use refloat_run::Events;
 use refloat_wire::{ConnectOptions, Connection, Error};
 
-use super::MaintainError;
+use super::KeepError;
 use crate::error::chain;
 use crate::hold::{HEADER, Holder, Way, safe_until};
 use crate::observe::{Member, impatient, values};
@@ -18,7 +18,7 @@ const SILENCE: Duration = Duration::from_secs(120);
 
 /// A node that keeps write-sets.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(crate) struct Watched {
     name: String,
     connect: ConnectOptions,
     conn: Option<Connection>,
@@ -53,8 +53,8 @@ impl Watched {
         member: &Member,
         holder: &Holder,
         mut conn: Connection,
-    ) -> Result<Self, MaintainError> {
-        let counted = count(&mut conn).map_err(|error| MaintainError::NotHeld {
+    ) -> Result<Self, KeepError> {
+        let counted = count(&mut conn).map_err(|error| KeepError::NotHeld {
             node: holder.name.clone(),
             reason: chain(&error),
         })?;
@@ -72,6 +72,11 @@ impl Watched {
             head: counted.head,
             silent: None,
         })
+    }
+
+    /// Whether this is the node of this name.
+    pub fn is(&self, name: &str) -> bool {
+        self.name == name
     }
 
     /// Asks it once more.

@@ -25,6 +25,9 @@ const HOLD: &str = "cluster hold";
 /// one that it had put into a page, as soon as that one is applied everywhere. (`GCache::free_common`.)
 pub(crate) const SETTLED: Duration = Duration::from_secs(2);
 
+/// So long nodes may be silent that keep write-sets, or that are asked about them: they go on keeping what they keep.
+pub(crate) const SILENCE: Duration = Duration::from_secs(120);
+
 /// The runs in whose folders it stands what others were told, with the places of their nodes.
 pub(crate) type Holds = Vec<(usize, RunId)>;
 

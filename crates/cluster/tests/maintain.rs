@@ -181,6 +181,7 @@ fn a_node_that_goes_away_comes_back_by_what_it_missed() {
     under_a_steady_load(&cluster, state.path(), rounds);
     a_node_that_does_not_stop_is_given_up(&cluster, state.path());
     a_holder_is_killed(&cluster, state.path());
+    the_others_are_silent_for_a_moment(&cluster, state.path());
     a_node_does_not_start_until_it_is_mended(&cluster, state.path());
     a_hold_runs_out(&cluster, state.path());
     nothing_is_begun_where_it_would_not_last(&cluster, state.path());
@@ -271,6 +272,34 @@ fn a_holder_is_killed(cluster: &EphemeralCluster, state: &Path) {
             application.writes(RING);
         });
         place.comes_back(1, &plan, &mut work);
+    });
+}
+
+/// Nobody answers when the node is to be started, so nobody says what is kept: it is kept all the same, and the node comes by it.
+fn the_others_are_silent_for_a_moment(cluster: &EphemeralCluster, state: &Path) {
+    let application = Application::new(&cluster.nodes()[0]);
+    application.during(cluster, |application| {
+        let place = Place::new(cluster, state);
+        let plan = place.plan_for(Duration::from_secs(15), 1, Some(64 << 20));
+        let others = [&cluster.nodes()[0], &cluster.nodes()[2]];
+        let silent = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                wait("they are silent", || silent.load(Ordering::SeqCst));
+                std::thread::sleep(Duration::from_secs(8));
+                for other in others {
+                    other.thaw().unwrap();
+                }
+            });
+            let mut work = Doing(|| {
+                application.writes(2 * RING);
+                for other in others {
+                    other.freeze().unwrap();
+                }
+                silent.store(true, Ordering::SeqCst);
+            });
+            place.comes_back(1, &plan, &mut work);
+        });
     });
 }
 

@@ -1,20 +1,17 @@
 //! A node that keeps write-sets for another: how much of its budget is used, and whether it still keeps them.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use refloat_run::Events;
 use refloat_wire::{ConnectOptions, Connection, Error};
 
-use super::KeepError;
+use super::{KeepError, SILENCE};
 use crate::error::chain;
 use crate::hold::{HEADER, Holder, Way, safe_until};
 use crate::observe::{Member, impatient, values};
 
 const COUNTERS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_replicated', 'wsrep_replicated_bytes', \
     'wsrep_received', 'wsrep_received_bytes', 'wsrep_local_cached_downto', 'wsrep_last_committed')";
-
-/// A node that does not answer for a moment keeps what it keeps.
-const SILENCE: Duration = Duration::from_secs(120);
 
 /// A node that keeps write-sets.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use super::{MaintainError, MaintainPhase, MaintainState, Maintained, Maintenance
 use crate::among::arrives;
 use crate::control::StartAs;
 use crate::join::{Joining, Seen};
-use crate::keep::{StartWay, Watched, kept, stop_before_it_asks, way_now};
+use crate::keep::{SILENCE, StartWay, Watched, kept, stop_before_it_asks, way_now};
 use crate::node::NodeState;
 use crate::observe::Member;
 use crate::proof::proof;
@@ -58,22 +58,54 @@ impl Maintenance<'_> {
         })
     }
 
-    /// Refuses to start a node that would take a full copy, which wipes what it has, when nobody has allowed that.
+    /// Waits until it is known that the node comes by what it has missed. One that would take a full copy, which wipes what it has, is not
+    /// started when nobody has allowed that. What cannot be seen for a moment is no reason to give up what is kept.
+    ///
+    /// # Errors
+    /// [`MaintainError::NotBack`]: it would take a copy, or nothing is known for too long. Then it is kept on, and is for `--end` to go on with.
     fn may_start(&self, state: &mut MaintainState) -> Result<(), MaintainError> {
         if self.limits.allow_sst {
             return Ok(());
         }
-        let plan = &state.plan;
-        let stands = (plan.uuid.as_str(), state.left);
-        let way = way_now(self.members, self.control, plan.at, stands, &plan.holders);
-        let reason = match way {
-            StartWay::Ist(_) => return Ok(()),
-            StartWay::Copy(reason) | StartWay::Unknown(reason) => reason,
-        };
-        let node = plan.node.clone();
-        self.not_back(state, format!(
-            "it is down, and was not started, because it would take a full copy (SST): {reason}. `refloat cluster rejoin {node} --allow-sst` starts it all the same"
-        ))
+        let node = state.plan.node.clone();
+        let begun = Instant::now();
+        let mut told = false;
+        loop {
+            let plan = &state.plan;
+            let stands = (plan.uuid.as_str(), state.left);
+            let way = way_now(self.members, self.control, plan.at, stands, &plan.holders);
+            let reason = match way {
+                StartWay::Ist(_) => return Ok(()),
+                StartWay::Copy(reason) => {
+                    return self.not_back(state, format!(
+                        "it is down, and was not started, because it would take a full copy (SST): {reason}. `refloat cluster rejoin {node} --allow-sst` starts it all the same"
+                    ));
+                }
+                StartWay::Unknown(reason) => reason,
+            };
+            if self.run.cancel.is_hard() {
+                let reason = format!("given up on request before it was started: {reason}");
+                return self.not_back(state, reason);
+            }
+            if begun.elapsed() > SILENCE {
+                self.enter(state, MaintainPhase::Away);
+                return Err(MaintainError::NotBack {
+                    reason: format!(
+                        "it is down, and was not started, because by which way it would come could not be seen for {} s: {reason}. What it misses is kept on: \
+                         `refloat cluster maintain {node} --end` goes on when that is mended, and gives it up when it is told to stop twice (Ctrl-C)",
+                        SILENCE.as_secs()
+                    ),
+                    node,
+                });
+            }
+            if !std::mem::replace(&mut told, true) {
+                self.run.events.warn(format!(
+                    "by which way {node} would come cannot be seen just now ({reason}): it is tried again for {} s, and what it misses is kept on",
+                    SILENCE.as_secs()
+                ));
+            }
+            std::thread::sleep(WATCH);
+        }
     }
 
     /// Ends it without the node: those that kept write-sets are released.

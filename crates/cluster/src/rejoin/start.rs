@@ -11,7 +11,7 @@ use crate::among::arrives;
 use crate::control::{Control, StartAs};
 use crate::join::{Joining, Seen};
 use crate::journal::LogMark;
-use crate::keep::{StartWay, kept, stop_before_it_asks, way_now};
+use crate::keep::{SILENCE, StartWay, kept, stop_before_it_asks, way_now};
 use crate::node::NodeState;
 use crate::observe::Member;
 use crate::proof::{CameBy, proof};
@@ -20,8 +20,6 @@ use crate::proof::{CameBy, proof};
 const POLL: Duration = Duration::from_millis(200);
 /// How often those that keep what it misses are looked at.
 const WATCH: Duration = Duration::from_secs(1);
-/// So long it may not be known by which way the node would come.
-const SILENCE: Duration = Duration::from_secs(120);
 
 /// A node that is brought back.
 #[derive(Debug)]

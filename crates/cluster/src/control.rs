@@ -20,6 +20,14 @@ const PIECE: &str = "zz-refloat-standalone.conf";
 /// What a command that somebody has given is called in messages: a password may stand in it.
 const COMMAND: &str = "by the command of the list";
 
+/// What the command is called that says whether a node runs.
+const RUNNING: &str = "by the command of the list (running)";
+/// Its exit code when the node runs.
+const RUNS: i32 = 0;
+/// Its exit codes when it does not: those of `pgrep` and `kill -0`, and the one of init scripts and `systemctl is-active`. All others, such as
+/// those of `ssh` and of a shell that finds no such command, say nothing about the node.
+const RUNS_NOT: [i32; 2] = [1, 3];
+
 /// How a node is started and stopped.
 #[derive(Debug)]
 pub enum Control {
@@ -44,6 +52,8 @@ pub enum Control {
         bootstrap: Option<String>,
         /// Starts it as a server of its own.
         standalone: Option<String>,
+        /// Says by its exit code whether the node runs.
+        running: Option<String>,
     },
 }
 
@@ -127,6 +137,7 @@ impl Control {
             stop: stop.clone(),
             bootstrap: config.bootstrap.clone(),
             standalone: config.start_standalone.clone(),
+            running: config.running.clone(),
         }))
     }
 
@@ -353,7 +364,7 @@ impl Control {
         }
     }
 
-    /// Whether its process is there. `None`: commands cannot tell.
+    /// Whether its process is there. `None`: it is controlled by commands, and none is given that tells (`running`).
     ///
     /// # Errors
     /// [`ControlError`] with what was said about it.
@@ -371,8 +382,32 @@ impl Control {
                 let said = run(host, unit, "looking at", &script)?;
                 Ok(Some(!NOT_RUNNING.contains(&said.trim())))
             }
-            Self::Commands { .. } => Ok(None),
+            Self::Commands {
+                host,
+                running: Some(running),
+                ..
+            } => runs_by(host, running).map(Some),
+            Self::Commands { running: None, .. } => Ok(None),
         }
+    }
+}
+
+/// Whether a node runs, by the exit code of a command.
+///
+/// # Errors
+/// [`ControlError`]: it could not be run, or ended with a code that says neither.
+fn runs_by(host: &Host, running: &str) -> Result<bool, ControlError> {
+    let unknown = |reason: String| ControlError::new(RUNNING, "looking at the node", reason);
+    let output = host.run(running).map_err(|error| unknown(chain(&error)))?;
+    match output.status.code() {
+        Some(RUNS) => Ok(true),
+        Some(code) if RUNS_NOT.contains(&code) => Ok(false),
+        _ => Err(unknown(format!(
+            "on {}: {}, which says neither that it runs (0) nor that it does not (1 or 3): {}",
+            host.name(),
+            output.status,
+            plain(&String::from_utf8_lossy(&output.stderr))
+        ))),
     }
 }
 
@@ -528,6 +563,24 @@ mod tests {
             "{error}"
         );
         assert_eq!(control.is_running().unwrap(), None);
+        let asked = |running: &str| {
+            let config = ControlConfig {
+                start: Some("true".to_owned()),
+                stop: Some("true".to_owned()),
+                running: Some(running.to_owned()),
+                ..ControlConfig::default()
+            };
+            let none = |_: &str| unreachable!("no node of the sandbox is named");
+            let control = Control::of(&config, &Host::Local, none).unwrap().unwrap();
+            control.is_running().map_err(|error| error.to_string())
+        };
+        assert_eq!(asked("exit 0"), Ok(Some(true)));
+        assert_eq!(asked("exit 1"), Ok(Some(false)));
+        assert_eq!(asked("exit 3"), Ok(Some(false)));
+        for unknown in ["exit 2", "no-such-command", "exit 255", "kill -9 $$"] {
+            let error = asked(unknown).unwrap_err();
+            assert!(error.contains("says neither"), "{unknown}: {error}");
+        }
         commands("false", "true", Some("true"))
             .start(StartAs::First, &[])
             .unwrap();

@@ -3,11 +3,13 @@
 use std::time::{Duration, Instant};
 
 use refloat_run::Events;
+use refloat_wire::{Connection, Error, Phase};
 
 use crate::control::Control;
+use crate::error::ControlError;
 use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
-use crate::observe::{Member, Observation, WantedTables, ask};
+use crate::observe::{Member, Observation, WantedTables, ask, impatient};
 use crate::proof::{has_asked, has_started};
 
 /// How long a node's process may be away before it counts as ended: one that was asked to start has not got one at once.
@@ -71,7 +73,7 @@ impl<'a> Joining<'a> {
         let unknown = match self.control.is_running() {
             Ok(Some(_)) => String::new(),
             Ok(None) => {
-                "; whether its process is there cannot be told by commands: Ctrl-C ends the waiting"
+                "; whether its process is there is not known, because no command is given that tells it (running): Ctrl-C ends the waiting"
                     .to_owned()
             }
             Err(error) => format!(
@@ -138,26 +140,52 @@ impl<'a> Joining<'a> {
 /// Waits until a node that was told to stop answers no more and its process is gone; whether it is.
 ///
 /// `given_up` says when somebody does not want to wait any longer.
+///
+/// # Errors
+/// [`ControlError`]: to the end nobody could tell.
 pub(crate) fn is_down(
     control: &Control,
     member: &Member,
     mut given_up: impl FnMut() -> bool,
-) -> bool {
+) -> Result<bool, ControlError> {
     let begun = Instant::now();
     loop {
-        if !runs(control, member) {
-            return true;
+        let runs = runs(control, member);
+        if matches!(runs, Ok(false)) {
+            return Ok(true);
         }
         if begun.elapsed() > DOWN_PATIENCE || given_up() {
-            return false;
+            return runs.map(|runs| !runs);
         }
         std::thread::sleep(POLL);
     }
 }
 
 /// Whether a node answers, or its process is there as far as that can be told.
-pub(crate) fn runs(control: &Control, member: &Member) -> bool {
-    control.is_running().ok().flatten() == Some(true) || look(member).is_ok()
+///
+/// # Errors
+/// [`ControlError`]: nobody can tell just now. That is not the same as a node that is down.
+pub(crate) fn runs(control: &Control, member: &Member) -> Result<bool, ControlError> {
+    let process = control.is_running();
+    if matches!(process, Ok(Some(true))) {
+        return Ok(true);
+    }
+    let answers = Connection::connect(&impatient(&member.connect));
+    match (process, answers) {
+        // What refuses us (an account, too many connections) is a server.
+        (_, Ok(_) | Err(Error::Server { .. } | Error::Auth { .. })) => Ok(true),
+        (Err(unknown), Err(_)) => Err(unknown),
+        (Ok(Some(_)), Err(_)) => Ok(false),
+        // The kernel takes connections for a process that hangs.
+        (Ok(None), Err(Error::Timeout { phase, .. })) if phase != Phase::Connect => {
+            Err(ControlError::new(
+                &member.name,
+                "looking at",
+                "it takes connections and says nothing, and no command is given that says whether it runs (running)".to_owned(),
+            ))
+        }
+        (Ok(None), Err(_)) => Ok(false),
+    }
 }
 
 /// A text of somebody else's, as one line that may be shown.

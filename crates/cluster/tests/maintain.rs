@@ -180,6 +180,7 @@ fn a_node_that_goes_away_comes_back_by_what_it_missed() {
     let rounds = std::env::var("REFLOAT_MAINTAIN_ROUNDS").map_or(2, |text| text.parse().unwrap());
     under_a_steady_load(&cluster, state.path(), rounds);
     a_node_that_does_not_stop_is_given_up(&cluster, state.path());
+    a_node_that_hangs_is_not_taken_for_down(&cluster, state.path());
     a_holder_is_killed(&cluster, state.path());
     the_others_are_silent_for_a_moment(&cluster, state.path());
     a_node_does_not_start_until_it_is_mended(&cluster, state.path());
@@ -197,6 +198,7 @@ fn a_node_that_does_not_stop_is_given_up(cluster: &EphemeralCluster, state: &Pat
         stop: "true".to_owned(),
         bootstrap: None,
         standalone: None,
+        running: None,
     };
     let maintenance = Maintenance {
         members: &place.members,
@@ -221,6 +223,49 @@ fn a_node_that_does_not_stop_is_given_up(cluster: &EphemeralCluster, state: &Pat
     let took = begun.elapsed();
     assert!(took > Duration::from_secs(9) && took < Duration::from_secs(30));
     place.nothing_is_left();
+}
+
+/// A node that hangs answers as little as one that is down: what was to be done while it is down is not done.
+fn a_node_that_hangs_is_not_taken_for_down(cluster: &EphemeralCluster, state: &Path) {
+    let place = Place::new(cluster, state);
+    let plan = place.plan(1, Some(64 << 20));
+    let node = &cluster.nodes()[1];
+    let pid = node.pid().unwrap().unwrap();
+    for running in [None, Some("exit 255".to_owned())] {
+        let control = Control::Commands {
+            host: Host::Local,
+            start: "true".to_owned(),
+            stop: format!("kill -STOP {pid}"),
+            bootstrap: None,
+            standalone: None,
+            running,
+        };
+        let maintenance = Maintenance {
+            members: &place.members,
+            control: &control,
+            state_dir: state,
+            run: &Place::new(cluster, state).run,
+            limits: LIMITS,
+        };
+        let error = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let stat = format!("/proc/{pid}/stat");
+                let stopped = || std::fs::read_to_string(&stat).unwrap().contains(") T ");
+                wait("it hangs", stopped);
+                std::thread::sleep(Duration::from_secs(2));
+                let cancel = &maintenance.run.cancel;
+                cancel.cancel_hard(CancelReason::Signal(2));
+            });
+            maintenance.run("c", &plan, &mut Doing(|| unreachable!("it has not left")))
+        });
+        node.thaw().unwrap();
+        let error = error.unwrap_err();
+        assert!(matches!(error, MaintainError::Unseen { .. }), "{error}");
+        wait("it is in step again", || {
+            status(node, "local_state_comment") == "Synced" && status(node, "ready") == "ON"
+        });
+        place.nothing_is_left();
+    }
 }
 
 fn under_a_steady_load(cluster: &EphemeralCluster, state: &Path, rounds: usize) {

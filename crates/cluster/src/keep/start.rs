@@ -136,7 +136,7 @@ pub(crate) fn stop_before_it_asks(
         let waited = Instant::now();
         // What could not be told is told again at once: it may come to itself any moment.
         let enough = || stopped.is_err() || waited.elapsed() > STOP_WAIT || joining.has_asked();
-        if is_down(control, member, enough) {
+        if matches!(is_down(control, member, enough), Ok(true)) {
             return Some("it was stopped again".to_owned());
         }
         if joining.has_asked() {

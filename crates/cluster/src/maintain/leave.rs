@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{MaintainError, MaintainPhase, MaintainState, Maintenance, POLL};
+use crate::error::chain;
 use crate::hold::{may_leave, safe_until};
 use crate::join::{brief, is_down, look};
 use crate::journal::LogMark;
@@ -45,9 +46,18 @@ impl Maintenance<'_> {
             }
             self.run.cancel.is_hard()
         };
-        if !is_down(self.control, member, given_up) {
-            stopped?;
-            return Err(MaintainError::StillUp { node });
+        match is_down(self.control, member, given_up) {
+            Ok(true) => {}
+            Ok(false) => {
+                stopped?;
+                return Err(MaintainError::StillUp { node });
+            }
+            Err(unknown) => {
+                return Err(MaintainError::Unseen {
+                    node,
+                    reason: chain(&unknown),
+                });
+            }
         }
         if let Err(error) = stopped {
             self.run.events.warn(error.to_string());

@@ -129,6 +129,16 @@ pub enum MaintainError {
         /// The node.
         node: String,
     },
+    /// It was told to stop, and nobody can tell whether it has.
+    #[error(
+        "{node} was told to stop, and whether it has is not known ({reason}): what it misses is not kept, and `refloat cluster rejoin {node}` brings it back"
+    )]
+    Unseen {
+        /// The node.
+        node: String,
+        /// Why.
+        reason: String,
+    },
     /// Somebody stopped it.
     #[error("stopped on request")]
     Interrupted,

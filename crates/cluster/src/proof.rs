@@ -12,12 +12,9 @@ const INSTALLED: &str = "Installed new state from SST: ";
 /// What it writes at each start, before it asks anybody: behind it the position that it has.
 const BEGUN: &str = "Setting GCS initial position to ";
 
-/// What it writes once it has asked, or needs nothing: the first as soon as a donor is chosen.
-const ASKED: [&str; 3] = [
-    "requested state transfer from",
-    "Requesting state transfer: success",
-    INSTALLED,
-];
+/// What it writes once it has asked and a donor is chosen, or needs nothing. ("requested state transfer from" is no such words: every
+/// node of a group writes that of each that asks, also of one that no donor is found for.)
+const ASKED: [&str; 2] = ["Requesting state transfer: success", INSTALLED];
 
 /// The way by which a node came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,8 +127,13 @@ mod tests {
         assert_eq!(proof(UUID, &other, Some(&two)).by, CameBy::Sst);
         assert!(has_started(&two) && !has_started("x"));
         assert!(has_asked(&two) && !has_asked(&none) && !has_asked("x"));
-        let asked = none
-            + "Member 1.0 (b) requested state transfer from 'a,'. Selected 0.0 (a)(SYNCED) as donor.\n";
+        // Another one that starts at the same time has asked, and so have we in vain.
+        let other = none
+            + "Member 2.0 (c) requested state transfer from 'a,'. Selected 0.0 (a)(SYNCED) as donor.\n"
+            + "Member 1.0 (b) requested state transfer from 'a,', but it is impossible to select State Transfer donor: x\n"
+            + "Requesting state transfer failed: -11(x). Will keep retrying every 1 second(s)\n";
+        assert!(!has_asked(&other));
+        let asked = other + "Requesting state transfer: success after 2 tries, donor: 0\n";
         assert!(has_asked(&asked));
     }
 }

@@ -35,6 +35,8 @@ const WATCH: Duration = Duration::from_secs(1);
 pub struct MaintainLimits {
     /// So long write-sets are kept at the most, from the moment on that the node is down.
     pub hold: Duration,
+    /// So long the node may take from its start until it is in step; `None`: as long as it takes.
+    pub start: Option<Duration>,
     /// Whether the node may be stopped although what is kept will not last, and may come back by a full copy.
     pub allow_sst: bool,
 }

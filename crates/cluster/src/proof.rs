@@ -16,6 +16,14 @@ const BEGUN: &str = "Setting GCS initial position to ";
 /// node of a group writes that of each that asks, also of one that no donor is found for.)
 const ASKED: [&str; 2] = ["Requesting state transfer: success", INSTALLED];
 
+/// What the provider writes when it gives up for good, while the process of its server may stay: whatever is done then, it is started anew.
+const FAILED: [&str; 4] = [
+    "restart required",
+    "must be restarted",
+    "will never receive state",
+    "unsupported cc action version",
+];
+
 /// The way by which a node came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -83,6 +91,15 @@ pub(crate) fn has_asked(log: &str) -> bool {
     last.is_some_and(|start| ASKED.iter().any(|words| start.contains(words)))
 }
 
+/// The line of a log in which the provider says, since its last start in it, that it has given up for good.
+pub(crate) fn gave_up(log: &str) -> Option<&str> {
+    let start = log.rsplit_once(BEGUN).map(|(_, start)| start)?;
+    start.lines().find(|line| {
+        let line = line.to_ascii_lowercase();
+        FAILED.iter().any(|words| line.contains(words))
+    })
+}
+
 /// The position that a node began its last start with, and the one that it went on from once it had its data; `None`: it needed none.
 fn last_start(log: &str) -> Option<(&str, Option<&str>)> {
     let (_, start) = log.rsplit_once(BEGUN)?;
@@ -135,5 +152,11 @@ mod tests {
         assert!(!has_asked(&other));
         let asked = other + "Requesting state transfer: success after 2 tries, donor: 0\n";
         assert!(has_asked(&asked));
+        assert_eq!(gave_up(&asked), None);
+        let line = "1 [ERROR] WSREP: Receiving IST failed, node restart required: Unsupported CC action version: 71 (Protocol error)";
+        let failed = format!("{asked}{line}\nmore\n");
+        assert_eq!(gave_up(&failed), Some(line));
+        // It was started anew.
+        assert_eq!(gave_up(&(failed + &asked)), None);
     }
 }

@@ -166,6 +166,7 @@ fn journal(conn: &mut Connection) -> String {
 
 const LIMITS: MaintainLimits = MaintainLimits {
     hold: LONG,
+    start: None,
     allow_sst: false,
 };
 
@@ -464,6 +465,7 @@ fn a_slow_start_takes_no_copy() {
             let plan = place.plan_for(Duration::from_secs(1), 1, Some(64 << 20));
             let limits = MaintainLimits {
                 hold: Duration::from_secs(2),
+                start: None,
                 allow_sst: false,
             };
             let before = node.pid().unwrap();

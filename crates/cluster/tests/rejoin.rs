@@ -4,6 +4,8 @@
 mod application;
 mod nodes;
 
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -34,6 +36,7 @@ struct Place<'a> {
     control: Control,
     state: &'a Path,
     run: Run,
+    start_limit: Option<Duration>,
 }
 
 impl<'a> Place<'a> {
@@ -49,6 +52,7 @@ impl<'a> Place<'a> {
                 events: Events::new(),
                 progress: Progress::new(),
             },
+            start_limit: None,
         }
     }
 
@@ -81,6 +85,7 @@ impl<'a> Place<'a> {
             control: &self.control,
             state_dir: self.state,
             run: &self.run,
+            start_limit: self.start_limit,
         };
         rejoining.bring_back(plan, &Leave::default())
     }
@@ -146,6 +151,8 @@ fn what_a_node_misses_is_kept_while_it_starts() {
         application.writes(RING);
         a_slow_start_is_waited_for(cluster, folder.path(), application);
         what_another_run_keeps_is_left_alone(cluster, folder.path(), application);
+        a_node_that_takes_too_long_is_not_waited_for(cluster, folder.path(), application);
+        a_node_that_has_given_up_is_not_waited_for(cluster, folder.path(), application);
         a_node_is_ended_before_it_takes_a_copy(cluster, folder.path(), application);
     });
 }
@@ -247,6 +254,69 @@ fn a_node_is_ended_before_it_takes_a_copy(
     assert_eq!(node.pid().unwrap(), None);
     let position = node.recover().unwrap();
     assert!(position.seqno > 0, "nothing was wiped: {position}");
+    node.start().unwrap();
+    application.pause.store(false, Ordering::SeqCst);
+    place.nothing_is_left();
+}
+
+fn a_node_that_takes_too_long_is_not_waited_for(
+    cluster: &EphemeralCluster,
+    state: &Path,
+    application: &Application<'_>,
+) {
+    let mut place = Place::new(cluster, state);
+    place.stop_node(application);
+    place.start_limit = Some(Duration::from_secs(4));
+    let plan = place.plan();
+    let error = place
+        .bring_back_slowly(&plan, || std::thread::sleep(Duration::from_secs(8)))
+        .unwrap_err()
+        .to_string();
+    for words in [
+        "it is not in step after 4 s (--start-limit)",
+        "it was stopped again, because it would have taken a full copy",
+    ] {
+        assert!(error.contains(words), "{error}");
+    }
+    let node = place.node();
+    assert_eq!(node.pid().unwrap(), None);
+    node.start().unwrap();
+    application.pause.store(false, Ordering::SeqCst);
+    place.nothing_is_left();
+}
+
+/// Somebody else than the donor connects to where the node waits for what it misses, and sends no such thing. Its provider gives up, and the
+/// process of its server stays.
+fn a_node_that_has_given_up_is_not_waited_for(
+    cluster: &EphemeralCluster,
+    state: &Path,
+    application: &Application<'_>,
+) {
+    let place = Place::new(cluster, state);
+    place.stop_node(application);
+    application.pause.store(false, Ordering::SeqCst);
+    application.writes(20_000 * 20);
+    application.pause.store(true, Ordering::SeqCst);
+    let plan = place.plan();
+    let address = place.node().ist_address();
+    let over = AtomicBool::new(false);
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::SeqCst) {
+                if let Ok(mut stream) = TcpStream::connect(&address) {
+                    drop(stream.write_all(&[0xff; 4096]));
+                }
+            }
+        });
+        let result = place.bring_back(&plan);
+        over.store(true, Ordering::SeqCst);
+        result
+    });
+    println!("{error:?}");
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("it has failed while it started"), "{error}");
+    let node = place.node();
+    node.kill().unwrap();
     node.start().unwrap();
     application.pause.store(false, Ordering::SeqCst);
     place.nothing_is_left();

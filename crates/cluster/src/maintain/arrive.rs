@@ -151,18 +151,22 @@ impl Maintenance<'_> {
         let mut told_gone = !started;
         let mut late = false;
         loop {
-            let seen = joining.look();
-            let ended = matches!(seen, Seen::Ended);
-            match seen {
+            let ended = match joining.look() {
                 Seen::There(now) => return Ok(now),
-                Seen::Ended if !told_gone => {
-                    told_gone = true;
-                    self.run.events.warn(format!(
-                        "{node} has ended while it started{}. What it misses is kept on: mend it and start it by hand, or give it up with Ctrl-C",
-                        joining.last_words()
-                    ));
-                }
-                Seen::Ended | Seen::Coming => {}
+                Seen::Coming => None,
+                Seen::Ended => Some(format!(
+                    "has ended while it started{}",
+                    joining.last_words()
+                )),
+                Seen::Failed(line) => Some(format!(
+                    "has failed while it started, and has to be stopped before it is started again: {line}"
+                )),
+            };
+            if let Some(how) = ended.as_ref().filter(|_| !told_gone) {
+                told_gone = true;
+                self.run.events.warn(format!(
+                    "{node} {how}. What it misses is kept on: mend it and start it by hand, or give it up with Ctrl-C"
+                ));
             }
             // One Ctrl-C while work was done is no reason to leave the node down; one more is.
             if self.run.cancel.is_hard() || (told_gone && self.run.cancel.is_cancelled()) {
@@ -172,17 +176,20 @@ impl Maintenance<'_> {
             joining.tell(&self.run.events);
             if last_look.elapsed() >= WATCH {
                 last_look = Instant::now();
-                if ended {
+                if ended.is_some() {
                     self.watch(state, absence);
                 } else {
                     self.watch_start(state, absence, joining, &mut late)?;
                 }
-                if let Some(why) = absence.given_up.as_ref().filter(|_| ended) {
-                    let reason = format!(
-                        "it does not start{}. What it misses is kept no more: {why}",
-                        joining.last_words()
-                    );
+                if let Some((how, why)) = ended.as_ref().zip(absence.given_up.as_ref()) {
+                    let reason = format!("it {how}. What it misses is kept no more: {why}");
                     return self.not_back(state, reason);
+                }
+                if let Some(late) = joining
+                    .is_late(self.limits.start)
+                    .filter(|_| ended.is_none())
+                {
+                    return self.too_late(state, joining, late);
                 }
             }
             std::thread::sleep(POLL);
@@ -237,6 +244,28 @@ impl Maintenance<'_> {
             self.release(state);
         }
         Ok(())
+    }
+
+    /// Ends the waiting for a node that takes too long. It goes on by itself, unless it would take a full copy then.
+    fn too_late<T>(
+        &self,
+        state: &mut MaintainState,
+        joining: &Joining<'_>,
+        late: String,
+    ) -> Result<T, MaintainError> {
+        let node = state.plan.node.clone();
+        let member = self.member(state.plan.at);
+        let copy = !self.limits.allow_sst && joining.has_surely_not_asked();
+        let stopped = if copy {
+            stop_before_it_asks(self.control, member, self.run, joining)
+        } else {
+            None
+        };
+        let now = stopped.map_or_else(
+            || format!("it goes on by itself, and `refloat cluster rejoin {node}` waits for it again"),
+            |how| format!("{how}, because it would have taken a full copy (SST) later: what it misses is kept no more. `refloat cluster rejoin {node}` starts it again"),
+        );
+        self.not_back(state, format!("{late}; {now}"))
     }
 
     /// Whether a node that is in step is so with the others; one that is not is stopped.

@@ -32,6 +32,8 @@ pub struct Rejoining<'a> {
     pub state_dir: &'a Path,
     /// This run.
     pub run: &'a Run,
+    /// So long the node may take from its start until it is in step; `None`: as long as it takes.
+    pub start_limit: Option<Duration>,
 }
 
 impl Rejoining<'_> {
@@ -168,7 +170,18 @@ impl Rejoining<'_> {
                         reason: format!("it has ended while it started{}", joining.last_words()),
                     });
                 }
+                Seen::Failed(line) => {
+                    return Err(RejoinError::NotBack {
+                        node: node.clone(),
+                        reason: format!(
+                            "it has failed while it started, and its server is to be stopped before it is started again: {line}"
+                        ),
+                    });
+                }
                 Seen::Coming => {}
+            }
+            if let Some(late) = joining.is_late(self.start_limit) {
+                return Err(self.too_late(plan, leave, joining, &late));
             }
             if self.run.cancel.is_cancelled() {
                 // Without what is kept for it, it may take a full copy that nobody has allowed.
@@ -188,6 +201,31 @@ impl Rejoining<'_> {
                 self.watch(plan, leave, held, joining)?;
             }
             std::thread::sleep(POLL);
+        }
+    }
+
+    /// What is said of a node that takes too long. It goes on by itself, unless it would take a full copy then.
+    fn too_late(
+        &self,
+        plan: &RejoinPlan,
+        leave: &Leave,
+        joining: &Joining<'_>,
+        late: &str,
+    ) -> RejoinError {
+        let member = &self.members[plan.at];
+        let copy = plan.hold.is_some() && !leave.sst && joining.has_surely_not_asked();
+        let stopped = if copy {
+            stop_before_it_asks(self.control, member, self.run, joining)
+        } else {
+            None
+        };
+        let now = stopped.map_or_else(
+            || "it goes on by itself, and the same command waits again".to_owned(),
+            |how| format!("{how}, because it would have taken a full copy (SST) later: what it misses is kept no more. The same command starts it again"),
+        );
+        RejoinError::NotBack {
+            node: plan.node.clone(),
+            reason: format!("{late}; {now}"),
         }
     }
 

@@ -93,6 +93,8 @@ impl Restore<'_> {
             control,
             state_dir: self.state_dir,
             run: self.run,
+            // A copy takes as long as it takes.
+            start_limit: None,
         };
         let joined = rejoining.bring_back(&plan, &leave)?;
         let now = look(member).map_err(|reason| self.wrong(STEP, at, reason))?;

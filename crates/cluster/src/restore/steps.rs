@@ -210,7 +210,8 @@ impl Restore<'_> {
                     let _ = control.stop();
                     return Err(self.wrong(step, at, "it has started as a node of a cluster, without the options for standing alone; it was stopped again"));
                 }
-                Seen::Coming => begun.elapsed() > self.start_limit,
+                // It joins nobody, so nothing that is said of joining counts.
+                Seen::Coming | Seen::Failed(_) => begun.elapsed() > self.start_limit,
             };
             if gone {
                 let reason = format!(
@@ -340,6 +341,10 @@ impl Restore<'_> {
                         "it has ended while it began the cluster{}",
                         joining.last_words()
                     );
+                    return Err(self.wrong(STEP, at, reason));
+                }
+                Seen::Failed(line) => {
+                    let reason = format!("it has failed while it began the cluster: {line}");
                     return Err(self.wrong(STEP, at, reason));
                 }
                 // It has crashed while it stood alone, and systemd has started it again so.

@@ -300,6 +300,10 @@ pub fn is_maintained(state: &Path, file: &str, second: &str) {
             .args(["-9", &owner.to_string()])
             .status();
         assert!(killed.expect("kill is there").success());
+        let process = format!("/proc/{owner}/exe");
+        while std::fs::read_link(&process).is_ok() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
         if revert {
             let url = open()[0]["journal"]["server"]["peer"].clone();
             let first = format!("mysql://{}/", url.as_str().expect("an address"));

@@ -18,8 +18,8 @@ use refloat_run::events::RunResult;
 
 use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
-use super::print_plan;
 use super::restore::refuse_open;
+use super::{print_plan, start_limit};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::record::record;
@@ -83,6 +83,10 @@ pub struct HoldArgs {
     /// Give the holding up after this time [default: three times --for]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     limit: Option<Duration>,
+
+    /// How long a server may take from its start until the node is in step [default: 1h, and none with --allow-sst]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    start_limit: Option<Duration>,
 
     /// Go on although what is kept will not last: the node may need a full copy
     #[arg(long)]
@@ -250,6 +254,7 @@ fn limits(args: &HoldArgs, plan: &HoldPlan) -> MaintainLimits {
     let away = Duration::from_secs_f64(plan.away_seconds);
     MaintainLimits {
         hold: args.limit.unwrap_or(away * LIMIT_TIMES),
+        start: start_limit(args.start_limit, args.allow_sst),
         allow_sst: args.allow_sst,
     }
 }

@@ -1,6 +1,7 @@
 //! `refloat cluster rejoin`: a node that is down comes back.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use clap::Args;
 use refloat_cluster::{
@@ -16,11 +17,11 @@ use super::lock::ClusterLock;
 use super::maintain::refuse_second;
 use super::members::ClusterOf;
 use super::restore::refuse_open;
-use super::sst_rate;
+use super::{sst_rate, start_limit};
 use crate::context::Context;
 use crate::exit::{self, Exit};
 use crate::record::record;
-use crate::sizes::parse_bytes;
+use crate::sizes::{parse_bytes, parse_time};
 use crate::watch::{Show, Watch};
 
 /// Name of these runs.
@@ -76,6 +77,10 @@ pub struct RejoinArgs {
     /// Go on although something was found that keeps the node from coming back
     #[arg(long)]
     ignore_advice: bool,
+
+    /// How long a server may take from its start until the node is in step [default: 1h, and none with --allow-sst]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    start_limit: Option<Duration>,
 
     /// Say what would be done, and do nothing but recover a position that was not written down
     #[arg(long)]
@@ -158,6 +163,7 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
         control,
         state_dir: context.state_dir(),
         run: &run,
+        start_limit: start_limit(args.start_limit, leave.sst),
     };
     let (outcome, error) = match rejoining.bring_back(&plan, &leave) {
         Ok(outcome) => (Some(outcome), None),

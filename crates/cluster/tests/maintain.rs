@@ -19,7 +19,7 @@ use refloat_run::settings;
 use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
 use refloat_testkit::servers;
-use refloat_wire::Connection;
+use refloat_wire::{ConnectOptions, Connection};
 
 use application::{Application, LONG, ROW, memory, wait};
 use nodes::{connect, members};
@@ -262,8 +262,14 @@ fn a_node_that_hangs_is_not_taken_for_down(cluster: &EphemeralCluster, state: &P
         node.thaw().unwrap();
         let error = error.unwrap_err();
         assert!(matches!(error, MaintainError::Unseen { .. }), "{error}");
-        wait("it is in step again", || {
-            status(node, "local_state_comment") == "Synced" && status(node, "ready") == "ON"
+        // It is as it was before it has noticed anything; what waits for all others says more.
+        wait("all are in step again", || {
+            cluster.nodes().iter().all(|node| {
+                let options = ConnectOptions::from_url(&node.url()).unwrap();
+                let mut conn = Connection::connect(&options).unwrap();
+                let causal = "SET SESSION wsrep_sync_wait = 15";
+                conn.exec(causal).is_ok() && conn.query("SHOW DATABASES").is_ok()
+            })
         });
         place.nothing_is_left();
     }

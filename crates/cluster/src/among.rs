@@ -121,12 +121,14 @@ impl Astray {
         let now = if ours {
             let begun = Instant::now();
             let stopped = control.stop();
-            match stopped {
-                _ if is_down(control, member, || begun.elapsed() > STOP_PATIENCE) => {
-                    "it was stopped again".to_owned()
+            let down = is_down(control, member, || begun.elapsed() > STOP_PATIENCE);
+            match (stopped, down) {
+                (_, Ok(true)) => "it was stopped again".to_owned(),
+                (Err(error), _) => format!("stop it, which failed ({error})"),
+                (Ok(()), Ok(false)) => "stop it: it was told to, and goes on".to_owned(),
+                (Ok(()), Err(unknown)) => {
+                    format!("stop it: it was told to, and whether it has is not known ({unknown})")
                 }
-                Err(error) => format!("stop it, which failed ({error})"),
-                Ok(()) => "stop it: it was told to, and goes on".to_owned(),
             }
         } else {
             "stop it".to_owned()

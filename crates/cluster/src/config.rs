@@ -59,6 +59,9 @@ pub struct ControlConfig {
     /// Command that starts it as a server of its own, with the options of the server that stand in `REFLOAT_SERVER_OPTIONS`.
     #[serde(default)]
     pub start_standalone: Option<String>,
+    /// Command that says whether the node runs: exit code 0 that it does, 1 or 3 that it does not, any other that this is not known.
+    #[serde(default)]
+    pub running: Option<String>,
 }
 
 impl ClusterFile {
@@ -143,6 +146,7 @@ impl ControlConfig {
             &self.stop,
             &self.bootstrap,
             &self.start_standalone,
+            &self.running,
         ];
         let commands = commands.into_iter().any(Option::is_some);
         let ways = [self.sandbox.is_some(), self.systemd.is_some(), commands];
@@ -179,7 +183,7 @@ mod tests {
             [[node]]
             name = "n2"
             url = "mysql://root@10.0.0.2/"
-            control = { start = "run me", stop = "end me" }
+            control = { start = "run me", stop = "end me", running = "see me" }
             [[node]]
             name = "n3"
             url = "mysql://root@127.0.0.1:3307/"
@@ -213,6 +217,7 @@ mod tests {
             ),
             (node("control={}"), "node b: control is empty"),
             (node("control={start='x'}"), "node b: control needs both"),
+            (node("control={running='x'}"), "node b: control needs both"),
             (
                 node("control={systemd='x',sandbox='y'}"),
                 "node b: control takes one",

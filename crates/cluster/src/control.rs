@@ -1,21 +1,18 @@
 //! Starting and stopping a node: by the sandbox, by systemd, or by commands that somebody has given.
 
+mod look;
+mod standalone;
+
 use refloat_sandbox::{GaleraNode, NodeStart};
-use serde::{Deserialize, Serialize};
 
 use crate::config::ControlConfig;
 use crate::error::{ControlError, chain};
 use crate::host::Host;
 use crate::join::plain;
+pub use standalone::StartOption;
 
-/// A unit of systemd that says one of these does not run, and does not come up by itself.
-const NOT_RUNNING: [&str; 2] = ["inactive", "failed"];
 /// What Debian's and MariaDB's units take as a further argument of the server, for one start.
 const NEW_CLUSTER: &str = "_WSREP_NEW_CLUSTER=--wsrep-new-cluster";
-
-/// The piece of a unit with which it is started as a server of its own. Units of MariaDB and MySQL give the server what stands in
-/// `MYSQLD_OPTS`; names that come later in the alphabet win.
-const PIECE: &str = "zz-refloat-standalone.conf";
 
 /// What a command that somebody has given is called in messages: a password may stand in it.
 const COMMAND: &str = "by the command of the list";
@@ -44,48 +41,9 @@ pub enum Control {
         bootstrap: Option<String>,
         /// Starts it as a server of its own.
         standalone: Option<String>,
+        /// Says by its exit code whether the node runs.
+        running: Option<String>,
     },
-}
-
-/// An option of the server for one start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StartOption {
-    /// Its name, without the dashes in front.
-    pub name: String,
-    /// Its value; `None`: it takes none.
-    pub value: Option<String>,
-}
-
-impl StartOption {
-    /// An option with a value.
-    pub fn new(name: &str, value: impl Into<String>) -> Self {
-        Self {
-            name: name.to_owned(),
-            value: Some(value.into()),
-        }
-    }
-
-    /// An option without one.
-    pub fn switch(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            value: None,
-        }
-    }
-
-    /// The word of a command line. `None`: it has characters that units and shells take for something else.
-    pub fn word(&self) -> Option<String> {
-        let plain = |text: &str| {
-            let known = |c: char| c.is_ascii_alphanumeric() || "_-./:,".contains(c);
-            !text.is_empty() && text.chars().all(known)
-        };
-        let word = match &self.value {
-            Some(value) if plain(value) => format!("--{}={value}", self.name),
-            Some(_) => return None,
-            None => format!("--{}", self.name),
-        };
-        plain(&self.name).then_some(word)
-    }
 }
 
 /// As what a node starts.
@@ -127,93 +85,8 @@ impl Control {
             stop: stop.clone(),
             bootstrap: config.bootstrap.clone(),
             standalone: config.start_standalone.clone(),
+            running: config.running.clone(),
         }))
-    }
-
-    /// What is missing for a node to be started by itself, and as the first of a cluster. `None`: nothing.
-    pub fn lacks(&self) -> Option<&'static str> {
-        match self {
-            Self::Commands {
-                standalone: None, ..
-            } => {
-                Some("no command is given that starts it as a server of its own (start_standalone)")
-            }
-            Self::Commands {
-                bootstrap: None, ..
-            } => Some("no command is given that begins a cluster (bootstrap)"),
-            _ => None,
-        }
-    }
-
-    /// Starts the node as a server of its own, with these options behind all others. Whether it has taken them is for the caller to see.
-    ///
-    /// A unit of systemd gets them by a piece of its own under `/run`, so that a server that crashes is not started again as a member; they
-    /// go by [`Self::end_standalone`], or when the machine starts anew. Commands find them in `REFLOAT_SERVER_OPTIONS`.
-    ///
-    /// # Errors
-    /// [`ControlError`] with what was said about it.
-    pub fn start_standalone(&self, options: &[StartOption]) -> Result<(), ControlError> {
-        let words = |what: &str| -> Result<String, ControlError> {
-            let words: Option<Vec<String>> = options.iter().map(StartOption::word).collect();
-            words.map(|words| words.join(" ")).ok_or_else(|| {
-                let reason = "an option has a character that cannot be handed over".to_owned();
-                ControlError::new(what, "starting", reason)
-            })
-        };
-        match self {
-            Self::Sandbox(node) => {
-                let arguments = options
-                    .iter()
-                    .map(|option| (option.name.clone(), option.value.clone()));
-                let how = NodeStart {
-                    // It joins nobody: where it stands is not asked for.
-                    skip_recovery: true,
-                    arguments: arguments.collect(),
-                    ..NodeStart::default()
-                };
-                node.begin(&how)
-                    .map_err(|error| ControlError::new(node.name(), "starting", chain(&error)))
-            }
-            Self::Systemd { host, unit } => {
-                let script = standalone_of_unit(unit, &words(unit)?);
-                run(host, unit, "starting", &script).map(drop)
-            }
-            Self::Commands {
-                host,
-                standalone: Some(standalone),
-                ..
-            } => {
-                let words = Host::word(&words(COMMAND)?);
-                let script = format!(
-                    "REFLOAT_SERVER_OPTIONS={words}; export REFLOAT_SERVER_OPTIONS\n{standalone}"
-                );
-                run(host, COMMAND, "starting", &script).map(drop)
-            }
-            Self::Commands {
-                standalone: None, ..
-            } => Err(ControlError::new(
-                COMMAND,
-                "starting",
-                self.lacks().unwrap_or_default().to_owned(),
-            )),
-        }
-    }
-
-    /// Takes away what [`Self::start_standalone`] has left for further starts. Nothing is there: fine.
-    ///
-    /// # Errors
-    /// [`ControlError`] with what was said about it.
-    pub fn end_standalone(&self) -> Result<(), ControlError> {
-        match self {
-            Self::Systemd { host, unit } => {
-                let script = format!(
-                    "{}; [ ! -e \"$piece\" ] || {{ rm -f -- \"$piece\" && systemctl daemon-reload; }}",
-                    piece_of_unit(unit)
-                );
-                run(host, unit, "taking the options back of", &script).map(drop)
-            }
-            Self::Sandbox(_) | Self::Commands { .. } => Ok(()),
-        }
     }
 
     /// What starts its server by itself when it crashes, where systemd does so. `None`: nothing, or nobody can tell.
@@ -329,77 +202,6 @@ impl Control {
             Self::Commands { .. } => self.stop(),
         }
     }
-
-    /// Where a node that is down stands, by having its server look into its tables. `None`: nobody has said how that is done.
-    ///
-    /// # Errors
-    /// [`ControlError`] with what was said about it.
-    pub fn recover(&self) -> Result<Option<(String, u64)>, ControlError> {
-        match self {
-            Self::Sandbox(node) => {
-                let position = node.recover().map_err(|error| {
-                    ControlError::new(node.name(), "recovering the position of", chain(&error))
-                })?;
-                let seqno = u64::try_from(position.seqno).ok();
-                Ok(seqno.map(|seqno| (position.uuid, seqno)))
-            }
-            // MariaDB's own script for its unit: it prints the argument that the server is to be started with.
-            Self::Systemd { host, .. } => {
-                let script = "command -v galera_recovery >/dev/null || exit 0; galera_recovery";
-                let said = run(host, "galera_recovery", "running", script)?;
-                Ok(recovered(&said))
-            }
-            Self::Commands { .. } => Ok(None),
-        }
-    }
-
-    /// Whether its process is there. `None`: commands cannot tell.
-    ///
-    /// # Errors
-    /// [`ControlError`] with what was said about it.
-    pub fn is_running(&self) -> Result<Option<bool>, ControlError> {
-        match self {
-            Self::Sandbox(node) => {
-                let status = node
-                    .status()
-                    .map_err(|error| ControlError::new(node.name(), "looking at", chain(&error)))?;
-                Ok(Some(status.is_alive()))
-            }
-            Self::Systemd { host, unit } => {
-                // It exits with a status of its own for units that do not run.
-                let script = format!("systemctl is-active -- {} || :", Host::word(unit));
-                let said = run(host, unit, "looking at", &script)?;
-                Ok(Some(!NOT_RUNNING.contains(&said.trim())))
-            }
-            Self::Commands { .. } => Ok(None),
-        }
-    }
-}
-
-/// The position in what `galera_recovery` prints.
-fn recovered(said: &str) -> Option<(String, u64)> {
-    let (_, position) = said.trim().split_once("--wsrep_start_position=")?;
-    let (uuid, seqno) = position.trim().split_once(':')?;
-    // What stands behind a comma is the server's own replication domain.
-    let seqno = seqno.split(',').next()?.parse().ok()?;
-    Some((uuid.to_owned(), seqno))
-}
-
-/// Finds the piece of a unit with which it is started as a server of its own; an alias is another unit's name.
-fn piece_of_unit(unit: &str) -> String {
-    format!(
-        "unit=$(systemctl show --property=Id --value -- {}) && [ -n \"$unit\" ] || exit 1; piece=/run/systemd/system/$unit.d/{PIECE}",
-        Host::word(unit)
-    )
-}
-
-/// Starts a unit with further options of the server.
-fn standalone_of_unit(unit: &str, words: &str) -> String {
-    format!(
-        "{}\nmkdir -p -- \"${{piece%/*}}\" && printf '%s\\n' '[Service]' {} >\"$piece\" && systemctl daemon-reload \\\n    && systemctl start -- \"$unit\"",
-        piece_of_unit(unit),
-        Host::word(&format!("Environment=\"MYSQLD_OPTS={words}\""))
-    )
 }
 
 /// Runs a script on the node's machine; its output.
@@ -427,7 +229,7 @@ fn run(host: &Host, what: &str, doing: &'static str, script: &str) -> Result<Str
 mod tests {
     use super::*;
 
-    fn commands(start: &str, stop: &str, bootstrap: Option<&str>) -> Control {
+    pub(super) fn commands(start: &str, stop: &str, bootstrap: Option<&str>) -> Control {
         let config = ControlConfig {
             start: Some(start.to_owned()),
             stop: Some(stop.to_owned()),
@@ -436,66 +238,6 @@ mod tests {
         };
         let none = |_: &str| unreachable!("no node of the sandbox is named");
         Control::of(&config, &Host::Local, none).unwrap().unwrap()
-    }
-
-    #[test]
-    fn positions_of_the_script_for_the_unit() {
-        let uuid = "befd421d-e706-11f1-bc0a-a7ea195e725e";
-        let said = |position: &str| recovered(&format!("--wsrep_start_position={position}\n"));
-        assert_eq!(said(&format!("{uuid}:17")), Some((uuid.to_owned(), 17)));
-        assert_eq!(
-            said(&format!("{uuid}:17,0-1-5")),
-            Some((uuid.to_owned(), 17))
-        );
-        assert_eq!(said(&format!("{uuid}:-1")), None);
-        assert_eq!(recovered(""), None);
-    }
-
-    #[test]
-    fn options_for_one_start() {
-        let word = |name: &str, value: &str| StartOption::new(name, value).word();
-        assert_eq!(word("wsrep-on", "OFF").as_deref(), Some("--wsrep-on=OFF"));
-        assert_eq!(
-            StartOption::switch("skip-log-bin").word().as_deref(),
-            Some("--skip-log-bin")
-        );
-        for odd in ["a b", "a\"b", "$x", "", "a;b"] {
-            assert_eq!(word("socket", odd), None, "{odd}");
-        }
-        let script = standalone_of_unit("it's", "--wsrep-on=OFF --port=1");
-        assert!(
-            script.contains(
-                r#"printf '%s\n' '[Service]' 'Environment="MYSQLD_OPTS=--wsrep-on=OFF --port=1"' >"$piece""#
-            ),
-            "{script}"
-        );
-        let parsed = std::process::Command::new("sh")
-            .args(["-n", "-c", &script])
-            .status();
-        assert!(parsed.unwrap().success(), "{script}");
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("options");
-        let config = ControlConfig {
-            start: Some("false".to_owned()),
-            stop: Some("true".to_owned()),
-            start_standalone: Some(format!(
-                "printf '%s|' $REFLOAT_SERVER_OPTIONS >{}",
-                file.display()
-            )),
-            ..ControlConfig::default()
-        };
-        let none = |_: &str| unreachable!("no node of the sandbox is named");
-        let control = Control::of(&config, &Host::Local, none).unwrap().unwrap();
-        let options = [StartOption::new("port", "1"), StartOption::switch("x")];
-        control.start_standalone(&options).unwrap();
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), "--port=1|--x|");
-        assert!(control.lacks().unwrap().contains("(bootstrap)"));
-        assert!(
-            commands("a", "b", None)
-                .lacks()
-                .unwrap()
-                .contains("start_standalone")
-        );
     }
 
     #[test]
@@ -528,6 +270,24 @@ mod tests {
             "{error}"
         );
         assert_eq!(control.is_running().unwrap(), None);
+        let asked = |running: &str| {
+            let config = ControlConfig {
+                start: Some("true".to_owned()),
+                stop: Some("true".to_owned()),
+                running: Some(running.to_owned()),
+                ..ControlConfig::default()
+            };
+            let none = |_: &str| unreachable!("no node of the sandbox is named");
+            let control = Control::of(&config, &Host::Local, none).unwrap().unwrap();
+            control.is_running().map_err(|error| error.to_string())
+        };
+        assert_eq!(asked("exit 0"), Ok(Some(true)));
+        assert_eq!(asked("exit 1"), Ok(Some(false)));
+        assert_eq!(asked("exit 3"), Ok(Some(false)));
+        for unknown in ["exit 2", "no-such-command", "exit 255", "kill -9 $$"] {
+            let error = asked(unknown).unwrap_err();
+            assert!(error.contains("says neither"), "{unknown}: {error}");
+        }
         commands("false", "true", Some("true"))
             .start(StartAs::First, &[])
             .unwrap();

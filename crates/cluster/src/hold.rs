@@ -2,6 +2,8 @@
 //!
 //! A plan is made from what all nodes say, and nothing is changed by making it. `docs/design/cluster.md` says why memory is what holds.
 
+mod choose;
+
 use std::time::Duration;
 
 use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, PlannedChange};
@@ -9,20 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::{NodeState, Role};
 use crate::view::ClusterView;
+use choose::choose_holders;
+pub(crate) use choose::plan_hold_of;
 
 /// What the provider keeps beside the bytes of each write-set: its header, and what is lost to alignment (`BufferHeader` in Galera's
 /// `gcache_bh.hpp` has 40 bytes).
 pub(crate) const HEADER: u64 = 64;
-/// The write rate is that of a moment: so much more than it is provided for.
-const MARGIN: f64 = 1.5;
-/// Memory that is asked for at the least: what it costs is little, and a rate that was measured in a quiet moment says little.
-const MEMORY_LEAST: u64 = 64 << 20;
-/// Of a machine's available memory a hold takes no more than this part of its own accord.
-const MEMORY_PART: u64 = 4;
-/// What a hold takes at the most of its own accord where nobody can see how much memory there is.
-const MEMORY_UNSEEN: u64 = 1 << 30;
-/// Where the ring alone lasts this many times as long as is asked for, nothing is changed.
-const RING_LASTS: f64 = 2.0;
 
 /// By which way a node keeps write-sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,6 +86,32 @@ pub struct HoldPlan {
 }
 
 impl HoldPlan {
+    /// A plan for a node, before it is known how much is written and who keeps it.
+    pub(crate) fn empty(node: &str, at: usize, uuid: &str, away: Duration) -> Self {
+        Self {
+            node: node.to_owned(),
+            at,
+            uuid: uuid.to_owned(),
+            away_seconds: away.as_secs_f64(),
+            bytes_per_second: 0.0,
+            bytes: 0,
+            write_sets: 0,
+            holders: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The same at the rate that these nodes say. Every node takes the same write-sets; the one that says most is believed.
+    fn at_the_rate_of(mut self, nodes: &[&NodeState]) -> Self {
+        let rate =
+            |of: fn(&NodeState) -> f64| nodes.iter().map(|state| of(state)).fold(0.0, f64::max);
+        let sets = rate(|state| state.gcache.write_sets_per_second);
+        self.bytes_per_second = rate(|state| state.gcache.bytes_per_second) + sets * HEADER as f64;
+        self.bytes = (self.bytes_per_second * self.away_seconds) as u64;
+        self.write_sets = (sets * self.away_seconds) as u64;
+        self
+    }
+
     /// How long the node can be away at the measured rate, in seconds; `None`: for as long as one likes, because nothing is written.
     pub fn seconds(&self) -> Option<f64> {
         self.holders.first().and_then(|holder| holder.seconds)
@@ -144,60 +164,17 @@ pub fn plan_hold(view: &ClusterView, node: &str, wish: &HoldWish) -> Result<Hold
     if !against.is_empty() {
         return Err(against);
     }
-    // Every node takes the same write-sets; the one that says most is believed.
-    let rate = |of: fn(&NodeState) -> f64| {
-        let all = others.iter().map(|(_, state)| of(state));
-        all.chain([of(leaving)]).fold(0.0, f64::max)
-    };
-    let sets = rate(|state| state.gcache.write_sets_per_second);
-    let bytes_per_second = rate(|state| state.gcache.bytes_per_second) + sets * HEADER as f64;
-    let away = wish.away.as_secs_f64();
-    let mut plan = HoldPlan {
-        node: node.to_owned(),
-        at,
-        uuid: leaving.cluster_uuid.clone(),
-        away_seconds: away,
-        bytes_per_second,
-        bytes: (bytes_per_second * away) as u64,
-        write_sets: (sets * away) as u64,
-        holders: Vec::new(),
-        warnings: Vec::new(),
-    };
-    for (other, state) in others {
-        let name = view.nodes[other].name.clone();
-        let Some(oldest) = state.gcache.oldest else {
-            plan.warnings
-                .push(format!("{name} does not say which write-sets it keeps"));
-            continue;
-        };
-        let of = |all: &[Option<u64>]| all.get(other).copied().flatten();
-        // What is frozen goes to files beside the data, and what memory holds to memory.
-        let available = if state.gcache.can_freeze {
-            of(&wish.disk)
-        } else {
-            of(&wish.available)
-        };
-        let (way, bytes) = choose(state, &plan, wish.bytes, available);
-        if let Some(available) = available.filter(|most| way != Way::Unchanged && bytes > *most) {
-            return Err(vec![format!(
-                "{name} cannot keep {bytes} bytes of write-sets: {available} are available"
-            )]);
-        }
-        plan.holders.push(Holder {
-            name,
-            node_name: state.node_name.clone(),
-            at: other,
-            way,
-            bytes,
-            seconds: (bytes_per_second > 0.0).then(|| bytes as f64 / bytes_per_second),
-            oldest,
-        });
-    }
+    let plan = HoldPlan::empty(node, at, &leaving.cluster_uuid, wish.away);
+    let others_and_it: Vec<&NodeState> = others
+        .iter()
+        .map(|(_, state)| *state)
+        .chain([leaving])
+        .collect();
+    let mut plan = plan.at_the_rate_of(&others_and_it);
+    choose_holders(view, &others, &mut plan, wish).map_err(|against| vec![against])?;
     if plan.holders.is_empty() {
         return Err(plan.warnings);
     }
-    plan.holders
-        .sort_by_key(|holder| std::cmp::Reverse(holder.bytes));
     warn(view, leaving, &mut plan);
     Ok(plan)
 }
@@ -275,31 +252,6 @@ fn leaving<'a>(view: &'a ClusterView, node: &str) -> Result<(usize, &'a NodeStat
         )]),
         Some(state) => Ok((at, state)),
     }
-}
-
-/// How a node keeps write-sets, and how many bytes of them.
-fn choose(
-    state: &NodeState,
-    plan: &HoldPlan,
-    asked: Option<u64>,
-    available: Option<u64>,
-) -> (Way, u64) {
-    let gcache = &state.gcache;
-    let most = available.map_or(MEMORY_UNSEEN, |bytes| bytes / MEMORY_PART);
-    let wanted = (plan.bytes as f64 * MARGIN) as u64;
-    let budget = asked.unwrap_or_else(|| wanted.max(MEMORY_LEAST).min(most));
-    if asked.is_none() && gcache.capacity as f64 >= plan.bytes as f64 * RING_LASTS && plan.bytes > 0
-    {
-        return (Way::Unchanged, gcache.capacity);
-    }
-    if gcache.can_freeze {
-        return (Way::Freeze, budget.max(gcache.capacity));
-    }
-    // Memory takes the place of the ring and does not come on top of it: less of it would keep less.
-    if budget <= gcache.capacity {
-        return (Way::Unchanged, gcache.capacity);
-    }
-    (Way::Memory, budget)
 }
 
 fn warn(view: &ClusterView, leaving: &NodeState, plan: &mut HoldPlan) {

@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use refloat_run::Events;
+use refloat_wire::{Connection, Error, Phase};
 
 use crate::control::Control;
+use crate::error::ControlError;
 use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
-use crate::observe::{Member, Observation, WantedTables, ask};
-use crate::proof::{has_asked, has_started};
+use crate::observe::{Member, Observation, WantedTables, ask, impatient};
+use crate::proof::{gave_up, has_asked, has_started};
 
 /// How long a node's process may be away before it counts as ended: one that was asked to start has not got one at once.
 const GONE_PATIENCE: Duration = Duration::from_secs(10);
@@ -21,6 +23,11 @@ const POLL: Duration = Duration::from_millis(200);
 /// How often it is told that a node is on its way still.
 const TELL: Duration = Duration::from_secs(30);
 
+/// How often its log is looked through.
+const READ: Duration = Duration::from_secs(3);
+/// What `wsrep_local_state_comment` says of a node that has left its cluster by itself.
+const DISCONNECTED: &str = "Disconnected";
+
 /// So many characters are shown of a line of a log.
 const LINE_MOST: usize = 400;
 
@@ -30,6 +37,10 @@ pub(crate) struct Joining<'a> {
     control: &'a Control,
     log: Option<&'a LogMark>,
     gone: Option<Instant>,
+    /// Since when it answers and belongs to nobody.
+    apart: Option<Instant>,
+    /// When its log was looked through last.
+    read: Option<Instant>,
     begun: Instant,
     told: Instant,
 }
@@ -42,6 +53,8 @@ pub(crate) enum Seen {
     Coming,
     /// Its process is not there, and has not been for a while.
     Ended,
+    /// Its process may be there, and it will not come: what it says of that.
+    Failed(String),
 }
 
 impl<'a> Joining<'a> {
@@ -53,6 +66,8 @@ impl<'a> Joining<'a> {
             control,
             log,
             gone: None,
+            apart: None,
+            read: None,
             begun: now,
             told: now,
         }
@@ -64,14 +79,11 @@ impl<'a> Joining<'a> {
             return;
         }
         self.told = Instant::now();
-        let doing = look(self.member).map_or_else(
-            |_| "it does not answer yet".to_owned(),
-            |state| format!("it is {}", state.state),
-        );
+        let doing = self.doing();
         let unknown = match self.control.is_running() {
             Ok(Some(_)) => String::new(),
             Ok(None) => {
-                "; whether its process is there cannot be told by commands: Ctrl-C ends the waiting"
+                "; whether its process is there is not known, because no command is given that tells it (running): Ctrl-C ends the waiting"
                     .to_owned()
             }
             Err(error) => format!(
@@ -85,18 +97,64 @@ impl<'a> Joining<'a> {
         ));
     }
 
+    /// What it is waited for, in words.
+    fn doing(&self) -> String {
+        if let Ok(state) = look(self.member) {
+            return match state.state.as_str() {
+                "" => "it answers, and belongs to no cluster yet".to_owned(),
+                said => {
+                    format!("it answers and is {said}, and it is waited for until it is Synced")
+                }
+            };
+        }
+        match self.log() {
+            None => "it does not answer yet".to_owned(),
+            Some(log) if has_asked(&log) => {
+                "it has asked the others for what it misses, and is waited for until it has that and answers".to_owned()
+            }
+            Some(log) if has_started(&log) => {
+                "its server has started, and has not asked the others for what it misses yet".to_owned()
+            }
+            Some(_) => "its server has not got as far as the cluster yet".to_owned(),
+        }
+    }
+
+    /// Why it will not come although its process may be there. `None`: nothing says so.
+    fn failed(&mut self, answer: Option<&NodeState>) -> Option<String> {
+        let apart = answer.is_some_and(|now| now.state == DISCONNECTED);
+        let since = if apart {
+            Some(*self.apart.get_or_insert_with(Instant::now))
+        } else {
+            None
+        };
+        self.apart = since;
+        if self.read.is_some_and(|read| read.elapsed() < READ) {
+            return None;
+        }
+        self.read = Some(Instant::now());
+        let log = self.log();
+        if let Some(line) = log.as_deref().and_then(gave_up) {
+            return Some(plain(line));
+        }
+        since
+            .filter(|since| since.elapsed() > GONE_PATIENCE)
+            .map(|_| format!("it says that it is {DISCONNECTED}{}", self.last_words()))
+    }
+
     /// Looks once.
     pub fn look(&mut self) -> Seen {
-        if let Ok(now) = look(self.member)
+        let answer = look(self.member).ok();
+        if let Some(now) = &answer
             && now.primary
             && now.role == Role::Synced
             && now.ready
         {
-            return Seen::There(Box::new(now));
+            return Seen::There(Box::new(now.clone()));
         }
+        let failed = self.failed(answer.as_ref());
         if self.control.is_running().ok().flatten() != Some(false) {
             self.gone = None;
-            return Seen::Coming;
+            return failed.map_or(Seen::Coming, Seen::Failed);
         }
         let gone = self.gone.get_or_insert_with(Instant::now);
         if gone.elapsed() > GONE_PATIENCE {
@@ -116,6 +174,21 @@ impl<'a> Joining<'a> {
     /// read says nothing of that.
     pub fn has_asked(&self) -> bool {
         self.log().is_some_and(|text| has_asked(&text))
+    }
+
+    /// Whether its log says that it has not asked yet.
+    pub fn has_surely_not_asked(&self) -> bool {
+        self.log().is_some_and(|text| !has_asked(&text))
+    }
+
+    /// Whether it is on its way for longer than that; how that is said.
+    pub fn is_late(&self, limit: Option<Duration>) -> Option<String> {
+        let limit = limit.filter(|limit| self.begun.elapsed() > *limit)?;
+        Some(format!(
+            "it is not in step after {} s (--start-limit): {}",
+            limit.as_secs(),
+            self.doing()
+        ))
     }
 
     /// The same of a node that answers, and can say where its log is: its last start is in it.
@@ -138,26 +211,52 @@ impl<'a> Joining<'a> {
 /// Waits until a node that was told to stop answers no more and its process is gone; whether it is.
 ///
 /// `given_up` says when somebody does not want to wait any longer.
+///
+/// # Errors
+/// [`ControlError`]: to the end nobody could tell.
 pub(crate) fn is_down(
     control: &Control,
     member: &Member,
     mut given_up: impl FnMut() -> bool,
-) -> bool {
+) -> Result<bool, ControlError> {
     let begun = Instant::now();
     loop {
-        if !runs(control, member) {
-            return true;
+        let runs = runs(control, member);
+        if matches!(runs, Ok(false)) {
+            return Ok(true);
         }
         if begun.elapsed() > DOWN_PATIENCE || given_up() {
-            return false;
+            return runs.map(|runs| !runs);
         }
         std::thread::sleep(POLL);
     }
 }
 
 /// Whether a node answers, or its process is there as far as that can be told.
-pub(crate) fn runs(control: &Control, member: &Member) -> bool {
-    control.is_running().ok().flatten() == Some(true) || look(member).is_ok()
+///
+/// # Errors
+/// [`ControlError`]: nobody can tell just now. That is not the same as a node that is down.
+pub(crate) fn runs(control: &Control, member: &Member) -> Result<bool, ControlError> {
+    let process = control.is_running();
+    if matches!(process, Ok(Some(true))) {
+        return Ok(true);
+    }
+    let answers = Connection::connect(&impatient(&member.connect));
+    match (process, answers) {
+        // What refuses us (an account, too many connections) is a server.
+        (_, Ok(_) | Err(Error::Server { .. } | Error::Auth { .. })) => Ok(true),
+        (Err(unknown), Err(_)) => Err(unknown),
+        (Ok(Some(_)), Err(_)) => Ok(false),
+        // The kernel takes connections for a process that hangs.
+        (Ok(None), Err(Error::Timeout { phase, .. })) if phase != Phase::Connect => {
+            Err(ControlError::new(
+                &member.name,
+                "looking at",
+                "it takes connections and says nothing, and no command is given that says whether it runs (running)".to_owned(),
+            ))
+        }
+        (Ok(None), Err(_)) => Ok(false),
+    }
 }
 
 /// A text of somebody else's, as one line that may be shown.

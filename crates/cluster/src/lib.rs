@@ -24,6 +24,7 @@ mod hold;
 mod host;
 mod join;
 mod journal;
+mod keep;
 mod maintain;
 mod node;
 mod observe;
@@ -50,7 +51,8 @@ pub use node::{FlowControl, Gcache, Limits, NodeState, Queue, Role, Sst};
 pub use observe::{Member, Observation, WantedTables, observe};
 pub use proof::{CameBy, Proof};
 pub use rejoin::{
-    DonorChoice, Leave, OnlyCopy, RejoinError, RejoinPlan, Rejoined, Rejoining, plan_rejoin,
+    DonorChoice, Leave, OnlyCopy, RejoinError, RejoinPlan, Rejoined, Rejoining,
+    plan_hold_for_start, plan_rejoin,
 };
 pub use restore::{
     Driving, Estimates, Loaded, NodeProgress, OldData, PlannedNode, RESTORE_STATE, Rate, RateFrom,

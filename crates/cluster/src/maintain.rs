@@ -5,52 +5,38 @@
 //! the others were told, and [`Maintenance::bring_back`] does the rest.
 
 mod arrive;
+mod away;
 mod held;
 mod leave;
 mod state;
-mod watch;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use refloat_run::Run;
 
-use crate::among::arrives;
-use crate::control::{Control, StartAs};
-use crate::forecast::{RejoinKind, rejoin};
-use crate::grastate::GraState;
+use crate::control::Control;
 use crate::hold::HoldPlan;
-use crate::join::{Joining, Seen, brief, look};
-use crate::observe::{Member, observe};
-use crate::proof::{CameBy, Proof, has_started, proof};
+use crate::join::look;
+use crate::observe::Member;
+use crate::proof::{CameBy, Proof, has_started};
+pub use away::Work;
+use held::Absence;
 use state::FORMAT;
 pub use state::{MaintainError, MaintainPhase, MaintainState, Maintained, STATE, open_maintenance};
-use watch::Watched;
 
 /// How often work and nodes are looked at.
 const POLL: Duration = Duration::from_millis(200);
 /// How often those that hold are looked at: each look is one question.
 const WATCH: Duration = Duration::from_secs(1);
-/// How often it is said how long a hold lasts.
-const TELL: Duration = Duration::from_secs(60);
-
-/// What is done while a node is away.
-pub trait Work {
-    /// Begins it: the node is down. An error is the same as the work's own.
-    fn begin(&mut self) -> Result<(), String>;
-    /// Whether it is done, and how it ended. Asked a few times a second.
-    fn poll(&mut self) -> Option<Result<(), String>>;
-    /// Whether a request to stop (Ctrl-C, SIGTERM) ends it well: nobody is at work.
-    fn ends_when_asked(&self) -> bool {
-        false
-    }
-}
 
 /// How long things may take.
 #[derive(Debug, Clone, Copy)]
 pub struct MaintainLimits {
     /// So long write-sets are kept at the most, from the moment on that the node is down.
     pub hold: Duration,
+    /// So long the node may take from its start until it is in step; `None`: as long as it takes.
+    pub start: Option<Duration>,
     /// Whether the node may be stopped although what is kept will not last, and may come back by a full copy.
     pub allow_sst: bool,
 }
@@ -69,9 +55,6 @@ pub struct Maintenance<'a> {
     /// How long things may take.
     pub limits: MaintainLimits,
 }
-
-/// Why the holding was ended before the node was back.
-type GivenUp = Option<String>;
 
 impl Maintenance<'_> {
     /// Takes the node away, has the work done, and brings it back.
@@ -101,21 +84,20 @@ impl Maintenance<'_> {
             log: None,
         };
         self.write(&state)?;
-        let mut watched = Vec::new();
+        let mut absence = Absence::begin();
         let gone = self
-            .hold(&mut state, &mut watched)
-            .and_then(|()| self.stop(&mut state, &mut watched));
+            .hold(&mut state, &mut absence)
+            .and_then(|()| self.stop(&mut state, &mut absence.watched));
         if let Err(error) = gone {
             // It has not left: nothing has to be kept for it.
             self.release(&mut state);
             self.enter(&mut state, MaintainPhase::Ended);
             return Err(error);
         }
-        let since = Instant::now();
-        let mut given_up = None;
-        let worked = self.while_away(&mut state, &mut watched, work, since, &mut given_up)?;
-        let away = since.elapsed();
-        let mut back = self.bring_back(&mut state, &mut watched, given_up, since)?;
+        absence.since = Instant::now();
+        let worked = self.while_away(&mut state, &mut absence, work)?;
+        let away = absence.since.elapsed();
+        let mut back = self.bring_back(&mut state, absence)?;
         back.away_seconds = Some(away.as_secs_f64());
         back.work_failed = worked.err();
         Ok(back)
@@ -144,224 +126,6 @@ impl Maintenance<'_> {
         &self.members[at]
     }
 
-    /// Has the work done, and watches what is kept. What comes back is how the work ended.
-    ///
-    /// # Errors
-    /// [`MaintainError::NotBack`]: it was given up while the work still went on.
-    fn while_away(
-        &self,
-        state: &mut MaintainState,
-        watched: &mut [Watched],
-        work: &mut dyn Work,
-        since: Instant,
-        given_up: &mut GivenUp,
-    ) -> Result<Result<(), String>, MaintainError> {
-        let node = state.plan.node.clone();
-        self.run
-            .events
-            .note(format!("{node} is down, and what it misses is kept"));
-        if let Err(reason) = work.begin() {
-            return Ok(Err(reason));
-        }
-        let (mut last, mut told) = (Instant::now(), Instant::now());
-        loop {
-            if let Some(ended) = work.poll() {
-                return Ok(ended);
-            }
-            if self.run.cancel.is_cancelled() && work.ends_when_asked() {
-                return Ok(Ok(()));
-            }
-            // The work is not ours to end: a terminal has told it too. To start the server under it would be wrong.
-            if self.run.cancel.is_hard() {
-                return Err(MaintainError::NotBack {
-                    node,
-                    reason: "given up on request while it was being worked on. What it misses is kept until the budget for that is used up"
-                        .to_owned(),
-                });
-            }
-            std::thread::sleep(POLL);
-            if last.elapsed() >= WATCH {
-                last = Instant::now();
-                self.watch(state, watched, since, given_up);
-            }
-            if told.elapsed() >= TELL && given_up.is_none() {
-                told = Instant::now();
-                self.tell(watched);
-            }
-        }
-    }
-
-    /// Looks whether write-sets are still kept, and gives up when the budget is used up.
-    fn watch(
-        &self,
-        state: &mut MaintainState,
-        watched: &mut [Watched],
-        since: Instant,
-        given_up: &mut GivenUp,
-    ) {
-        if given_up.is_some() {
-            if !state.holds.is_empty() {
-                self.release(state);
-            }
-            return;
-        }
-        let node = &state.plan.node;
-        let left = state.left.unwrap_or(0);
-        for one in watched.iter_mut() {
-            one.look(&self.run.events);
-        }
-        let reason = if since.elapsed() > self.limits.hold {
-            format!("the time for it is over ({} s)", self.limits.hold.as_secs())
-        } else if watched.iter().all(|one| !one.keeps(left)) {
-            let all: Vec<String> = watched.iter().map(Watched::why_not).collect();
-            all.join("; ")
-        } else {
-            return;
-        };
-        self.run.events.warn(format!(
-            "write-sets are not kept for {node} any more: {reason}. It will need a full copy (SST) unless it is back before they are thrown away"
-        ));
-        *given_up = Some(reason);
-        self.release(state);
-    }
-
-    fn tell(&self, watched: &[Watched]) {
-        let best = watched
-            .iter()
-            .filter_map(Watched::seconds_left)
-            .fold(f64::NAN, f64::max);
-        if best.is_finite() {
-            self.run.events.note(format!(
-                "at the rate of now write-sets are kept for {} more minutes",
-                (best / 60.0).floor()
-            ));
-        }
-    }
-
-    /// Starts the node, waits until it is in step with the others, says by which way it came, and releases those that kept write-sets.
-    ///
-    /// # Errors
-    /// [`MaintainError::NotBack`] and others.
-    fn bring_back(
-        &self,
-        state: &mut MaintainState,
-        watched: &mut [Watched],
-        mut given_up: GivenUp,
-        since: Instant,
-    ) -> Result<Maintained, MaintainError> {
-        let node = state.plan.node.clone();
-        let member = self.member(state.plan.at).clone();
-        let mut against = self.against_start(state);
-        if against.is_none() && given_up.is_some() {
-            self.hold_for_start(state, watched, &mut given_up);
-            against = self.against_start(state);
-        }
-        if let Some(reason) = against {
-            self.release(state);
-            self.enter(state, MaintainPhase::Ended);
-            return Err(MaintainError::NotBack {
-                reason: format!(
-                    "it is down, and was not started, because it would take a full copy (SST): {reason}. `refloat cluster rejoin {node} --allow-sst` starts it all the same"
-                ),
-                node,
-            });
-        }
-        self.enter(state, MaintainPhase::Starting);
-        let begun = Instant::now();
-        // Of several names Galera takes whichever has got furthest.
-        let best = state.plan.holders.first();
-        let donors: Vec<&str> = best
-            .map(|holder| holder.node_name.as_str())
-            .filter(|name| !name.is_empty())
-            .into_iter()
-            .collect();
-        self.run.events.note(format!("starting {node}"));
-        let started = self.control.start(StartAs::Member, &donors);
-        if let Err(error) = &started {
-            self.run.events.warn(format!(
-                "{error}. What {node} misses is kept on: mend it and start it by hand, or give it up with Ctrl-C"
-            ));
-        }
-        let log = state.log.clone();
-        let mut joining = Joining::new(&member, self.control, log.as_ref());
-        let mut last_look = Instant::now();
-        let mut told_gone = started.is_err();
-        let mut late = false;
-        let now = loop {
-            let seen = joining.look();
-            let ended = matches!(seen, Seen::Ended);
-            match seen {
-                Seen::There(now) => break now,
-                Seen::Ended if !told_gone => {
-                    told_gone = true;
-                    self.run.events.warn(format!(
-                        "{node} has ended while it started{}. What it misses is kept on: mend it and start it by hand, or give it up with Ctrl-C",
-                        joining.last_words()
-                    ));
-                }
-                Seen::Ended | Seen::Coming => {}
-            }
-            // One Ctrl-C while work was done is no reason to leave the node down; one more is.
-            if self.run.cancel.is_hard() || (told_gone && self.run.cancel.is_cancelled()) {
-                self.release(state);
-                self.enter(state, MaintainPhase::Ended);
-                return Err(MaintainError::NotBack {
-                    node,
-                    reason: "given up on request before it was in step with the others".to_owned(),
-                });
-            }
-            joining.tell(&self.run.events);
-            if last_look.elapsed() >= WATCH {
-                last_look = Instant::now();
-                if ended {
-                    self.watch(state, watched, since, &mut given_up);
-                } else {
-                    self.watch_start(state, watched, since, &mut given_up, &joining, &mut late)?;
-                }
-                if let Some(why) = given_up.as_ref().filter(|_| ended) {
-                    self.enter(state, MaintainPhase::Ended);
-                    return Err(MaintainError::NotBack {
-                        node,
-                        reason: format!(
-                            "it does not start{}. What it misses is kept no more: {why}",
-                            joining.last_words()
-                        ),
-                    });
-                }
-            }
-            std::thread::sleep(POLL);
-        };
-        let join_seconds = begun.elapsed().as_secs_f64();
-        let arrived = arrives(self.members, state.plan.at, || self.run.cancel.is_hard());
-        if let Err(astray) = arrived {
-            let reason = astray.end(self.control, &member, true);
-            self.release(state);
-            self.enter(state, MaintainPhase::Ended);
-            return Err(MaintainError::NotBack { node, reason });
-        }
-        let left = state.left.unwrap_or(0);
-        let proof = proof(&state.plan.uuid, &now, joining.log_of(&now).as_deref());
-        for one in watched.iter_mut() {
-            one.look(&self.run.events);
-        }
-        let bytes = watched.iter().map(Watched::missed).max();
-        self.enter(state, MaintainPhase::Releasing);
-        let not_released = self.release(state);
-        self.enter(state, MaintainPhase::Ended);
-        Ok(Maintained {
-            node,
-            proof,
-            left,
-            back: now.seqno.unwrap_or(left),
-            bytes,
-            away_seconds: None,
-            join_seconds,
-            given_up,
-            not_released,
-            work_failed: None,
-        })
-    }
-
     /// Goes on with a maintenance that another process has begun and that does not work any more.
     ///
     /// # Errors
@@ -370,17 +134,14 @@ impl Maintenance<'_> {
         if self.was_not_stopped(state) {
             return self.call_off(state);
         }
-        let mut watched = Vec::new();
-        for holder in state.plan.holders.clone() {
-            let begun = self
-                .connect(holder.at)
-                .and_then(|conn| Watched::begin(self.member(holder.at), &holder, conn));
-            match begun {
-                Ok(one) => watched.push(one),
+        let mut absence = Absence::begin();
+        for holder in &state.plan.holders {
+            match self.keeper().watch(holder) {
+                Ok(one) => absence.watched.push(one),
                 Err(error) => self.run.events.warn(error.to_string()),
             }
         }
-        self.bring_back(state, &mut watched, None, Instant::now())
+        self.bring_back(state, absence)
     }
 
     /// Whether the node runs as it did when it was to be stopped.
@@ -395,37 +156,6 @@ impl Maintenance<'_> {
             }
             _ => false,
         }
-    }
-
-    /// Why the node must not be started: it would take a full copy, which wipes what it has, and nobody has allowed that.
-    fn against_start(&self, state: &MaintainState) -> Option<String> {
-        let at = state.plan.at;
-        if self.limits.allow_sst || self.control.is_running().ok().flatten() == Some(true) {
-            return None;
-        }
-        let mut view = observe(&state.cluster, self.members, &brief());
-        let node = &mut view.nodes[at];
-        if node.state.is_some() {
-            return None;
-        }
-        // What cannot be read, and what was not written down, is known from before.
-        let known = state.left.map(|left| GraState {
-            uuid: state.plan.uuid.clone(),
-            seqno: Some(left),
-            safe_to_bootstrap: None,
-        });
-        match &mut node.grastate {
-            Some(file) if file.uuid == state.plan.uuid => file.seqno = file.seqno.or(state.left),
-            Some(_) => {}
-            // Whoever worked on it may have given it another data directory.
-            None if self.member(at).host.is_some() => {
-                let reason = node.files_unreadable.take();
-                return Some(reason.unwrap_or_else(|| "its grastate.dat is gone".to_owned()));
-            }
-            missing => *missing = known,
-        }
-        let forecast = rejoin(&view, &view.nodes[at], &brief());
-        (!matches!(forecast.kind, RejoinKind::Ist { .. })).then_some(forecast.reason)
     }
 
     /// Ends one that has not come as far as to stop the node.

@@ -19,7 +19,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Where servers keep their data when nobody says otherwise.
 pub(crate) const DEFAULT_DATADIR: &str = "/var/lib/mysql";
 /// Where a node keeps its place in the cluster.
-const GRASTATE: &str = "grastate.dat";
+pub(crate) const GRASTATE: &str = "grastate.dat";
 /// So many tables are looked through without being asked to: on MariaDB each of them is opened for it.
 const TABLES_LOOKED_THROUGH: u64 = 5_000;
 /// How long somebody waits who wants to know of all tables.

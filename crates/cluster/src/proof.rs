@@ -12,11 +12,16 @@ const INSTALLED: &str = "Installed new state from SST: ";
 /// What it writes at each start, before it asks anybody: behind it the position that it has.
 const BEGUN: &str = "Setting GCS initial position to ";
 
-/// What it writes once it has asked, or needs nothing: the first as soon as a donor is chosen.
-const ASKED: [&str; 3] = [
-    "requested state transfer from",
-    "Requesting state transfer: success",
-    INSTALLED,
+/// What it writes once it has asked and a donor is chosen, or needs nothing. ("requested state transfer from" is no such words: every
+/// node of a group writes that of each that asks, also of one that no donor is found for.)
+const ASKED: [&str; 2] = ["Requesting state transfer: success", INSTALLED];
+
+/// What the provider writes when it gives up for good, while the process of its server may stay: whatever is done then, it is started anew.
+const FAILED: [&str; 4] = [
+    "restart required",
+    "must be restarted",
+    "will never receive state",
+    "unsupported cc action version",
 ];
 
 /// The way by which a node came back.
@@ -86,6 +91,15 @@ pub(crate) fn has_asked(log: &str) -> bool {
     last.is_some_and(|start| ASKED.iter().any(|words| start.contains(words)))
 }
 
+/// The line of a log in which the provider says, since its last start in it, that it has given up for good.
+pub(crate) fn gave_up(log: &str) -> Option<&str> {
+    let start = log.rsplit_once(BEGUN).map(|(_, start)| start)?;
+    start.lines().find(|line| {
+        let line = line.to_ascii_lowercase();
+        FAILED.iter().any(|words| line.contains(words))
+    })
+}
+
 /// The position that a node began its last start with, and the one that it went on from once it had its data; `None`: it needed none.
 fn last_start(log: &str) -> Option<(&str, Option<&str>)> {
     let (_, start) = log.rsplit_once(BEGUN)?;
@@ -130,8 +144,19 @@ mod tests {
         assert_eq!(proof(UUID, &other, Some(&two)).by, CameBy::Sst);
         assert!(has_started(&two) && !has_started("x"));
         assert!(has_asked(&two) && !has_asked(&none) && !has_asked("x"));
-        let asked = none
-            + "Member 1.0 (b) requested state transfer from 'a,'. Selected 0.0 (a)(SYNCED) as donor.\n";
+        // Another one that starts at the same time has asked, and so have we in vain.
+        let other = none
+            + "Member 2.0 (c) requested state transfer from 'a,'. Selected 0.0 (a)(SYNCED) as donor.\n"
+            + "Member 1.0 (b) requested state transfer from 'a,', but it is impossible to select State Transfer donor: x\n"
+            + "Requesting state transfer failed: -11(x). Will keep retrying every 1 second(s)\n";
+        assert!(!has_asked(&other));
+        let asked = other + "Requesting state transfer: success after 2 tries, donor: 0\n";
         assert!(has_asked(&asked));
+        assert_eq!(gave_up(&asked), None);
+        let line = "1 [ERROR] WSREP: Receiving IST failed, node restart required: Unsupported CC action version: 71 (Protocol error)";
+        let failed = format!("{asked}{line}\nmore\n");
+        assert_eq!(gave_up(&failed), Some(line));
+        // It was started anew.
+        assert_eq!(gave_up(&(failed + &asked)), None);
     }
 }

@@ -9,6 +9,7 @@
 
 mod alone;
 mod back;
+mod begin;
 mod choose;
 mod claim;
 mod compare;
@@ -18,6 +19,7 @@ mod files;
 mod give_up;
 mod plan;
 mod rates;
+mod standing;
 mod state;
 mod steps;
 

@@ -2,10 +2,12 @@
 //!
 //! `REFLOAT_MAINTAIN_ROUNDS` says how often a node goes away under the steady load.
 
+#[path = "nodes/application.rs"]
+mod application;
 mod nodes;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use refloat_cluster::{
@@ -17,14 +19,11 @@ use refloat_run::settings;
 use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
 use refloat_testkit::servers;
-use refloat_wire::{Connection, Error};
+use refloat_wire::{ConnectOptions, Connection};
 
+use application::{Application, LONG, ROW, memory, wait};
 use nodes::{connect, members};
 
-/// Nothing here takes longer.
-const LONG: Duration = Duration::from_secs(90);
-/// Bytes of a row of the application.
-const ROW: u64 = 20_000;
 /// The ring of every node.
 const RING: u64 = 1 << 20;
 
@@ -32,109 +31,6 @@ fn status(node: &GaleraNode, name: &str) -> String {
     let mut conn = connect(node);
     let answer = conn.query(format!("SHOW STATUS LIKE 'wsrep_{name}'"));
     answer.unwrap().str(0, 1).unwrap_or_default().to_owned()
-}
-
-fn memory(node: &GaleraNode) -> String {
-    let mut conn = connect(node);
-    let options = conn
-        .query_value("SELECT @@wsrep_provider_options")
-        .unwrap()
-        .unwrap();
-    let (_, rest) = options.split_once("gcache.mem_size = ").unwrap();
-    rest.split(';').next().unwrap().to_owned()
-}
-
-fn wait(what: &str, condition: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < LONG, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// An application that writes a dense sequence on one node all the time, and knows what was acknowledged.
-struct Application<'a> {
-    node: &'a GaleraNode,
-    written: AtomicU64,
-    pause: AtomicBool,
-    stop: AtomicBool,
-}
-
-impl<'a> Application<'a> {
-    fn new(node: &'a GaleraNode) -> Self {
-        let mut conn = connect(node);
-        conn.exec("CREATE DATABASE IF NOT EXISTS app").unwrap();
-        conn.exec(
-            "CREATE TABLE IF NOT EXISTS app.seq (n BIGINT UNSIGNED PRIMARY KEY, v MEDIUMTEXT)",
-        )
-        .unwrap();
-        let last = conn
-            .query_value("SELECT COALESCE(MAX(n), 0) FROM app.seq")
-            .unwrap();
-        Self {
-            node,
-            written: AtomicU64::new(last.unwrap().parse().unwrap()),
-            pause: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-        }
-    }
-
-    fn run(&self) {
-        let mut conn = connect(self.node);
-        while !self.stop.load(Ordering::SeqCst) {
-            if self.pause.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(8));
-                continue;
-            }
-            let next = self.written.load(Ordering::SeqCst) + 1;
-            let sql = format!("INSERT INTO app.seq VALUES ({next}, REPEAT('x', {ROW}))");
-            match conn.exec(sql) {
-                // One that is there had come through when the answer was lost.
-                Ok(_) | Err(Error::Server { code: 1062, .. }) => {
-                    self.written.store(next, Ordering::SeqCst);
-                }
-                // While a node is lost the others take nothing for a moment.
-                Err(_) => conn = connect(self.node),
-            }
-            std::thread::sleep(Duration::from_millis(8));
-        }
-    }
-
-    /// Works while `body` does; at the end every node has everything that was acknowledged.
-    fn during<T>(self, cluster: &EphemeralCluster, body: impl FnOnce(&Self) -> T) -> T {
-        let result = std::thread::scope(|scope| {
-            let worker = scope.spawn(|| self.run());
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                // What is measured while it still connects is not the rate that follows.
-                self.writes(8 * ROW);
-                body(&self)
-            }));
-            self.stop.store(true, Ordering::SeqCst);
-            worker.join().unwrap();
-            result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        let written = self.written.load(Ordering::SeqCst);
-        for node in cluster.nodes() {
-            let mut conn = connect(node);
-            conn.exec("SET SESSION wsrep_sync_wait = 1").unwrap();
-            let count = conn.query("SELECT COUNT(*), MAX(n) FROM app.seq").unwrap();
-            let has = (count.u64(0, 0).unwrap(), count.u64(0, 1).unwrap());
-            assert!(
-                has == (written, written) || has == (written + 1, written + 1),
-                "{}: {has:?} of {written}",
-                node.name()
-            );
-        }
-        result
-    }
-
-    /// Waits until so many bytes more were written.
-    fn writes(&self, bytes: u64) {
-        let until = self.written.load(Ordering::SeqCst) + bytes / ROW;
-        wait("the application writes", || {
-            self.written.load(Ordering::SeqCst) >= until
-        });
-    }
 }
 
 /// What is done while a node is away.
@@ -270,6 +166,7 @@ fn journal(conn: &mut Connection) -> String {
 
 const LIMITS: MaintainLimits = MaintainLimits {
     hold: LONG,
+    start: None,
     allow_sst: false,
 };
 
@@ -284,7 +181,9 @@ fn a_node_that_goes_away_comes_back_by_what_it_missed() {
     let rounds = std::env::var("REFLOAT_MAINTAIN_ROUNDS").map_or(2, |text| text.parse().unwrap());
     under_a_steady_load(&cluster, state.path(), rounds);
     a_node_that_does_not_stop_is_given_up(&cluster, state.path());
+    a_node_that_hangs_is_not_taken_for_down(&cluster, state.path());
     a_holder_is_killed(&cluster, state.path());
+    the_others_are_silent_for_a_moment(&cluster, state.path());
     a_node_does_not_start_until_it_is_mended(&cluster, state.path());
     a_hold_runs_out(&cluster, state.path());
     nothing_is_begun_where_it_would_not_last(&cluster, state.path());
@@ -300,6 +199,7 @@ fn a_node_that_does_not_stop_is_given_up(cluster: &EphemeralCluster, state: &Pat
         stop: "true".to_owned(),
         bootstrap: None,
         standalone: None,
+        running: None,
     };
     let maintenance = Maintenance {
         members: &place.members,
@@ -324,6 +224,55 @@ fn a_node_that_does_not_stop_is_given_up(cluster: &EphemeralCluster, state: &Pat
     let took = begun.elapsed();
     assert!(took > Duration::from_secs(9) && took < Duration::from_secs(30));
     place.nothing_is_left();
+}
+
+/// A node that hangs answers as little as one that is down: what was to be done while it is down is not done.
+fn a_node_that_hangs_is_not_taken_for_down(cluster: &EphemeralCluster, state: &Path) {
+    let place = Place::new(cluster, state);
+    let plan = place.plan(1, Some(64 << 20));
+    let node = &cluster.nodes()[1];
+    let pid = node.pid().unwrap().unwrap();
+    for running in [None, Some("exit 255".to_owned())] {
+        let control = Control::Commands {
+            host: Host::Local,
+            start: "true".to_owned(),
+            stop: format!("kill -STOP {pid}"),
+            bootstrap: None,
+            standalone: None,
+            running,
+        };
+        let maintenance = Maintenance {
+            members: &place.members,
+            control: &control,
+            state_dir: state,
+            run: &Place::new(cluster, state).run,
+            limits: LIMITS,
+        };
+        let error = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let stat = format!("/proc/{pid}/stat");
+                let stopped = || std::fs::read_to_string(&stat).unwrap().contains(") T ");
+                wait("it hangs", stopped);
+                std::thread::sleep(Duration::from_secs(2));
+                let cancel = &maintenance.run.cancel;
+                cancel.cancel_hard(CancelReason::Signal(2));
+            });
+            maintenance.run("c", &plan, &mut Doing(|| unreachable!("it has not left")))
+        });
+        node.thaw().unwrap();
+        let error = error.unwrap_err();
+        assert!(matches!(error, MaintainError::Unseen { .. }), "{error}");
+        // It is as it was before it has noticed anything; what waits for all others says more.
+        wait("all are in step again", || {
+            cluster.nodes().iter().all(|node| {
+                let options = ConnectOptions::from_url(&node.url()).unwrap();
+                let mut conn = Connection::connect(&options).unwrap();
+                let causal = "SET SESSION wsrep_sync_wait = 15";
+                conn.exec(causal).is_ok() && conn.query("SHOW DATABASES").is_ok()
+            })
+        });
+        place.nothing_is_left();
+    }
 }
 
 fn under_a_steady_load(cluster: &EphemeralCluster, state: &Path, rounds: usize) {
@@ -375,6 +324,34 @@ fn a_holder_is_killed(cluster: &EphemeralCluster, state: &Path) {
             application.writes(RING);
         });
         place.comes_back(1, &plan, &mut work);
+    });
+}
+
+/// Nobody answers when the node is to be started, so nobody says what is kept: it is kept all the same, and the node comes by it.
+fn the_others_are_silent_for_a_moment(cluster: &EphemeralCluster, state: &Path) {
+    let application = Application::new(&cluster.nodes()[0]);
+    application.during(cluster, |application| {
+        let place = Place::new(cluster, state);
+        let plan = place.plan_for(Duration::from_secs(15), 1, Some(64 << 20));
+        let others = [&cluster.nodes()[0], &cluster.nodes()[2]];
+        let silent = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                wait("they are silent", || silent.load(Ordering::SeqCst));
+                std::thread::sleep(Duration::from_secs(8));
+                for other in others {
+                    other.thaw().unwrap();
+                }
+            });
+            let mut work = Doing(|| {
+                application.writes(2 * RING);
+                for other in others {
+                    other.freeze().unwrap();
+                }
+                silent.store(true, Ordering::SeqCst);
+            });
+            place.comes_back(1, &plan, &mut work);
+        });
     });
 }
 
@@ -494,6 +471,7 @@ fn a_slow_start_takes_no_copy() {
             let plan = place.plan_for(Duration::from_secs(1), 1, Some(64 << 20));
             let limits = MaintainLimits {
                 hold: Duration::from_secs(2),
+                start: None,
                 allow_sst: false,
             };
             let before = node.pid().unwrap();

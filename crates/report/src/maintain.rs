@@ -21,6 +21,13 @@ pub fn plan(plan: &HoldPlan) -> String {
         human::bytes(plan.bytes),
         human::byte_rate(plan.bytes_per_second)
     );
+    page.push_str(&kept_by(plan));
+    page
+}
+
+/// Who keeps write-sets and how, and what a person should know of that.
+pub(crate) fn kept_by(plan: &HoldPlan) -> String {
+    let mut page = String::new();
     for holder in &plan.holders {
         let how = match holder.way {
             Way::Unchanged => "keeps enough as it is".to_owned(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use refloat_cluster::{Rejoin, RejoinKind, RejoinPlan, Rejoined};
 
 use crate::human;
-use crate::maintain::came_by;
+use crate::maintain::{came_by, kept_by};
 
 /// What is going to be done.
 pub fn plan(plan: &RejoinPlan) -> String {
@@ -34,6 +34,9 @@ pub fn plan(plan: &RejoinPlan) -> String {
     for (at, donor) in plan.donors.iter().enumerate() {
         let head = if at == 0 { "asks" } else { "then" };
         let _ = writeln!(page, "  {head:<8}  {}: {}", donor.name, donor.why);
+    }
+    if let Some(hold) = &plan.hold {
+        page.push_str(&kept_by(hold));
     }
     page
 }
@@ -66,7 +69,7 @@ pub fn ended(outcome: &Rejoined) -> String {
         let missed = outcome.back.saturating_sub(left);
         format!(": {}", human::counted(missed, "write-set"))
     });
-    format!(
+    let mut page = format!(
         "{} is back {}{missed}\n  joined    in {}\n  known by  {}\n",
         outcome.node,
         came_by(outcome.proof.by),
@@ -74,12 +77,16 @@ pub fn ended(outcome: &Rejoined) -> String {
             outcome.join_seconds.clamp(0.0, 1e9)
         )),
         outcome.proof.evidence
-    )
+    );
+    for (node, reason) in &outcome.not_released {
+        let _ = writeln!(page, "  LEFT      {node} still keeps write-sets: {reason}");
+    }
+    page
 }
 
 #[cfg(test)]
 mod tests {
-    use refloat_cluster::{CameBy, DonorChoice, OnlyCopy, Proof};
+    use refloat_cluster::{CameBy, DonorChoice, HoldPlan, Holder, OnlyCopy, Proof, Way};
 
     use super::*;
 
@@ -109,6 +116,25 @@ mod tests {
                 history: "x".to_owned(),
             }),
             fails: vec!["n1: there is too little space".to_owned()],
+            hold: Some(HoldPlan {
+                node: "n1".to_owned(),
+                at: 0,
+                uuid: "u".to_owned(),
+                away_seconds: 600.0,
+                bytes_per_second: 1e6,
+                bytes: 600_000_000,
+                write_sets: 1000,
+                holders: vec![Holder {
+                    name: "n3".to_owned(),
+                    node_name: "n3".to_owned(),
+                    at: 2,
+                    way: Way::Memory,
+                    bytes: 1 << 30,
+                    seconds: Some(1073.0),
+                    oldest: 3,
+                }],
+                warnings: Vec::new(),
+            }),
         });
         for line in [
             "  comes     by a FULL COPY (SST), which wipes what it has: 3.00 GiB, about 31.0 s",
@@ -117,6 +143,7 @@ mod tests {
             "  then      n2: busy",
             "  LOSES     it holds data of another history, x: given up by --discard x",
             "  FAILS     n1: there is too little space",
+            "  kept by   n3: is given 1.00 GiB of memory for them",
         ] {
             assert!(text.contains(line), "{line:?}: {text}");
         }
@@ -130,10 +157,12 @@ mod tests {
             back: 10,
             join_seconds: 2.0,
             copied: None,
+            not_released: vec![("n3".to_owned(), "gone".to_owned())],
         });
         assert!(
             text.starts_with("n1 is back by IST: 7 write-sets\n"),
             "{text}"
         );
+        assert!(text.contains("LEFT      n3 still keeps write-sets: gone"));
     }
 }

@@ -1,39 +1,198 @@
-//! A node that was started, until it has asked for what it missed: before that, nothing that it needs may be let go of.
+//! A node comes back: what it misses is kept until it is there, and it is not started where it would take a full copy.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::watch::Watched;
-use super::{GivenUp, MaintainError, MaintainPhase, MaintainState, Maintenance, POLL};
-use crate::join::{Joining, is_down};
-
-/// So long a node is told again and again to stop that would take a full copy: one that hangs may come to itself late.
-const STOP_PATIENCE: Duration = Duration::from_secs(600);
-/// So long each time is waited for its end.
-const STOP_WAIT: Duration = Duration::from_secs(2);
+use super::held::Absence;
+use super::{MaintainError, MaintainPhase, MaintainState, Maintained, Maintenance, POLL, WATCH};
+use crate::among::arrives;
+use crate::control::StartAs;
+use crate::join::{Joining, Seen};
+use crate::keep::{SILENCE, StartWay, Watched, kept, stop_before_it_asks, way_now};
+use crate::node::NodeState;
+use crate::observe::Member;
+use crate::proof::proof;
 
 impl Maintenance<'_> {
-    /// Has the others keep on what a node needs that is about to start, where that was given up while it was away.
-    pub(super) fn hold_for_start(
+    /// Starts the node, waits until it is in step with the others, says by which way it came, and releases those that kept write-sets.
+    ///
+    /// # Errors
+    /// [`MaintainError::NotBack`] and others.
+    pub(super) fn bring_back(
         &self,
         state: &mut MaintainState,
-        watched: &mut [Watched],
-        given_up: &mut GivenUp,
-    ) {
-        if self.limits.allow_sst || given_up.is_none() || !state.holds.is_empty() {
-            return;
+        mut absence: Absence,
+    ) -> Result<Maintained, MaintainError> {
+        self.may_start(state)?;
+        // What was kept may have gone meanwhile.
+        if self.hold_for_start(state, &mut absence) {
+            self.may_start(state)?;
         }
-        match self.hold_again(state, watched) {
-            Ok(()) => {
-                self.run.events.note(format!(
-                    "the others keep write-sets again until {} is back",
-                    state.plan.node
-                ));
-                *given_up = None;
+        self.enter(state, MaintainPhase::Starting);
+        let begun = Instant::now();
+        let started = self.start(state);
+        let (member, log) = (self.member(state.plan.at).clone(), state.log.clone());
+        let mut joining = Joining::new(&member, self.control, log.as_ref());
+        let now = self.wait_for_it(state, &mut absence, &mut joining, started)?;
+        let join_seconds = begun.elapsed().as_secs_f64();
+        self.is_with_the_others(state, &member)?;
+        let left = state.left.unwrap_or(0);
+        let proof = proof(&state.plan.uuid, &now, joining.log_of(&now).as_deref());
+        for one in &mut absence.watched {
+            one.look(&self.run.events);
+        }
+        let bytes = absence.watched.iter().map(Watched::missed).max();
+        self.enter(state, MaintainPhase::Releasing);
+        let not_released = self.release(state);
+        self.enter(state, MaintainPhase::Ended);
+        Ok(Maintained {
+            node: state.plan.node.clone(),
+            proof,
+            left,
+            back: now.seqno.unwrap_or(left),
+            bytes,
+            away_seconds: None,
+            join_seconds,
+            given_up: absence.given_up,
+            not_released,
+            work_failed: None,
+        })
+    }
+
+    /// Waits until it is known that the node comes by what it has missed. One that would take a full copy, which wipes what it has, is not
+    /// started when nobody has allowed that. What cannot be seen for a moment is no reason to give up what is kept.
+    ///
+    /// # Errors
+    /// [`MaintainError::NotBack`]: it would take a copy, or nothing is known for too long. Then it is kept on, and is for `--end` to go on with.
+    fn may_start(&self, state: &mut MaintainState) -> Result<(), MaintainError> {
+        if self.limits.allow_sst {
+            return Ok(());
+        }
+        let node = state.plan.node.clone();
+        let begun = Instant::now();
+        let mut told = false;
+        loop {
+            let plan = &state.plan;
+            let stands = (plan.uuid.as_str(), state.left);
+            let way = way_now(self.members, self.control, plan.at, stands, &plan.holders);
+            let reason = match way {
+                StartWay::Ist(_) => return Ok(()),
+                StartWay::Copy(reason) => {
+                    return self.not_back(state, format!(
+                        "it is down, and was not started, because it would take a full copy (SST): {reason}. `refloat cluster rejoin {node} --allow-sst` starts it all the same"
+                    ));
+                }
+                StartWay::Unknown(reason) => reason,
+            };
+            if self.run.cancel.is_hard() {
+                let reason = format!("given up on request before it was started: {reason}");
+                return self.not_back(state, reason);
             }
-            Err(error) => self
-                .run
-                .events
-                .warn(format!("write-sets are not kept for its start: {error}")),
+            if begun.elapsed() > SILENCE {
+                self.enter(state, MaintainPhase::Away);
+                return Err(MaintainError::NotBack {
+                    reason: format!(
+                        "it is down, and was not started, because by which way it would come could not be seen for {} s: {reason}. What it misses is kept on: \
+                         `refloat cluster maintain {node} --end` goes on when that is mended, and gives it up when it is told to stop twice (Ctrl-C)",
+                        SILENCE.as_secs()
+                    ),
+                    node,
+                });
+            }
+            if !std::mem::replace(&mut told, true) {
+                self.run.events.warn(format!(
+                    "by which way {node} would come cannot be seen just now ({reason}): it is tried again for {} s, and what it misses is kept on",
+                    SILENCE.as_secs()
+                ));
+            }
+            std::thread::sleep(WATCH);
+        }
+    }
+
+    /// Ends it without the node: those that kept write-sets are released.
+    fn not_back<T>(&self, state: &mut MaintainState, reason: String) -> Result<T, MaintainError> {
+        self.release(state);
+        self.enter(state, MaintainPhase::Ended);
+        Err(MaintainError::NotBack {
+            node: state.plan.node.clone(),
+            reason,
+        })
+    }
+
+    /// Starts the node; whether that could be done.
+    fn start(&self, state: &MaintainState) -> bool {
+        let node = &state.plan.node;
+        // Of several names Galera takes whichever has got furthest.
+        let best = state.plan.holders.first();
+        let donors: Vec<&str> = best
+            .map(|holder| holder.node_name.as_str())
+            .filter(|name| !name.is_empty())
+            .into_iter()
+            .collect();
+        self.run.events.note(format!("starting {node}"));
+        let started = self.control.start(StartAs::Member, &donors);
+        if let Err(error) = &started {
+            self.run.events.warn(format!(
+                "{error}. What {node} misses is kept on: mend it and start it by hand, or give it up with Ctrl-C"
+            ));
+        }
+        started.is_ok()
+    }
+
+    /// Waits until the node is in step. `started` says whether it could be started: somebody may do so by hand.
+    fn wait_for_it(
+        &self,
+        state: &mut MaintainState,
+        absence: &mut Absence,
+        joining: &mut Joining<'_>,
+        started: bool,
+    ) -> Result<Box<NodeState>, MaintainError> {
+        let node = state.plan.node.clone();
+        let mut last_look = Instant::now();
+        let mut told_gone = !started;
+        let mut late = false;
+        loop {
+            let ended = match joining.look() {
+                Seen::There(now) => return Ok(now),
+                Seen::Coming => None,
+                Seen::Ended => Some(format!(
+                    "has ended while it started{}",
+                    joining.last_words()
+                )),
+                Seen::Failed(line) => Some(format!(
+                    "has failed while it started, and has to be stopped before it is started again: {line}"
+                )),
+            };
+            if let Some(how) = ended.as_ref().filter(|_| !told_gone) {
+                told_gone = true;
+                self.run.events.warn(format!(
+                    "{node} {how}. What it misses is kept on: mend it and start it by hand, or give it up with Ctrl-C"
+                ));
+            }
+            // One Ctrl-C while work was done is no reason to leave the node down; one more is.
+            if self.run.cancel.is_hard() || (told_gone && self.run.cancel.is_cancelled()) {
+                let reason = "given up on request before it was in step with the others";
+                return self.not_back(state, reason.to_owned());
+            }
+            joining.tell(&self.run.events);
+            if last_look.elapsed() >= WATCH {
+                last_look = Instant::now();
+                if ended.is_some() {
+                    self.watch(state, absence);
+                } else {
+                    self.watch_start(state, absence, joining, &mut late)?;
+                }
+                if let Some((how, why)) = ended.as_ref().zip(absence.given_up.as_ref()) {
+                    let reason = format!("it {how}. What it misses is kept no more: {why}");
+                    return self.not_back(state, reason);
+                }
+                if let Some(late) = joining
+                    .is_late(self.limits.start)
+                    .filter(|_| ended.is_none())
+                {
+                    return self.too_late(state, joining, late);
+                }
+            }
+            std::thread::sleep(POLL);
         }
     }
 
@@ -42,23 +201,18 @@ impl Maintenance<'_> {
     ///
     /// # Errors
     /// [`MaintainError::NotBack`]: it was stopped.
-    pub(super) fn watch_start(
+    fn watch_start(
         &self,
         state: &mut MaintainState,
-        watched: &mut [Watched],
-        since: Instant,
-        given_up: &mut GivenUp,
+        absence: &mut Absence,
         joining: &Joining<'_>,
         late: &mut bool,
     ) -> Result<(), MaintainError> {
         let node = state.plan.node.clone();
         let left = state.left.unwrap_or(0);
-        for one in watched.iter_mut() {
-            one.look(&self.run.events);
-        }
-        if watched.iter().any(|one| one.keeps(left)) {
-            if since.elapsed() > self.limits.hold
-                && given_up.is_none()
+        let Err(reason) = kept(&mut absence.watched, left, &self.run.events) else {
+            if absence.since.elapsed() > self.limits.hold
+                && absence.given_up.is_none()
                 && !std::mem::replace(late, true)
             {
                 self.run.events.warn(format!(
@@ -67,29 +221,24 @@ impl Maintenance<'_> {
                 ));
             }
             return Ok(());
-        }
-        let all: Vec<String> = watched.iter().map(Watched::why_not).collect();
-        let reason = all.join("; ");
+        };
         if !self.limits.allow_sst && !joining.has_asked() {
             self.run.events.warn(format!(
                 "what {node} misses is not kept any more ({reason}), and it has not asked for it yet: stopping it before it takes a full copy (SST)"
             ));
-            if let Some(how) = self.stop_before_it_asks(state, joining) {
-                self.release(state);
-                self.enter(state, MaintainPhase::Ended);
-                return Err(MaintainError::NotBack {
-                    reason: format!(
-                        "{how}, because it would have taken a full copy (SST): {reason}. `refloat cluster rejoin {node} --allow-sst` starts it all the same"
-                    ),
-                    node,
-                });
+            let member = self.member(state.plan.at);
+            if let Some(how) = stop_before_it_asks(self.control, member, self.run, joining) {
+                let reason = format!(
+                    "{how}, because it would have taken a full copy (SST): {reason}. `refloat cluster rejoin {node} --allow-sst` starts it all the same"
+                );
+                return self.not_back(state, reason);
             }
         }
-        if given_up.is_none() {
+        if absence.given_up.is_none() {
             self.run.events.warn(format!(
                 "write-sets are not kept for {node} any more: {reason}. It will need a full copy (SST) unless it has asked for them"
             ));
-            *given_up = Some(reason);
+            absence.given_up = Some(reason);
         }
         if !state.holds.is_empty() {
             self.release(state);
@@ -97,28 +246,38 @@ impl Maintenance<'_> {
         Ok(())
     }
 
-    /// Stops a node that has not asked for anything; how that went. `None`: it has asked meanwhile.
-    fn stop_before_it_asks(&self, state: &MaintainState, joining: &Joining<'_>) -> Option<String> {
+    /// Ends the waiting for a node that takes too long. It goes on by itself, unless it would take a full copy then.
+    fn too_late<T>(
+        &self,
+        state: &mut MaintainState,
+        joining: &Joining<'_>,
+        late: String,
+    ) -> Result<T, MaintainError> {
+        let node = state.plan.node.clone();
         let member = self.member(state.plan.at);
-        let begun = Instant::now();
-        loop {
-            let stopped = self.control.end_at_once();
-            let waited = Instant::now();
-            // What could not be told is told again at once: it may come to itself any moment.
-            let enough = || stopped.is_err() || waited.elapsed() > STOP_WAIT || joining.has_asked();
-            if is_down(self.control, member, enough) {
-                return Some("it was stopped again".to_owned());
-            }
-            if joining.has_asked() {
-                return None;
-            }
-            if begun.elapsed() > STOP_PATIENCE || self.run.cancel.is_hard() {
-                let why = stopped
-                    .err()
-                    .map_or_else(String::new, |error| format!(" ({error})"));
-                return Some(format!("it does not stop{why}: stop it"));
-            }
-            std::thread::sleep(POLL);
-        }
+        let copy = !self.limits.allow_sst && joining.has_surely_not_asked();
+        let stopped = if copy {
+            stop_before_it_asks(self.control, member, self.run, joining)
+        } else {
+            None
+        };
+        let now = stopped.map_or_else(
+            || format!("it goes on by itself, and `refloat cluster rejoin {node}` waits for it again"),
+            |how| format!("{how}, because it would have taken a full copy (SST) later: what it misses is kept no more. `refloat cluster rejoin {node}` starts it again"),
+        );
+        self.not_back(state, format!("{late}; {now}"))
+    }
+
+    /// Whether a node that is in step is so with the others; one that is not is stopped.
+    fn is_with_the_others(
+        &self,
+        state: &mut MaintainState,
+        member: &Member,
+    ) -> Result<(), MaintainError> {
+        let arrived = arrives(self.members, state.plan.at, || self.run.cancel.is_hard());
+        arrived.or_else(|astray| {
+            let reason = astray.end(self.control, member, true);
+            self.not_back(state, reason)
+        })
     }
 }

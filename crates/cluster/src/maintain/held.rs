@@ -1,60 +1,108 @@
-//! Letting go of what was told to the others.
+//! What the others are told while a node is away, and that they need not any more.
 
-use refloat_run::settings;
-use refloat_run::{RunDir, RunId};
-use refloat_wire::Connection;
+use std::time::Instant;
 
 use super::{MaintainError, MaintainState, Maintenance};
-use crate::error::chain;
-use crate::observe::impatient;
+use crate::hold::{Holder, Way};
+use crate::keep::{Keeper, SETTLED, Watched};
+
+/// A node's absence, by those that keep what it misses.
+#[derive(Debug)]
+pub(super) struct Absence {
+    /// Those that keep it, or that are at least looked at.
+    pub watched: Vec<Watched>,
+    /// Since when.
+    pub since: Instant,
+    /// Why the holding was given up before the node was back.
+    pub given_up: Option<String>,
+}
+
+impl Absence {
+    pub fn begin() -> Self {
+        Self {
+            watched: Vec::new(),
+            since: Instant::now(),
+            given_up: None,
+        }
+    }
+}
 
 impl Maintenance<'_> {
-    pub(super) fn connect(&self, at: usize) -> Result<Connection, MaintainError> {
-        let member = self.member(at);
-        Connection::connect(&impatient(&member.connect)).map_err(|error| MaintainError::NotHeld {
-            node: member.name.clone(),
-            reason: chain(&error),
-        })
+    pub(super) fn keeper(&self) -> Keeper<'_> {
+        Keeper {
+            members: self.members,
+            state_dir: self.state_dir,
+            run: self.run,
+        }
+    }
+
+    /// Tells the others to keep write-sets.
+    pub(super) fn hold(
+        &self,
+        state: &mut MaintainState,
+        absence: &mut Absence,
+    ) -> Result<(), MaintainError> {
+        for holder in state.plan.holders.clone() {
+            absence.watched.push(self.tell(state, &holder)?);
+        }
+        Ok(())
+    }
+
+    /// Has those keep write-sets again that do not any more, because that was given up or put back: a node that starts needs them until it has
+    /// asked for what it misses. Whether anybody was told.
+    pub(super) fn hold_for_start(&self, state: &mut MaintainState, absence: &mut Absence) -> bool {
+        if self.limits.allow_sst {
+            return false;
+        }
+        let keeper = self.keeper();
+        state.holds.retain(|(_, run)| keeper.is_in_force(run));
+        let mut told = false;
+        for holder in state.plan.holders.clone() {
+            let holds = state.holds.iter().any(|(at, _)| *at == holder.at);
+            if holds || holder.way == Way::Unchanged {
+                continue;
+            }
+            match self.tell(state, &holder) {
+                Ok(begun) => {
+                    told = true;
+                    let known = absence.watched.iter_mut().find(|one| one.is(&holder.name));
+                    match known {
+                        Some(one) => one.again(),
+                        None => absence.watched.push(begun),
+                    }
+                }
+                Err(error) => self
+                    .run
+                    .events
+                    .warn(format!("write-sets are not kept for its start: {error}")),
+            }
+        }
+        if told {
+            self.run.events.note(format!(
+                "the others keep write-sets again until {} is back",
+                state.plan.node
+            ));
+            absence.given_up = None;
+            std::thread::sleep(SETTLED);
+        }
+        told
+    }
+
+    fn tell(&self, state: &mut MaintainState, holder: &Holder) -> Result<Watched, MaintainError> {
+        let node = state.plan.node.clone();
+        let written = |run| {
+            state.holds.push((holder.at, run));
+            self.run.dir.write(super::STATE, state)
+        };
+        Ok(self.keeper().tell(&node, holder, written)?)
     }
 
     /// Tells the others that they need not keep anything any more; those that could not be told.
     pub(super) fn release(&self, state: &mut MaintainState) -> Vec<(String, String)> {
-        let mut failed = Vec::new();
-        let mut left = Vec::new();
-        if !state.holds.is_empty() {
-            self.run
-                .events
-                .note("the others need not keep write-sets any more");
-        }
-        for (at, run) in std::mem::take(&mut state.holds) {
-            if let Err(reason) = self.release_one(at, &run) {
-                let name = self.member(at).name.clone();
-                self.run.events.warn(format!(
-                    "{name} is still told to keep write-sets: {reason}. `refloat settings revert` puts it back"
-                ));
-                failed.push((name, reason));
-                left.push((at, run));
-            }
-        }
-        state.holds = left;
+        let failed = self.keeper().release(&mut state.holds);
         if let Err(error) = self.write(state) {
             self.run.events.warn(error.to_string());
         }
         failed
-    }
-
-    fn release_one(&self, at: usize, run: &RunId) -> Result<(), String> {
-        let dir = RunDir::open(self.state_dir, run).map_err(|error| chain(&error))?;
-        // A run that ended before it changed anything has no journal.
-        if !dir.has(RunDir::SETTINGS) {
-            return Ok(());
-        }
-        let mut conn = self.connect(at).map_err(|error| chain(&error))?;
-        let report = settings::revert_run(&dir, &mut conn, &self.run.events, false)
-            .map_err(|error| chain(&error))?;
-        match report {
-            Some(report) if !report.complete => Err("the server refuses".to_owned()),
-            _ => Ok(()),
-        }
     }
 }

@@ -1,88 +1,24 @@
-//! A node leaves: the others are told to keep what it misses, everything is looked at once more, and it is stopped.
+//! A node leaves: the others keep what it misses, everything is looked at once more, and it is stopped.
 
 use std::time::{Duration, Instant};
 
-use refloat_run::RunDir;
-use refloat_run::settings::{AppliedSettings, SettingsPlan};
-use refloat_wire::Connection;
-
-use super::watch::Watched;
 use super::{MaintainError, MaintainPhase, MaintainState, Maintenance, POLL};
-use crate::hold::{Holder, may_leave, safe_until};
+use crate::error::chain;
+use crate::hold::{may_leave, safe_until};
 use crate::join::{brief, is_down, look};
 use crate::journal::LogMark;
+use crate::keep::{SETTLED, Watched};
 use crate::node::NodeState;
 use crate::observe::{ask, observe};
 
-/// Name of the runs that hold write-sets, one for each node.
-const HOLD: &str = "cluster hold";
 /// How long it is waited for write-sets from before the node leaves.
 const GAP_PATIENCE: Duration = Duration::from_secs(300);
 /// After this time without a write nothing is waited for: what was expected is not coming.
 const STILL: Duration = Duration::from_secs(3);
-/// So long after the others were told to keep write-sets it is known which is the oldest that they keep: Galera lets go of all that came before
-/// one that it had put into a page, as soon as that one is applied everywhere. (`GCache::free_common`.)
-const SETTLED: Duration = Duration::from_secs(2);
 /// So much more than expected may be written before the distance to the oldest write-set is too short.
 const GAP_MARGIN: u64 = 2;
 
 impl Maintenance<'_> {
-    /// Tells the others to keep write-sets.
-    pub(super) fn hold(
-        &self,
-        state: &mut MaintainState,
-        watched: &mut Vec<Watched>,
-    ) -> Result<(), MaintainError> {
-        for holder in state.plan.holders.clone() {
-            let conn = self.tell_to_keep(state, &holder)?;
-            watched.push(Watched::begin(self.member(holder.at), &holder, conn)?);
-        }
-        Ok(())
-    }
-
-    /// Tells the others once more, after the hold was given up: a node that starts needs it until it has asked for what it misses.
-    pub(super) fn hold_again(
-        &self,
-        state: &mut MaintainState,
-        watched: &mut [Watched],
-    ) -> Result<(), MaintainError> {
-        for holder in state.plan.holders.clone() {
-            drop(self.tell_to_keep(state, &holder)?);
-        }
-        for one in watched {
-            one.again();
-        }
-        std::thread::sleep(SETTLED);
-        Ok(())
-    }
-
-    fn tell_to_keep(
-        &self,
-        state: &mut MaintainState,
-        holder: &Holder,
-    ) -> Result<Connection, MaintainError> {
-        let mut conn = self.connect(holder.at)?;
-        if let Some(change) = holder.change(&state.plan.node) {
-            let dir = RunDir::create(self.state_dir, HOLD)?;
-            // It is written down that there may be a change before there is one.
-            state.holds.push((holder.at, dir.id().clone()));
-            self.write(state)?;
-            let mut applied = AppliedSettings::new(&dir);
-            let plan = SettingsPlan {
-                changes: vec![change],
-                ..SettingsPlan::default()
-            };
-            applied.apply(&mut conn, &plan, &self.run.events)?;
-            if let Some(skipped) = applied.skipped().first() {
-                return Err(MaintainError::NotHeld {
-                    node: holder.name.clone(),
-                    reason: skipped.reason.clone(),
-                });
-            }
-        }
-        Ok(conn)
-    }
-
     /// Stops the node. After an error it has not left.
     pub(super) fn stop(
         &self,
@@ -110,9 +46,18 @@ impl Maintenance<'_> {
             }
             self.run.cancel.is_hard()
         };
-        if !is_down(self.control, member, given_up) {
-            stopped?;
-            return Err(MaintainError::StillUp { node });
+        match is_down(self.control, member, given_up) {
+            Ok(true) => {}
+            Ok(false) => {
+                stopped?;
+                return Err(MaintainError::StillUp { node });
+            }
+            Err(unknown) => {
+                return Err(MaintainError::Unseen {
+                    node,
+                    reason: chain(&unknown),
+                });
+            }
         }
         if let Err(error) = stopped {
             self.run.events.warn(error.to_string());

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::ControlError;
 use crate::hold::HoldPlan;
 use crate::journal::LogMark;
+use crate::keep::KeepError;
 use crate::proof::Proof;
 
 /// The file of a run in which it stands how far a maintenance has come.
@@ -128,9 +129,31 @@ pub enum MaintainError {
         /// The node.
         node: String,
     },
+    /// It was told to stop, and nobody can tell whether it has.
+    #[error(
+        "{node} was told to stop, and whether it has is not known ({reason}): what it misses is not kept, and `refloat cluster rejoin {node}` brings it back"
+    )]
+    Unseen {
+        /// The node.
+        node: String,
+        /// Why.
+        reason: String,
+    },
     /// Somebody stopped it.
     #[error("stopped on request")]
     Interrupted,
+}
+
+impl From<KeepError> for MaintainError {
+    fn from(error: KeepError) -> Self {
+        match error {
+            KeepError::NotHeld { node, reason } | KeepError::Taken { node, reason } => {
+                Self::NotHeld { node, reason }
+            }
+            KeepError::Folder(error) => Self::Folder(error),
+            KeepError::Settings(error) => Self::Settings(error),
+        }
+    }
 }
 
 /// What stands in a run's folder of a maintenance, if it is one that has not ended.

@@ -1,19 +1,25 @@
 //! A node is started, and waited for until it is in step with the others.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use refloat_run::Run;
 
+use super::hold::Held;
 use super::{Leave, RejoinError, RejoinPlan, Rejoined};
 use crate::among::arrives;
 use crate::control::{Control, StartAs};
 use crate::join::{Joining, Seen};
 use crate::journal::LogMark;
+use crate::keep::{SILENCE, StartWay, kept, stop_before_it_asks, way_now};
+use crate::node::NodeState;
 use crate::observe::Member;
 use crate::proof::{CameBy, proof};
 
 /// How often a node on its way is looked at.
 const POLL: Duration = Duration::from_millis(200);
+/// How often those that keep what it misses are looked at.
+const WATCH: Duration = Duration::from_secs(1);
 
 /// A node that is brought back.
 #[derive(Debug)]
@@ -22,56 +28,54 @@ pub struct Rejoining<'a> {
     pub members: &'a [Member],
     /// How the node is started and stopped.
     pub control: &'a Control,
+    /// Where runs have their folders.
+    pub state_dir: &'a Path,
     /// This run.
     pub run: &'a Run,
+    /// So long the node may take from its start until it is in step; `None`: as long as it takes.
+    pub start_limit: Option<Duration>,
 }
 
 impl Rejoining<'_> {
-    /// Brings a node back as planned.
+    /// Brings a node back as planned. Where it comes by IST the others keep what it needs from before the last look until it is there.
     ///
     /// # Errors
-    /// [`RejoinError::NeedsCopy`] before anything is started, unless a full copy is allowed; others.
+    /// [`RejoinError::NeedsCopy`] before anything is started, unless a full copy is allowed; others. Whatever it is, the others have been told
+    /// that they need not keep anything any more, unless that is said as a warning.
     pub fn bring_back(&self, plan: &RejoinPlan, leave: &Leave) -> Result<Rejoined, RejoinError> {
+        plan.check(leave)?;
+        let mut held = self.hold(plan);
+        let came = self.come_back(plan, leave, &mut held);
+        let not_released = held.release();
+        Ok(Rejoined {
+            not_released,
+            ..came?
+        })
+    }
+
+    fn come_back(
+        &self,
+        plan: &RejoinPlan,
+        leave: &Leave,
+        held: &mut Held<'_>,
+    ) -> Result<Rejoined, RejoinError> {
         let (control, run) = (self.control, self.run);
         let member = &self.members[plan.at];
         let node = plan.node.clone();
-        plan.check(leave)?;
+        let keep_it = self.still_by_ist(plan, leave)?;
+        if run.cancel.is_cancelled() {
+            return Err(RejoinError::NotStarted { node });
+        }
         let log = LogMark::of_node_that_is_down(control, member.host.as_ref());
         let begun = Instant::now();
         if plan.runs {
             run.events
                 .note(format!("{node} runs already: waiting for it"));
         } else {
-            // Of several names Galera takes whichever has got furthest.
-            let best = plan.donors.first();
-            let donors: Vec<&str> = best
-                .map(|donor| donor.node_name.as_str())
-                .filter(|name| !name.is_empty())
-                .into_iter()
-                .collect();
-            run.events.note(format!("starting {node}"));
-            // A restore that was given up may have left with what it was to stand alone.
-            control.end_standalone()?;
-            control.start(StartAs::Member, &donors)?;
+            self.start(plan, &keep_it)?;
         }
         let mut joining = Joining::new(member, control, log.as_ref());
-        let now = loop {
-            match joining.look() {
-                Seen::There(now) => break now,
-                Seen::Ended => {
-                    return Err(RejoinError::NotBack {
-                        node,
-                        reason: format!("it has ended while it started{}", joining.last_words()),
-                    });
-                }
-                Seen::Coming => {}
-            }
-            if run.cancel.is_cancelled() {
-                return Err(RejoinError::Interrupted { node });
-            }
-            joining.tell(&run.events);
-            std::thread::sleep(POLL);
-        };
+        let now = self.wait_for_it(plan, leave, held, &mut joining)?;
         arrives(self.members, plan.at, || run.cancel.is_cancelled()).map_err(|astray| {
             RejoinError::NotBack {
                 node: node.clone(),
@@ -87,6 +91,182 @@ impl Rejoining<'_> {
             back: now.seqno.unwrap_or(0),
             join_seconds: begun.elapsed().as_secs_f64(),
             copied: now.sst.bytes.filter(|_| by_copy),
+            not_released: Vec::new(),
         })
+    }
+
+    /// Looks once more, now that nothing goes any more: those that keep what the node misses. Empty: it does not matter, or it runs already.
+    ///
+    /// # Errors
+    /// [`RejoinError::NeedsCopy`]: it went before they were told to keep it. Other things were looked for before a full copy.
+    fn still_by_ist(&self, plan: &RejoinPlan, leave: &Leave) -> Result<Vec<String>, RejoinError> {
+        let Some(hold) = &plan.hold else {
+            return Ok(Vec::new());
+        };
+        let stands = (plan.uuid.as_str(), plan.seqno);
+        let begun = Instant::now();
+        loop {
+            let reason = match way_now(self.members, self.control, plan.at, stands, &hold.holders) {
+                StartWay::Ist(donors) => return Ok(donors),
+                StartWay::Copy(reason) => {
+                    let again = if leave.sst {
+                        ". The same command again plans for a copy"
+                    } else {
+                        ""
+                    };
+                    return Err(RejoinError::NeedsCopy {
+                        node: plan.node.clone(),
+                        reason: format!("since it was planned {reason}{again}"),
+                    });
+                }
+                StartWay::Unknown(reason) => reason,
+            };
+            if begun.elapsed() > SILENCE {
+                return Err(RejoinError::NotBack {
+                    node: plan.node.clone(),
+                    reason: format!("it was not started: {reason}"),
+                });
+            }
+            if self.run.cancel.sleep(WATCH) {
+                return Err(RejoinError::NotStarted {
+                    node: plan.node.clone(),
+                });
+            }
+        }
+    }
+
+    /// Starts the node; one of those that keep what it misses is asked first.
+    fn start(&self, plan: &RejoinPlan, keep_it: &[String]) -> Result<(), RejoinError> {
+        // Of several names Galera takes whichever has got furthest.
+        let mut donors = plan.donors.iter();
+        let best = donors.find(|donor| keep_it.is_empty() || keep_it.contains(&donor.name));
+        let donors: Vec<&str> = best
+            .map(|donor| donor.node_name.as_str())
+            .filter(|name| !name.is_empty())
+            .into_iter()
+            .collect();
+        self.run.events.note(format!("starting {}", plan.node));
+        // A restore that was given up may have left with what it was to stand alone.
+        self.control.end_standalone()?;
+        Ok(self.control.start(StartAs::Member, &donors)?)
+    }
+
+    fn wait_for_it(
+        &self,
+        plan: &RejoinPlan,
+        leave: &Leave,
+        held: &mut Held<'_>,
+        joining: &mut Joining<'_>,
+    ) -> Result<Box<NodeState>, RejoinError> {
+        let node = &plan.node;
+        let mut last_look = Instant::now();
+        let mut told = false;
+        loop {
+            match joining.look() {
+                Seen::There(now) => return Ok(now),
+                Seen::Ended => {
+                    return Err(RejoinError::NotBack {
+                        node: node.clone(),
+                        reason: format!("it has ended while it started{}", joining.last_words()),
+                    });
+                }
+                Seen::Failed(line) => {
+                    return Err(RejoinError::NotBack {
+                        node: node.clone(),
+                        reason: format!(
+                            "it has failed while it started, and its server is to be stopped before it is started again: {line}"
+                        ),
+                    });
+                }
+                Seen::Coming => {}
+            }
+            if let Some(late) = joining.is_late(self.start_limit) {
+                return Err(self.too_late(plan, leave, joining, &late));
+            }
+            if self.run.cancel.is_cancelled() {
+                // Without what is kept for it, it may take a full copy that nobody has allowed.
+                let wait = held.any() && !leave.sst && !joining.has_asked();
+                if !wait || self.run.cancel.is_hard() {
+                    return Err(RejoinError::Interrupted { node: node.clone() });
+                }
+                if !std::mem::replace(&mut told, true) {
+                    self.run.events.note(format!(
+                        "waiting until {node} has asked for what it misses, which is kept for it so long; Ctrl-C once more gives that up"
+                    ));
+                }
+            }
+            joining.tell(&self.run.events);
+            if last_look.elapsed() >= WATCH {
+                last_look = Instant::now();
+                self.watch(plan, leave, held, joining)?;
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// What is said of a node that takes too long. It goes on by itself, unless it would take a full copy then.
+    fn too_late(
+        &self,
+        plan: &RejoinPlan,
+        leave: &Leave,
+        joining: &Joining<'_>,
+        late: &str,
+    ) -> RejoinError {
+        let member = &self.members[plan.at];
+        let copy = plan.hold.is_some() && !leave.sst && joining.has_surely_not_asked();
+        let stopped = if copy {
+            stop_before_it_asks(self.control, member, self.run, joining)
+        } else {
+            None
+        };
+        let now = stopped.map_or_else(
+            || "it goes on by itself, and the same command waits again".to_owned(),
+            |how| format!("{how}, because it would have taken a full copy (SST) later: what it misses is kept no more. The same command starts it again"),
+        );
+        RejoinError::NotBack {
+            node: plan.node.clone(),
+            reason: format!("{late}; {now}"),
+        }
+    }
+
+    /// Looks whether what the node needs is still kept. One that has not asked yet when it is gone would take a full copy: unless that is
+    /// allowed it is stopped.
+    ///
+    /// # Errors
+    /// [`RejoinError::NotBack`]: it was stopped.
+    fn watch(
+        &self,
+        plan: &RejoinPlan,
+        leave: &Leave,
+        held: &mut Held<'_>,
+        joining: &Joining<'_>,
+    ) -> Result<(), RejoinError> {
+        let (node, Some(left)) = (&plan.node, plan.seqno) else {
+            return Ok(());
+        };
+        if held.watched.is_empty() {
+            return Ok(());
+        }
+        let Err(reason) = kept(&mut held.watched, left, &self.run.events) else {
+            return Ok(());
+        };
+        if !leave.sst && !joining.has_asked() {
+            self.run.events.warn(format!(
+                "what {node} misses is not kept any more ({reason}), and it has not asked for it yet: stopping it before it takes a full copy (SST)"
+            ));
+            let member = &self.members[plan.at];
+            if let Some(how) = stop_before_it_asks(self.control, member, self.run, joining) {
+                return Err(RejoinError::NotBack {
+                    node: node.clone(),
+                    reason: format!(
+                        "{how}, because it would have taken a full copy (SST): {reason}. --allow-sst starts it all the same"
+                    ),
+                });
+            }
+        }
+        // What it has asked for its donor keeps by itself.
+        held.watched.clear();
+        held.release();
+        Ok(())
     }
 }

@@ -81,6 +81,7 @@ impl Restore<'_> {
             runs: up,
             only_copy: None,
             fails: Vec::new(),
+            hold: None,
         };
         let leave = Leave {
             sst: true,
@@ -90,7 +91,10 @@ impl Restore<'_> {
         let rejoining = Rejoining {
             members: self.members,
             control,
+            state_dir: self.state_dir,
             run: self.run,
+            // A copy takes as long as it takes.
+            start_limit: None,
         };
         let joined = rejoining.bring_back(&plan, &leave)?;
         let now = look(member).map_err(|reason| self.wrong(STEP, at, reason))?;

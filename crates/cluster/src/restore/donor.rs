@@ -140,6 +140,10 @@ impl Restore<'_> {
                     );
                     return Err(self.wrong(step, at, reason));
                 }
+                Seen::Failed(line) => {
+                    let reason = format!("it has failed while it started again: {line}");
+                    return Err(self.wrong(step, at, reason));
+                }
                 Seen::Coming if begun.elapsed() > self.start_limit => {
                     let reason = format!(
                         "it is not in step after {} s (--start-limit), and goes on by itself; the same command waits again",

@@ -15,7 +15,7 @@ const DOWN_PATIENCE: Duration = Duration::from_secs(900);
 impl Restore<'_> {
     /// Whether a node has a server: by its answers, by what starts and stops it, or by the processes of its machine.
     pub(super) fn has_server(&self, state: &RestoreState, at: usize) -> Result<bool, RestoreError> {
-        Ok(runs(self.control(at)?, &self.members[at]) || self.works_in_its_folder(state, at)?)
+        Ok(self.works_in_its_folder(state, at)? || runs(self.control(at)?, &self.members[at])?)
     }
 
     fn works_in_its_folder(&self, state: &RestoreState, at: usize) -> Result<bool, RestoreError> {
@@ -45,10 +45,12 @@ impl Restore<'_> {
         self.run.events.note(format!("stopping {}", member.name));
         let stopped = control.stop();
         let cancel = &self.run.cancel;
-        if !is_down(control, member, || cancel.is_cancelled()) {
+        let down = is_down(control, member, || cancel.is_cancelled());
+        if !matches!(down, Ok(true)) {
             if cancel.is_cancelled() {
                 return Err(RestoreError::Interrupted { step });
             }
+            down?;
             stopped?;
             return Err(self.wrong(step, at, "it was told to stop and still answers"));
         }

@@ -137,7 +137,9 @@ pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -
             ..Seen::default()
         };
     };
-    let runs = node.state.is_some() || runs(control, member);
+    // Of a node of which that is not known nothing is touched; each step looks again.
+    let seen = runs(control, member);
+    let runs = node.state.is_some() || !matches!(seen, Ok(false));
     let datadir = datadir_of(member, node);
     // Also of a file without a history: a start that fails late leaves one beside tables that are whole.
     let lost = node

@@ -144,6 +144,7 @@ mod tests {
             back: 1,
             join_seconds: 10.0,
             copied: Some(bytes),
+            not_released: Vec::new(),
         });
         RestoreState {
             format: 1,

@@ -12,6 +12,7 @@ mod rolling;
 mod status;
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use refloat_cluster::Rates;
@@ -87,6 +88,13 @@ pub fn run(args: &ClusterArgs, context: &Context) -> anyhow::Result<Exit> {
         ClusterCommand::Advise(args) => advise::run(args, context),
         ClusterCommand::Healthd(args) => healthd::run(args, context),
     }
+}
+
+/// How long a node may take from its start until it is in step. A full copy takes as long as it takes.
+fn start_limit(given: Option<Duration>, by_copy: bool) -> Option<Duration> {
+    /// Recovery after a crash takes minutes, and so does IST of a long absence.
+    const USUAL: Duration = Duration::from_secs(3600);
+    given.or((!by_copy).then_some(USUAL))
 }
 
 /// An argument in seconds.

@@ -128,7 +128,7 @@ pub fn of_rejoin(error: &RejoinError) -> (Exit, Vec<String>) {
             Exit::Refused,
             vec!["Nothing was started. `refloat cluster advise` says what to do; --ignore-advice goes on all the same.".to_owned()],
         ),
-        RejoinError::Interrupted { .. } => (Exit::Interrupted, Vec::new()),
+        RejoinError::Interrupted { .. } | RejoinError::NotStarted { .. } => (Exit::Interrupted, Vec::new()),
         RejoinError::NeedsCopy { .. } => (
             Exit::Refused,
             vec!["Nothing was started. A full copy wipes what the node has: allow it with --allow-sst.".to_owned()],

@@ -300,6 +300,10 @@ pub fn is_maintained(state: &Path, file: &str, second: &str) {
             .args(["-9", &owner.to_string()])
             .status();
         assert!(killed.expect("kill is there").success());
+        let process = format!("/proc/{owner}/exe");
+        while std::fs::read_link(&process).is_ok() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
         if revert {
             let url = open()[0]["journal"]["server"]["peer"].clone();
             let first = format!("mysql://{}/", url.as_str().expect("an address"));
@@ -314,6 +318,9 @@ pub fn is_maintained(state: &Path, file: &str, second: &str) {
             .exits(3)
             .says("the maintenance of c-2, begun at");
         let back = maintain(&["--end"]).exits(0).says("going on in its place");
+        // What was put back while the node was away is kept again until it is there.
+        let again = "the others keep write-sets again until c-2 is back";
+        assert_eq!(back.stderr.contains(again), revert, "{}", back.stderr);
         assert!(
             back.stdout.starts_with("c-2 is back by IST"),
             "{}",
@@ -398,7 +405,13 @@ pub fn nodes_come_back(state: &Path, file: &str) {
         plan.contains("comes     by IST: ") && plan.contains("asks      c-1: "),
         "{plan}"
     );
+    assert!(
+        plan.contains("kept by   c-1: is given 64.0 MiB of memory"),
+        "{plan}"
+    );
     is_back("IST: ", &[]);
+
+    a_rejoin_is_killed(state, file);
 
     // It crashes, and what is missed is known only after its position was recovered.
     refloat(&["sandbox", "node", "kill", "c-2"]).exits(0);
@@ -432,6 +445,52 @@ pub fn nodes_come_back(state: &Path, file: &str) {
     );
     what_only_tables_know_is_not_wiped(state, file);
     a_cluster_beside_the_other_is_not_left(state, file);
+}
+
+/// Whoever brings a node back is killed: what the other one was told stands where it can be put back.
+fn a_rejoin_is_killed(state: &Path, file: &str) {
+    let refloat = |args: &[&str]| {
+        let run = command(state).args(args).output();
+        Run::new(run.expect("the program can be started"))
+    };
+    let open = || {
+        let listed = refloat(&["settings", "list", "--json"]);
+        let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
+        listed["open"].as_array().expect("a list").clone()
+    };
+    assert_eq!(open().len(), 0);
+    refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
+    let rejoin = ["cluster", "rejoin", "c-2", "--cluster", file];
+    let mut child = command(state)
+        .args(rejoin)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program can be started");
+    let lines = BufReader::new(child.stderr.take().expect("it is a pipe")).lines();
+    let mut lines = lines.map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("starting c-2")));
+    child.kill().expect("it can be killed");
+    child.wait().expect("it ends");
+    let left = open();
+    assert_eq!(left[0]["journal"]["changes"][0]["name"], "gcache.mem_size");
+    // It may be there by now.
+    let again = refloat(&rejoin);
+    assert!([0, 3].contains(&again.code), "{}", again.stderr);
+    let url = left[0]["journal"]["server"]["peer"].clone();
+    let first = format!("mysql://{}/", url.as_str().expect("an address"));
+    let reverted = refloat(&["settings", "revert", "--to", &first]).exits(0);
+    let line = "gcache.mem_size: 0  put back";
+    assert!(reverted.stdout.contains(line), "{}", reverted.stdout);
+    assert_eq!(open().len(), 0);
+    refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
+    let back = refloat(&rejoin).exits(0);
+    assert!(
+        back.stdout.starts_with("c-2 is back by IST"),
+        "{}",
+        back.stdout
+    );
+    assert_eq!(open().len(), 0);
 }
 
 /// A node that was told to begin a cluster does so, in the same history, beside the others.

@@ -150,6 +150,6 @@ fn write_sets_are_kept_for_one(place: &Place, other: &Path) {
     here(&["--hold", "200M", "--begin"]);
     elsewhere(place, other, &maintain(third, &["--", "true"]))
         .exits(3)
-        .says("keeps write-sets for another maintenance (run ");
+        .says("keeps write-sets for another run (");
     here(&["--end"]);
 }

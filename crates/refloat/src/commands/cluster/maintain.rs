@@ -4,7 +4,6 @@ mod detached;
 mod work;
 
 use std::io::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -16,13 +15,11 @@ use refloat_cluster::{
 use refloat_report::maintain as face;
 use refloat_run::Run;
 use refloat_run::events::RunResult;
-use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, list_on_server};
-use refloat_wire::Connection;
 
 use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
-use super::print_plan;
 use super::restore::refuse_open;
+use super::{print_plan, start_limit};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::record::record;
@@ -86,6 +83,10 @@ pub struct HoldArgs {
     /// Give the holding up after this time [default: three times --for]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     limit: Option<Duration>,
+
+    /// How long a server may take from its start until the node is in step [default: 1h, and none with --allow-sst]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    start_limit: Option<Duration>,
 
     /// Go on although what is kept will not last: the node may need a full copy
     #[arg(long)]
@@ -253,6 +254,7 @@ fn limits(args: &HoldArgs, plan: &HoldPlan) -> MaintainLimits {
     let away = Duration::from_secs_f64(plan.away_seconds);
     MaintainLimits {
         hold: args.limit.unwrap_or(away * LIMIT_TIMES),
+        start: start_limit(args.start_limit, args.allow_sst),
         allow_sst: args.allow_sst,
     }
 }
@@ -266,19 +268,12 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
     };
     let view = observe(&nodes.name, &nodes.members, &how);
     refuse_held(nodes)?;
-    let available = nodes
-        .members
-        .iter()
-        .map(|member| member.host.as_ref().and_then(Host::memory_available));
-    let disk = nodes.members.iter().zip(&view.nodes).map(|(member, node)| {
-        let datadir = node.state.as_ref().map(|state| state.datadir.as_str());
-        member.host.as_ref()?.disk_free(Path::new(datadir?))
-    });
+    let (available, disk) = nodes.room(&view);
     let wish = HoldWish {
         away: hold.away,
         bytes: hold.bytes,
-        available: available.collect(),
-        disk: disk.collect(),
+        available,
+        disk,
     };
     let plan = plan_hold(&view, node, &wish).map_err(|against| {
         ProgramError::new(Exit::Refused, against.join("; "))
@@ -295,20 +290,7 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
 /// Refuses while a maintenance that was begun elsewhere has a node keep write-sets: what it has raised is no room of ours, and goes when that
 /// one ends.
 fn refuse_held(nodes: &Nodes) -> anyhow::Result<()> {
-    let held = nodes.members.iter().filter_map(|member| {
-        let mut conn = Connection::connect(&member.connect).ok()?;
-        let open = list_on_server(&mut conn).ok()?;
-        let of = open.into_iter().find(|open| {
-            let mut changes = open.journal.changes.iter();
-            changes.any(|change| [GCACHE_MEMORY, GCACHE_PURGE].contains(&change.name.as_str()))
-        })?;
-        let owner = &of.journal.owner;
-        Some(format!(
-            "{} keeps write-sets for another maintenance (run {}, process {} on {})",
-            member.name, of.journal.run, owner.pid, owner.host
-        ))
-    });
-    let held: Vec<String> = held.collect();
+    let held = nodes.kept_for_others();
     if held.is_empty() {
         return Ok(());
     }

@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use refloat_cluster::advise::Candidate;
-use refloat_cluster::{ClusterFile, Control, ControlError, Host, Member, NodeConfig, discover};
+use refloat_cluster::{
+    ClusterFile, ClusterView, Control, ControlError, Host, Member, NodeConfig, discover,
+};
+use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, list_on_server};
 use refloat_sandbox::{GaleraNode, Sandbox};
-use refloat_wire::{ConnectOptions, Target};
+use refloat_wire::{ConnectOptions, Connection, Target};
 
 use crate::connect::ConnectArgs;
 use crate::context::Context;
@@ -144,6 +147,37 @@ impl Nodes {
             ))
             .into()
         })
+    }
+
+    /// Available memory of each node's machine and free space beside its data, in bytes. `None`: nobody can see it.
+    pub fn room(&self, view: &ClusterView) -> (Vec<Option<u64>>, Vec<Option<u64>>) {
+        let memory = self
+            .members
+            .iter()
+            .map(|member| member.host.as_ref().and_then(Host::memory_available));
+        let disk = self.members.iter().zip(&view.nodes).map(|(member, node)| {
+            let datadir = node.state.as_ref().map(|state| state.datadir.as_str());
+            member.host.as_ref()?.disk_free(Path::new(datadir?))
+        });
+        (memory.collect(), disk.collect())
+    }
+
+    /// Nodes that keep write-sets for a run that is open: what it has raised is no room of anybody else's, and goes when that one ends.
+    pub fn kept_for_others(&self) -> Vec<String> {
+        let held = self.members.iter().filter_map(|member| {
+            let mut conn = Connection::connect(&member.connect).ok()?;
+            let open = list_on_server(&mut conn).ok()?;
+            let of = open.into_iter().find(|open| {
+                let mut changes = open.journal.changes.iter();
+                changes.any(|change| [GCACHE_MEMORY, GCACHE_PURGE].contains(&change.name.as_str()))
+            })?;
+            let owner = &of.journal.owner;
+            Some(format!(
+                "{} keeps write-sets for another run ({}, process {} on {})",
+                member.name, of.journal.run, owner.pid, owner.host
+            ))
+        });
+        held.collect()
     }
 
     /// How a node is started and stopped.

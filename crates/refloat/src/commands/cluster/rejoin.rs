@@ -1,25 +1,27 @@
 //! `refloat cluster rejoin`: a node that is down comes back.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use clap::Args;
 use refloat_cluster::{
     CameBy, Leave, Observation, RejoinKind, RejoinPlan, Rejoining, WantedTables, observe,
-    plan_rejoin,
+    plan_hold_for_start, plan_rejoin,
 };
 use refloat_report::rejoin as face;
 use refloat_run::events::RunResult;
+use refloat_run::{Owner, settings};
 
 use super::copies;
 use super::lock::ClusterLock;
 use super::maintain::refuse_second;
 use super::members::ClusterOf;
 use super::restore::refuse_open;
-use super::sst_rate;
+use super::{sst_rate, start_limit};
 use crate::context::Context;
 use crate::exit::{self, Exit};
 use crate::record::record;
-use crate::sizes::parse_bytes;
+use crate::sizes::{parse_bytes, parse_time};
 use crate::watch::{Show, Watch};
 
 /// Name of these runs.
@@ -36,7 +38,12 @@ EXAMPLES:
   It has been down for too long: let it take a full copy
       refloat cluster rejoin db2 --cluster shop.toml --allow-sst
 
-By which way it will come is said before it is started. A full copy wipes what the node has, first thing,
+By which way it will come is said before it is started. Where the others still keep what it missed they are
+told to keep it until the node is there (gcache.mem_size; it is put back afterwards), and looked at once
+more: a server may take minutes until it asks for what it misses, and on a busy cluster that is gone by
+then. When it goes all the same, the node is ended instead of taking a copy that nobody has allowed. What
+another run has told a node is left as it is. After kill -9 `refloat settings revert` puts back what the
+others were told. A full copy wipes what the node has, first thing,
 so that is not begun unless it is allowed; a node that is ahead of all others is never started, because
 what it holds is nowhere else, and one whose data are of another history, of which nobody can tell where
 they stand, or which is ahead by its tables while its grastate.dat has forgotten that, only when the
@@ -53,7 +60,8 @@ EXIT CODES:
   0  it is back, by the way that was said
   1  it does not come back, or had begun a cluster of its own and was stopped again
   3  refused before anything was started
-  4  it is back, and by a full copy that was not expected, or nobody can tell by which way";
+  4  it is back, and by a full copy that was not expected, or nobody can tell by which way
+  6  a node still keeps write-sets: `refloat settings revert`";
 
 /// Start a node that is down, and say beforehand whether it needs a full copy
 #[derive(Debug, Args)]
@@ -69,6 +77,10 @@ pub struct RejoinArgs {
     /// Go on although something was found that keeps the node from coming back
     #[arg(long)]
     ignore_advice: bool,
+
+    /// How long a server may take from its start until the node is in step [default: 1h, and none with --allow-sst]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    start_limit: Option<Duration>,
 
     /// Say what would be done, and do nothing but recover a position that was not written down
     #[arg(long)]
@@ -116,6 +128,11 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
         mistakes.retain(|mistake| plan.begins_copy() || mistake.stops_ist(&args.node));
         plan.fails = mistakes.iter().map(copies::told).collect();
     }
+    let (available, disk) = nodes.room(&view);
+    plan.hold = plan_hold_for_start(&view, &plan, available, disk);
+    if let Some(hold) = &mut plan.hold {
+        hold.warnings.extend(nodes.kept_for_others());
+    }
     let leave = Leave {
         sst: args.copy.allow_sst,
         discard: args.copy.discard.clone(),
@@ -144,7 +161,9 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     let rejoining = Rejoining {
         members: &nodes.members,
         control,
+        state_dir: context.state_dir(),
         run: &run,
+        start_limit: start_limit(args.start_limit, leave.sst),
     };
     let (outcome, error) = match rejoining.bring_back(&plan, &leave) {
         Ok(outcome) => (Some(outcome), None),
@@ -155,7 +174,11 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
         CameBy::Sst => !is_ist(&plan),
         CameBy::Unknown => false,
     };
+    // What is still told to others concerns people who did not start this.
+    let is_left = settings::list(context.state_dir())
+        .is_ok_and(|open| open.iter().any(|open| open.journal.owner == Owner::this()));
     let result = match (&outcome, &error) {
+        _ if is_left => RunResult::SettingsLeft,
         (_, Some(error)) => exit::result_of(error),
         (Some(outcome), _) if !as_said(outcome.proof.by) => RunResult::ProofFailed,
         _ => RunResult::Done,

@@ -1,11 +1,11 @@
 //! A node that keeps write-sets for another: how much of its budget is used, and whether it still keeps them.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use refloat_run::Events;
 use refloat_wire::{ConnectOptions, Connection, Error};
 
-use super::MaintainError;
+use super::{KeepError, SILENCE};
 use crate::error::chain;
 use crate::hold::{HEADER, Holder, Way, safe_until};
 use crate::observe::{Member, impatient, values};
@@ -13,12 +13,9 @@ use crate::observe::{Member, impatient, values};
 const COUNTERS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_replicated', 'wsrep_replicated_bytes', \
     'wsrep_received', 'wsrep_received_bytes', 'wsrep_local_cached_downto', 'wsrep_last_committed')";
 
-/// A node that does not answer for a moment keeps what it keeps.
-const SILENCE: Duration = Duration::from_secs(120);
-
 /// A node that keeps write-sets.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(crate) struct Watched {
     name: String,
     connect: ConnectOptions,
     conn: Option<Connection>,
@@ -53,8 +50,8 @@ impl Watched {
         member: &Member,
         holder: &Holder,
         mut conn: Connection,
-    ) -> Result<Self, MaintainError> {
-        let counted = count(&mut conn).map_err(|error| MaintainError::NotHeld {
+    ) -> Result<Self, KeepError> {
+        let counted = count(&mut conn).map_err(|error| KeepError::NotHeld {
             node: holder.name.clone(),
             reason: chain(&error),
         })?;
@@ -72,6 +69,11 @@ impl Watched {
             head: counted.head,
             silent: None,
         })
+    }
+
+    /// Whether this is the node of this name.
+    pub fn is(&self, name: &str) -> bool {
+        self.name == name
     }
 
     /// Asks it once more.

@@ -1,0 +1,114 @@
+//! Whether a node that is controlled runs, and where one that does not stands.
+
+use super::{Control, run};
+use crate::error::{ControlError, chain};
+use crate::host::Host;
+use crate::join::plain;
+
+/// A unit of systemd that says one of these does not run, and does not come up by itself.
+const NOT_RUNNING: [&str; 2] = ["inactive", "failed"];
+/// What the command is called that says whether a node runs.
+const RUNNING: &str = "by the command of the list (running)";
+/// Its exit code when the node runs.
+const RUNS: i32 = 0;
+/// Its exit codes when it does not: those of `pgrep` and `kill -0`, and the one of init scripts and `systemctl is-active`. All others, such as
+/// those of `ssh` and of a shell that finds no such command, say nothing about the node.
+const RUNS_NOT: [i32; 2] = [1, 3];
+
+impl Control {
+    /// Where a node that is down stands, by having its server look into its tables. `None`: nobody has said how that is done.
+    ///
+    /// # Errors
+    /// [`ControlError`] with what was said about it.
+    pub fn recover(&self) -> Result<Option<(String, u64)>, ControlError> {
+        match self {
+            Self::Sandbox(node) => {
+                let position = node.recover().map_err(|error| {
+                    ControlError::new(node.name(), "recovering the position of", chain(&error))
+                })?;
+                let seqno = u64::try_from(position.seqno).ok();
+                Ok(seqno.map(|seqno| (position.uuid, seqno)))
+            }
+            // MariaDB's own script for its unit: it prints the argument that the server is to be started with.
+            Self::Systemd { host, .. } => {
+                let script = "command -v galera_recovery >/dev/null || exit 0; galera_recovery";
+                let said = run(host, "galera_recovery", "running", script)?;
+                Ok(recovered(&said))
+            }
+            Self::Commands { .. } => Ok(None),
+        }
+    }
+
+    /// Whether its process is there. `None`: it is controlled by commands, and none is given that tells (`running`).
+    ///
+    /// # Errors
+    /// [`ControlError`] with what was said about it.
+    pub fn is_running(&self) -> Result<Option<bool>, ControlError> {
+        match self {
+            Self::Sandbox(node) => {
+                let status = node
+                    .status()
+                    .map_err(|error| ControlError::new(node.name(), "looking at", chain(&error)))?;
+                Ok(Some(status.is_alive()))
+            }
+            Self::Systemd { host, unit } => {
+                // It exits with a status of its own for units that do not run.
+                let script = format!("systemctl is-active -- {} || :", Host::word(unit));
+                let said = run(host, unit, "looking at", &script)?;
+                Ok(Some(!NOT_RUNNING.contains(&said.trim())))
+            }
+            Self::Commands {
+                host,
+                running: Some(running),
+                ..
+            } => runs_by(host, running).map(Some),
+            Self::Commands { running: None, .. } => Ok(None),
+        }
+    }
+}
+
+/// Whether a node runs, by the exit code of a command.
+///
+/// # Errors
+/// [`ControlError`]: it could not be run, or ended with a code that says neither.
+fn runs_by(host: &Host, running: &str) -> Result<bool, ControlError> {
+    let unknown = |reason: String| ControlError::new(RUNNING, "looking at the node", reason);
+    let output = host.run(running).map_err(|error| unknown(chain(&error)))?;
+    match output.status.code() {
+        Some(RUNS) => Ok(true),
+        Some(code) if RUNS_NOT.contains(&code) => Ok(false),
+        _ => Err(unknown(format!(
+            "on {}: {}, which says neither that it runs (0) nor that it does not (1 or 3): {}",
+            host.name(),
+            output.status,
+            plain(&String::from_utf8_lossy(&output.stderr))
+        ))),
+    }
+}
+
+/// The position in what `galera_recovery` prints.
+fn recovered(said: &str) -> Option<(String, u64)> {
+    let (_, position) = said.trim().split_once("--wsrep_start_position=")?;
+    let (uuid, seqno) = position.trim().split_once(':')?;
+    // What stands behind a comma is the server's own replication domain.
+    let seqno = seqno.split(',').next()?.parse().ok()?;
+    Some((uuid.to_owned(), seqno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::recovered;
+
+    #[test]
+    fn positions_of_the_script_for_the_unit() {
+        let uuid = "befd421d-e706-11f1-bc0a-a7ea195e725e";
+        let said = |position: &str| recovered(&format!("--wsrep_start_position={position}\n"));
+        assert_eq!(said(&format!("{uuid}:17")), Some((uuid.to_owned(), 17)));
+        assert_eq!(
+            said(&format!("{uuid}:17,0-1-5")),
+            Some((uuid.to_owned(), 17))
+        );
+        assert_eq!(said(&format!("{uuid}:-1")), None);
+        assert_eq!(recovered(""), None);
+    }
+}

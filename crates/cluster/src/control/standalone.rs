@@ -1,0 +1,212 @@
+//! Starting a node as a server of its own, with options for that one start.
+
+use refloat_sandbox::NodeStart;
+use serde::{Deserialize, Serialize};
+
+use super::{COMMAND, Control, run};
+use crate::error::{ControlError, chain};
+use crate::host::Host;
+
+/// The piece of a unit with which it is started as a server of its own. Units of MariaDB and MySQL give the server what stands in
+/// `MYSQLD_OPTS`; names that come later in the alphabet win.
+const PIECE: &str = "zz-refloat-standalone.conf";
+
+/// An option of the server for one start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartOption {
+    /// Its name, without the dashes in front.
+    pub name: String,
+    /// Its value; `None`: it takes none.
+    pub value: Option<String>,
+}
+
+impl StartOption {
+    /// An option with a value.
+    pub fn new(name: &str, value: impl Into<String>) -> Self {
+        Self {
+            name: name.to_owned(),
+            value: Some(value.into()),
+        }
+    }
+
+    /// An option without one.
+    pub fn switch(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            value: None,
+        }
+    }
+
+    /// The word of a command line. `None`: it has characters that units and shells take for something else.
+    pub fn word(&self) -> Option<String> {
+        let plain = |text: &str| {
+            let known = |c: char| c.is_ascii_alphanumeric() || "_-./:,".contains(c);
+            !text.is_empty() && text.chars().all(known)
+        };
+        let word = match &self.value {
+            Some(value) if plain(value) => format!("--{}={value}", self.name),
+            Some(_) => return None,
+            None => format!("--{}", self.name),
+        };
+        plain(&self.name).then_some(word)
+    }
+}
+
+impl Control {
+    /// What is missing for a node to be started by itself, and as the first of a cluster. `None`: nothing.
+    pub fn lacks(&self) -> Option<&'static str> {
+        match self {
+            Self::Commands {
+                standalone: None, ..
+            } => {
+                Some("no command is given that starts it as a server of its own (start_standalone)")
+            }
+            Self::Commands {
+                bootstrap: None, ..
+            } => Some("no command is given that begins a cluster (bootstrap)"),
+            _ => None,
+        }
+    }
+
+    /// Starts the node as a server of its own, with these options behind all others. Whether it has taken them is for the caller to see.
+    ///
+    /// A unit of systemd gets them by a piece of its own under `/run`, so that a server that crashes is not started again as a member; they
+    /// go by [`Self::end_standalone`], or when the machine starts anew. Commands find them in `REFLOAT_SERVER_OPTIONS`.
+    ///
+    /// # Errors
+    /// [`ControlError`] with what was said about it.
+    pub fn start_standalone(&self, options: &[StartOption]) -> Result<(), ControlError> {
+        let words = |what: &str| -> Result<String, ControlError> {
+            let words: Option<Vec<String>> = options.iter().map(StartOption::word).collect();
+            words.map(|words| words.join(" ")).ok_or_else(|| {
+                let reason = "an option has a character that cannot be handed over".to_owned();
+                ControlError::new(what, "starting", reason)
+            })
+        };
+        match self {
+            Self::Sandbox(node) => {
+                let arguments = options
+                    .iter()
+                    .map(|option| (option.name.clone(), option.value.clone()));
+                let how = NodeStart {
+                    // It joins nobody: where it stands is not asked for.
+                    skip_recovery: true,
+                    arguments: arguments.collect(),
+                    ..NodeStart::default()
+                };
+                node.begin(&how)
+                    .map_err(|error| ControlError::new(node.name(), "starting", chain(&error)))
+            }
+            Self::Systemd { host, unit } => {
+                let script = standalone_of_unit(unit, &words(unit)?);
+                run(host, unit, "starting", &script).map(drop)
+            }
+            Self::Commands {
+                host,
+                standalone: Some(standalone),
+                ..
+            } => {
+                let words = Host::word(&words(COMMAND)?);
+                let script = format!(
+                    "REFLOAT_SERVER_OPTIONS={words}; export REFLOAT_SERVER_OPTIONS\n{standalone}"
+                );
+                run(host, COMMAND, "starting", &script).map(drop)
+            }
+            Self::Commands {
+                standalone: None, ..
+            } => Err(ControlError::new(
+                COMMAND,
+                "starting",
+                self.lacks().unwrap_or_default().to_owned(),
+            )),
+        }
+    }
+
+    /// Takes away what [`Self::start_standalone`] has left for further starts. Nothing is there: fine.
+    ///
+    /// # Errors
+    /// [`ControlError`] with what was said about it.
+    pub fn end_standalone(&self) -> Result<(), ControlError> {
+        match self {
+            Self::Systemd { host, unit } => {
+                let script = format!(
+                    "{}; [ ! -e \"$piece\" ] || {{ rm -f -- \"$piece\" && systemctl daemon-reload; }}",
+                    piece_of_unit(unit)
+                );
+                run(host, unit, "taking the options back of", &script).map(drop)
+            }
+            Self::Sandbox(_) | Self::Commands { .. } => Ok(()),
+        }
+    }
+}
+
+/// Finds the piece of a unit with which it is started as a server of its own; an alias is another unit's name.
+fn piece_of_unit(unit: &str) -> String {
+    format!(
+        "unit=$(systemctl show --property=Id --value -- {}) && [ -n \"$unit\" ] || exit 1; piece=/run/systemd/system/$unit.d/{PIECE}",
+        Host::word(unit)
+    )
+}
+
+/// Starts a unit with further options of the server.
+fn standalone_of_unit(unit: &str, words: &str) -> String {
+    format!(
+        "{}\nmkdir -p -- \"${{piece%/*}}\" && printf '%s\\n' '[Service]' {} >\"$piece\" && systemctl daemon-reload \\\n    && systemctl start -- \"$unit\"",
+        piece_of_unit(unit),
+        Host::word(&format!("Environment=\"MYSQLD_OPTS={words}\""))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::commands;
+    use super::*;
+    use crate::config::ControlConfig;
+
+    #[test]
+    fn options_for_one_start() {
+        let word = |name: &str, value: &str| StartOption::new(name, value).word();
+        assert_eq!(word("wsrep-on", "OFF").as_deref(), Some("--wsrep-on=OFF"));
+        assert_eq!(
+            StartOption::switch("skip-log-bin").word().as_deref(),
+            Some("--skip-log-bin")
+        );
+        for odd in ["a b", "a\"b", "$x", "", "a;b"] {
+            assert_eq!(word("socket", odd), None, "{odd}");
+        }
+        let script = standalone_of_unit("it's", "--wsrep-on=OFF --port=1");
+        assert!(
+            script.contains(
+                r#"printf '%s\n' '[Service]' 'Environment="MYSQLD_OPTS=--wsrep-on=OFF --port=1"' >"$piece""#
+            ),
+            "{script}"
+        );
+        let parsed = std::process::Command::new("sh")
+            .args(["-n", "-c", &script])
+            .status();
+        assert!(parsed.unwrap().success(), "{script}");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("options");
+        let config = ControlConfig {
+            start: Some("false".to_owned()),
+            stop: Some("true".to_owned()),
+            start_standalone: Some(format!(
+                "printf '%s|' $REFLOAT_SERVER_OPTIONS >{}",
+                file.display()
+            )),
+            ..ControlConfig::default()
+        };
+        let none = |_: &str| unreachable!("no node of the sandbox is named");
+        let control = Control::of(&config, &Host::Local, none).unwrap().unwrap();
+        let options = [StartOption::new("port", "1"), StartOption::switch("x")];
+        control.start_standalone(&options).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "--port=1|--x|");
+        assert!(control.lacks().unwrap().contains("(bootstrap)"));
+        assert!(
+            commands("a", "b", None)
+                .lacks()
+                .unwrap()
+                .contains("start_standalone")
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! Write-sets that others keep for a node that is away or on its way: they are told to, watched, and told that they need not any more.
+//!
+//! Each change stands in a journal before it is made, in a run of its own for each node, because a journal of settings is that of one
+//! server. So `refloat settings revert` finds after a kill -9 what others were told, whoever told them.
+
+mod start;
+mod watch;
+
+use std::path::Path;
+use std::time::Duration;
+
+use refloat_run::settings::{self, AppliedSettings, SettingsError, SettingsPlan};
+use refloat_run::{Run, RunDir, RunDirError, RunId};
+use refloat_wire::Connection;
+
+use crate::error::chain;
+use crate::hold::Holder;
+use crate::observe::{Member, impatient};
+pub(crate) use start::{StartWay, kept, stop_before_it_asks, way_now};
+pub(crate) use watch::Watched;
+
+/// Name of the runs that hold write-sets, one for each node.
+const HOLD: &str = "cluster hold";
+/// So long after others were told to keep write-sets it is known which is the oldest that they keep: Galera lets go of all that came before
+/// one that it had put into a page, as soon as that one is applied everywhere. (`GCache::free_common`.)
+pub(crate) const SETTLED: Duration = Duration::from_secs(2);
+
+/// So long nodes may be silent that keep write-sets, or that are asked about them: they go on keeping what they keep.
+pub(crate) const SILENCE: Duration = Duration::from_secs(120);
+
+/// The runs in whose folders it stands what others were told, with the places of their nodes.
+pub(crate) type Holds = Vec<(usize, RunId)>;
+
+/// Why a node does not keep write-sets.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// It does not do what it was told, or could not be told.
+    #[error("{node} does not keep write-sets: {reason}")]
+    NotHeld {
+        /// The node.
+        node: String,
+        /// Why.
+        reason: String,
+    },
+    /// Another run has changed its settings, and is not to be disturbed.
+    #[error("{node} does not keep write-sets: {reason}")]
+    Taken {
+        /// The node.
+        node: String,
+        /// The other run, in words.
+        reason: String,
+    },
+    /// A run's folder cannot be used.
+    #[error(transparent)]
+    Folder(#[from] RunDirError),
+    /// Settings could not be changed.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+}
+
+/// Who tells others what to keep.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Keeper<'a> {
+    /// All nodes, in the order of the plan.
+    pub members: &'a [Member],
+    /// Where runs have their folders.
+    pub state_dir: &'a Path,
+    /// The run that this is done for.
+    pub run: &'a Run,
+}
+
+impl Keeper<'_> {
+    /// Connects to a node, with little patience.
+    ///
+    /// # Errors
+    /// [`KeepError::NotHeld`].
+    pub fn connect(&self, at: usize) -> Result<Connection, KeepError> {
+        let member = &self.members[at];
+        Connection::connect(&impatient(&member.connect)).map_err(|error| KeepError::NotHeld {
+            node: member.name.clone(),
+            reason: chain(&error),
+        })
+    }
+
+    /// Tells a node to keep what `node` misses, and begins to count. `written` puts down that there may be a change before there is one.
+    ///
+    /// # Errors
+    /// [`KeepError`]. What was written down may have been changed.
+    pub fn tell(
+        &self,
+        node: &str,
+        holder: &Holder,
+        written: impl FnOnce(RunId) -> Result<(), RunDirError>,
+    ) -> Result<Watched, KeepError> {
+        let mut conn = self.connect(holder.at)?;
+        if let Some(change) = holder.change(node) {
+            let dir = RunDir::create(self.state_dir, HOLD)?;
+            written(dir.id().clone())?;
+            let mut applied = AppliedSettings::new(&dir);
+            let plan = SettingsPlan {
+                changes: vec![change],
+                ..SettingsPlan::default()
+            };
+            applied.apply(&mut conn, &plan, &self.run.events)?;
+            if let Some(skipped) = applied.skipped().first() {
+                let (node, reason) = (holder.name.clone(), skipped.reason.clone());
+                return Err(match applied.left_to() {
+                    Some(_) => KeepError::Taken { node, reason },
+                    None => KeepError::NotHeld { node, reason },
+                });
+            }
+        }
+        Watched::begin(&self.members[holder.at], holder, conn)
+    }
+
+    /// Counts what comes to a node that was told before, or that is left as it is.
+    ///
+    /// # Errors
+    /// [`KeepError::NotHeld`]: it cannot be asked.
+    pub fn watch(&self, holder: &Holder) -> Result<Watched, KeepError> {
+        let conn = self.connect(holder.at)?;
+        Watched::begin(&self.members[holder.at], holder, conn)
+    }
+
+    /// Tells all that were told that they need not keep anything any more. Those that could not be told stay in `holds`, are said, and come
+    /// back with the reason.
+    pub fn release(&self, holds: &mut Holds) -> Vec<(String, String)> {
+        let mut failed = Vec::new();
+        if !holds.is_empty() {
+            self.run
+                .events
+                .note("the others need not keep write-sets any more");
+        }
+        for (at, run) in std::mem::take(holds) {
+            if let Err(reason) = self.release_one(at, &run) {
+                let name = self.members[at].name.clone();
+                self.run.events.warn(format!(
+                    "{name} is still told to keep write-sets: {reason}. `refloat settings revert` puts it back"
+                ));
+                failed.push((name, reason));
+                holds.push((at, run));
+            }
+        }
+        failed
+    }
+
+    fn release_one(&self, at: usize, run: &RunId) -> Result<(), String> {
+        let dir = RunDir::open(self.state_dir, run).map_err(|error| chain(&error))?;
+        // A run that ended before it changed anything has no journal.
+        if !dir.has(RunDir::SETTINGS) {
+            return Ok(());
+        }
+        let mut conn = self.connect(at).map_err(|error| chain(&error))?;
+        let report = settings::revert_run(&dir, &mut conn, &self.run.events, false)
+            .map_err(|error| chain(&error))?;
+        match report {
+            Some(report) if !report.complete => Err("the server refuses".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether what a node was told in this run has not been put back since, by whoever. A folder that cannot be read counts as in force:
+    /// nothing is told twice.
+    pub fn is_in_force(&self, run: &RunId) -> bool {
+        let open = RunDir::open(self.state_dir, run).and_then(|dir| {
+            if !dir.has(RunDir::SETTINGS) {
+                return Ok(false);
+            }
+            let journal: settings::Journal = dir.read(RunDir::SETTINGS)?;
+            Ok(!journal.closed)
+        });
+        open.unwrap_or(true)
+    }
+}

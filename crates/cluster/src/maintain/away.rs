@@ -1,0 +1,107 @@
+//! What is done while a node is away, and a look now and then at those that keep what it misses.
+
+use std::time::{Duration, Instant};
+
+use super::held::Absence;
+use super::{MaintainError, MaintainState, Maintenance, POLL, WATCH};
+use crate::keep::{Watched, kept};
+
+/// How often it is said how long a hold lasts.
+const TELL: Duration = Duration::from_secs(60);
+
+/// What is done while a node is away.
+pub trait Work {
+    /// Begins it: the node is down. An error is the same as the work's own.
+    fn begin(&mut self) -> Result<(), String>;
+    /// Whether it is done, and how it ended. Asked a few times a second.
+    fn poll(&mut self) -> Option<Result<(), String>>;
+    /// Whether a request to stop (Ctrl-C, SIGTERM) ends it well: nobody is at work.
+    fn ends_when_asked(&self) -> bool {
+        false
+    }
+}
+
+impl Maintenance<'_> {
+    /// Has the work done, and watches what is kept. What comes back is how the work ended.
+    ///
+    /// # Errors
+    /// [`MaintainError::NotBack`]: it was given up while the work still went on.
+    pub(super) fn while_away(
+        &self,
+        state: &mut MaintainState,
+        absence: &mut Absence,
+        work: &mut dyn Work,
+    ) -> Result<Result<(), String>, MaintainError> {
+        let node = state.plan.node.clone();
+        self.run
+            .events
+            .note(format!("{node} is down, and what it misses is kept"));
+        if let Err(reason) = work.begin() {
+            return Ok(Err(reason));
+        }
+        let (mut last, mut told) = (Instant::now(), Instant::now());
+        loop {
+            if let Some(ended) = work.poll() {
+                return Ok(ended);
+            }
+            if self.run.cancel.is_cancelled() && work.ends_when_asked() {
+                return Ok(Ok(()));
+            }
+            // The work is not ours to end: a terminal has told it too. To start the server under it would be wrong.
+            if self.run.cancel.is_hard() {
+                return Err(MaintainError::NotBack {
+                    node,
+                    reason: "given up on request while it was being worked on. What it misses is kept until the budget for that is used up"
+                        .to_owned(),
+                });
+            }
+            std::thread::sleep(POLL);
+            if last.elapsed() >= WATCH {
+                last = Instant::now();
+                self.watch(state, absence);
+            }
+            if told.elapsed() >= TELL && absence.given_up.is_none() {
+                told = Instant::now();
+                self.tell_how_long(&absence.watched);
+            }
+        }
+    }
+
+    /// Looks whether write-sets are still kept, and gives up when the budget is used up.
+    pub(super) fn watch(&self, state: &mut MaintainState, absence: &mut Absence) {
+        if absence.given_up.is_some() {
+            if !state.holds.is_empty() {
+                self.release(state);
+            }
+            return;
+        }
+        let node = &state.plan.node;
+        let left = state.left.unwrap_or(0);
+        let still = kept(&mut absence.watched, left, &self.run.events);
+        let reason = if absence.since.elapsed() > self.limits.hold {
+            format!("the time for it is over ({} s)", self.limits.hold.as_secs())
+        } else if let Err(reason) = still {
+            reason
+        } else {
+            return;
+        };
+        self.run.events.warn(format!(
+            "write-sets are not kept for {node} any more: {reason}. It will need a full copy (SST) unless it is back before they are thrown away"
+        ));
+        absence.given_up = Some(reason);
+        self.release(state);
+    }
+
+    fn tell_how_long(&self, watched: &[Watched]) {
+        let best = watched
+            .iter()
+            .filter_map(Watched::seconds_left)
+            .fold(f64::NAN, f64::max);
+        if best.is_finite() {
+            self.run.events.note(format!(
+                "at the rate of now write-sets are kept for {} more minutes",
+                (best / 60.0).floor()
+            ));
+        }
+    }
+}

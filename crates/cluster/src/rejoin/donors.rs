@@ -1,0 +1,112 @@
+//! Whom a node asks first for what it needs.
+
+use super::DonorChoice;
+use crate::forecast::{Rejoin, RejoinKind};
+use crate::node::NodeState;
+use crate::view::ClusterView;
+
+/// Who is asked first: a node of the same segment, that applications do not write to, that is not behind. With IST, only those that keep
+/// what is missed.
+pub(super) fn donors(view: &ClusterView, at: usize, forecast: &Rejoin) -> Vec<DonorChoice> {
+    let keeps = |name: &str| match &forecast.kind {
+        RejoinKind::Ist { donors, .. } => donors.iter().any(|donor| donor.name == name),
+        _ => true,
+    };
+    let segment = view.nodes[at].state.as_ref().map(|state| state.segment);
+    let most = view
+        .serving()
+        .map(|(_, state)| state.own_write_sets_per_second)
+        .fold(0.0, f64::max);
+    let mut candidates: Vec<(u8, u64, usize, &NodeState)> = view
+        .serving()
+        .filter(|(other, _)| *other != at && keeps(&view.nodes[*other].name))
+        .map(|(other, state)| {
+            let far = segment.is_some_and(|segment| segment != state.segment);
+            let rank = u8::from(far) * 2 + u8::from(writes(state, most));
+            (rank, state.receive_queue.now, other, state)
+        })
+        .collect();
+    candidates.sort_by_key(|(rank, queue, other, _)| (*rank, *queue, *other));
+    candidates
+        .into_iter()
+        .map(|(_, queue, other, state)| {
+            let mut why = vec![if writes(state, most) {
+                "applications write to it".to_owned()
+            } else {
+                "applications do not write to it".to_owned()
+            }];
+            if segment.is_some_and(|segment| segment != state.segment) {
+                why.push(format!("it is in segment {}", state.segment));
+            }
+            if queue > 0 {
+                why.push(format!("{queue} write-sets behind"));
+            }
+            DonorChoice {
+                name: view.nodes[other].name.clone(),
+                node_name: state.node_name.clone(),
+                why: why.join(", "),
+            }
+        })
+        .collect()
+}
+
+/// Whether this is a node that applications write to, among nodes of which one makes `most` write-sets per second.
+fn writes(state: &NodeState, most: f64) -> bool {
+    most > 0.0 && state.own_write_sets_per_second >= most / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{state, view};
+    use crate::forecast::Donor;
+
+    const OPTIONS: &str = "gcache.size = 128M; gmcast.segment = 0";
+
+    fn order(view: &ClusterView, kind: RejoinKind) -> Vec<String> {
+        let forecast = Rejoin {
+            kind,
+            reason: String::new(),
+        };
+        let donors = donors(view, 0, &forecast);
+        donors.into_iter().map(|donor| donor.name).collect()
+    }
+
+    #[test]
+    fn a_node_that_nobody_writes_to_is_asked_first() {
+        let mut busy = state(&[], OPTIONS);
+        busy.own_write_sets_per_second = 90.0;
+        let mut behind = state(&[], OPTIONS);
+        behind.receive_queue.now = 40;
+        let idle = state(&[], OPTIONS);
+        let mut far = state(&[], "gmcast.segment = 2");
+        far.own_write_sets_per_second = 10.0;
+        let mut all = view(vec![
+            None,
+            Some(busy),
+            Some(behind),
+            Some(idle),
+            Some(far.clone()),
+        ]);
+        // Nothing is known of where the node is.
+        assert_eq!(order(&all, RejoinKind::Unknown), ["n4", "n5", "n3", "n2"]);
+        let kept = |names: &[&str]| RejoinKind::Ist {
+            write_sets: 1,
+            bytes: None,
+            donors: names
+                .iter()
+                .map(|name| Donor {
+                    name: (*name).to_owned(),
+                    oldest: 1,
+                })
+                .collect(),
+        };
+        assert_eq!(order(&all, kept(&["n2", "n5"])), ["n5", "n2"]);
+        assert!(order(&all, kept(&[])).is_empty());
+        // Its own segment is known when it answers.
+        let mut here = state(&[("wsrep_cluster_status", "non-Primary")], OPTIONS);
+        here.ready = false;
+        all.nodes[0].state = Some(here);
+        assert_eq!(order(&all, RejoinKind::Unknown), ["n4", "n3", "n2", "n5"]);
+    }
+}

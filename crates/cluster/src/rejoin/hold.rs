@@ -1,0 +1,103 @@
+//! What a node needs that is about to start is kept by the others until it is there: on a busy cluster a look says what they have at that
+//! moment, and a server may take minutes until it asks for it.
+
+use std::time::Duration;
+
+use super::{RejoinPlan, Rejoining};
+use crate::forecast::RejoinKind;
+use crate::hold::{HoldPlan, HoldWish, plan_hold_of};
+use crate::keep::{Holds, KeepError, Keeper, SETTLED, Watched};
+use crate::view::ClusterView;
+
+/// For so long is provided at the rate of now: recovery after a crash with a large redo log takes minutes. What is kept lasts longer when
+/// less is written.
+const START_TAKES: Duration = Duration::from_secs(600);
+
+/// Says how those keep what a node needs that have it now: where it comes by IST, and does not run yet.
+///
+/// `available` and `disk` are as in [`HoldWish`].
+pub fn plan_hold_for_start(
+    view: &ClusterView,
+    plan: &RejoinPlan,
+    available: Vec<Option<u64>>,
+    disk: Vec<Option<u64>>,
+) -> Option<HoldPlan> {
+    let RejoinKind::Ist { donors, .. } = &plan.forecast.kind else {
+        return None;
+    };
+    if plan.runs {
+        return None;
+    }
+    let wish = HoldWish {
+        away: START_TAKES,
+        bytes: None,
+        available,
+        disk,
+    };
+    let has_it = |name: &str| donors.iter().any(|donor| donor.name == name);
+    let holders: Vec<_> = view
+        .serving()
+        .filter(|(at, _)| *at != plan.at && has_it(&view.nodes[*at].name))
+        .collect();
+    let empty = HoldPlan::empty(&plan.node, plan.at, &plan.uuid, wish.away);
+    Some(plan_hold_of(view, &holders, empty, &wish))
+}
+
+/// What others keep for a node that starts.
+pub(super) struct Held<'a> {
+    keeper: Keeper<'a>,
+    holds: Holds,
+    pub watched: Vec<Watched>,
+}
+
+impl Held<'_> {
+    /// Whether anybody was told anything.
+    pub fn any(&self) -> bool {
+        !self.holds.is_empty()
+    }
+
+    /// Tells all that they need not keep anything any more; those that could not be told, and why.
+    pub fn release(&mut self) -> Vec<(String, String)> {
+        self.keeper.release(&mut self.holds)
+    }
+}
+
+impl Rejoining<'_> {
+    /// Has the others keep what they have of what the node misses. One that keeps something for another run is left as it is, and so is one that
+    /// cannot be told: what they keep is looked at all the same.
+    pub(super) fn hold(&self, plan: &RejoinPlan) -> Held<'_> {
+        let keeper = Keeper {
+            members: self.members,
+            state_dir: self.state_dir,
+            run: self.run,
+        };
+        let (mut holds, mut watched) = (Holds::new(), Vec::new());
+        for holder in plan.hold.iter().flat_map(|hold| &hold.holders) {
+            let told = keeper.tell(&plan.node, holder, |run| {
+                holds.push((holder.at, run));
+                Ok(())
+            });
+            let begun = told.or_else(|error| {
+                self.run.events.warn(match &error {
+                    KeepError::Taken { reason, .. } => {
+                        format!("{} is left as it is: {reason}", holder.name)
+                    }
+                    _ => format!("{error}. It is left as it is"),
+                });
+                keeper.watch(holder)
+            });
+            match begun {
+                Ok(one) => watched.push(one),
+                Err(error) => self.run.events.warn(error.to_string()),
+            }
+        }
+        if !holds.is_empty() {
+            self.run.cancel.sleep(SETTLED);
+        }
+        Held {
+            keeper,
+            holds,
+            watched,
+        }
+    }
+}

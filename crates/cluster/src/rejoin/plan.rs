@@ -1,0 +1,215 @@
+//! How a node would come back, and what would be lost by that.
+
+use std::path::Path;
+
+use super::donors::donors;
+use super::{OnlyCopy, RejoinError, RejoinPlan};
+use crate::among::{Among, among};
+use crate::control::Control;
+use crate::forecast::rejoin;
+use crate::grastate::GraState;
+use crate::node::Role;
+use crate::observe::{DEFAULT_DATADIR, Member, Observation};
+use crate::view::ClusterView;
+
+/// What may be in a data directory that holds nothing: of the provider, and of the file system.
+const NO_DATA: [&str; 4] = ["grastate.dat", "gvwstate.dat", "galera.cache", "lost+found"];
+
+/// Says how a node would come back. Its position is recovered where it has not written it down, which starts its server for a moment.
+///
+/// # Errors
+/// [`RejoinError::Refused`] with every reason why it must not be started; [`RejoinError::Control`].
+pub fn plan_rejoin(
+    view: &ClusterView,
+    members: &[Member],
+    node: &str,
+    control: &Control,
+    how: &Observation,
+) -> Result<RejoinPlan, RejoinError> {
+    let refused = |reason: String| RejoinError::Refused(vec![reason]);
+    let Some(at) = view.nodes.iter().position(|one| one.name == node) else {
+        return Err(refused(format!("no node is called {node}")));
+    };
+    if view.nodes[at]
+        .primary()
+        .is_some_and(|state| state.role == Role::Synced)
+    {
+        return Err(refused(match among(view, at) {
+            Among::Itself(said) => format!(
+                "{node} is in step with itself, and not with the others: {said}. Stop it first, and look at wsrep_cluster_address in its option files"
+            ),
+            _ => format!("{node} is there, and in step with the others"),
+        }));
+    }
+    let Some(uuid) = view.quorum.uuid.clone() else {
+        return Err(refused(match view.quorum.primary {
+            0 => "no node of a primary component answers: there is nothing to join. `refloat cluster status` says which node holds the newest data".to_owned(),
+            _ => "the nodes that answer are of several clusters: whose data would it take?".to_owned(),
+        }));
+    };
+    let runs = control.is_running()? == Some(true);
+    let mut view = view.clone();
+    let file = view.nodes[at].grastate.as_ref();
+    let stands_there = file.is_some_and(|file| file.seqno.is_some());
+    let holds = if runs || stands_there {
+        None
+    } else {
+        holds_data(&members[at])
+    };
+    let recovered = match file {
+        _ if runs || stands_there || holds == Some(false) => None,
+        Some(_) => control.recover()?,
+        // Of a folder that nobody can see it is not known whether there is anything to look into.
+        None if holds == Some(true) => control.recover().ok().flatten(),
+        None => None,
+    };
+    let file = view.nodes[at].grastate.as_mut();
+    if let (Some(file), Some((uuid, seqno))) = (file, &recovered)
+        && file.uuid == *uuid
+    {
+        file.seqno = Some(*seqno);
+    }
+    let file = view.nodes[at].grastate.as_ref();
+    let only_copy = if runs {
+        None
+    } else {
+        let tables = recovered.as_ref();
+        only_copy(file, tables, holds, &uuid, view.quorum.seqno)
+    };
+    let forecast = rejoin(&view, &view.nodes[at], how);
+    let written = file
+        .filter(|file| file.uuid == uuid)
+        .and_then(|file| file.seqno);
+    // What nobody else has must not be overwritten, whatever is allowed. (What the file has forgotten is in `only_copy`.)
+    if let (Some(seqno), Some(head)) = (written, view.quorum.seqno)
+        && seqno > head
+    {
+        return Err(refused(format!(
+            "{node} is at {seqno}, and the newest that any other node has is {head}: it holds what nobody else does"
+        )));
+    }
+    let in_tables = recovered.filter(|(of, _)| *of == uuid);
+    let seqno = written.or(in_tables.map(|(_, seqno)| seqno));
+    let donors = donors(&view, at, &forecast);
+    if donors.is_empty() && !runs {
+        return Err(refused(
+            "no node is synced, takes statements and could give it what it needs".to_owned(),
+        ));
+    }
+    Ok(RejoinPlan {
+        node: node.to_owned(),
+        at,
+        forecast,
+        seqno,
+        uuid,
+        donors,
+        runs,
+        only_copy,
+        fails: Vec::new(),
+        hold: None,
+    })
+}
+
+/// What a full copy would wipe that may be nowhere else: data of another history, data of which nobody knows where they stand, and what
+/// the tables have and no other node has, of a node whose file has forgotten that. (The provider believes the file, and would wipe them.)
+///
+/// `holds` says whether there is anything in the data directory, `head` which is the newest write-set that any other node has.
+fn only_copy(
+    file: Option<&GraState>,
+    recovered: Option<&(String, u64)>,
+    holds: Option<bool>,
+    uuid: &str,
+    head: Option<u64>,
+) -> Option<OnlyCopy> {
+    let lost = |what: String, history: &str| {
+        Some(OnlyCopy {
+            what,
+            history: history.to_owned(),
+        })
+    };
+    if let Some(file) = file.filter(|file| file.has_history() && file.uuid != uuid) {
+        return lost(
+            format!("it holds data of another history, {}", file.uuid),
+            &file.uuid,
+        );
+    }
+    let written = file.filter(|file| file.has_history());
+    match recovered {
+        Some((other, seqno)) if other != uuid && *seqno > 0 => lost(
+            format!("its tables are of another history, {other}, up to {seqno}"),
+            other,
+        ),
+        Some((ours, seqno)) if ours == uuid => head.filter(|head| seqno > head).and_then(|head| {
+            lost(
+                format!(
+                    "its grastate.dat has forgotten where it stands, and its tables are at {seqno}; the newest that any other node has is {head}: it holds what nobody else does"
+                ),
+                uuid,
+            )
+        }),
+        _ if written.is_some_and(|file| file.seqno.is_some()) || holds == Some(false) => None,
+        _ if written.is_some() => lost(
+            "where it stands was not written down and cannot be recovered from here".to_owned(),
+            uuid,
+        ),
+        _ if file.is_some() => lost(
+            "its grastate.dat has forgotten where it stands, which cannot be recovered from here either, and its data directory is not empty"
+                .to_owned(),
+            uuid,
+        ),
+        _ => lost("what it holds cannot be seen from here".to_owned(), uuid),
+    }
+}
+
+/// Whether there are data in a node's data directory. `None`: nobody can see it.
+fn holds_data(member: &Member) -> Option<bool> {
+    let datadir = member.datadir.as_deref();
+    let datadir = datadir.unwrap_or(Path::new(DEFAULT_DATADIR));
+    let names = member.host.as_ref()?.names(datadir)?;
+    Some(names.iter().any(|name| !NO_DATA.contains(&name.as_str())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_nowhere_else_is_given_up_by_name() {
+        let file = |uuid: &str, seqno| GraState {
+            uuid: uuid.to_owned(),
+            seqno,
+            safe_to_bootstrap: None,
+        };
+        let (ours, other) = ("30ba41b5", "40ba41b5");
+        let lost = |file: Option<&GraState>, recovered: Option<(String, u64)>, holds| {
+            only_copy(file, recovered.as_ref(), holds, ours, Some(9)).map(|lost| lost.history)
+        };
+        let full = Some(true);
+        assert_eq!(lost(Some(&file(ours, Some(5))), None, None), None);
+        for holds in [None, full] {
+            let history = |file: Option<&GraState>| lost(file, None, holds);
+            assert_eq!(history(Some(&file(other, Some(5)))).as_deref(), Some(other));
+            assert_eq!(history(Some(&file(ours, None))).as_deref(), Some(ours));
+            assert_eq!(history(None).as_deref(), Some(ours));
+            // The file has forgotten it, and nobody can look into the tables.
+            let zero = file("00000000-0000", None);
+            assert_eq!(history(Some(&zero)).as_deref(), Some(ours));
+        }
+        // The file has forgotten it, and the tables have not.
+        let tables = |uuid: &str, seqno| Some((uuid.to_owned(), seqno));
+        let zero = file("00000000-0000", None);
+        let of = |recovered| lost(Some(&zero), recovered, full);
+        assert_eq!(of(tables(other, 9)).as_deref(), Some(other));
+        assert_eq!(of(tables(ours, 9)), None);
+        assert_eq!(of(tables(ours, 10)).as_deref(), Some(ours));
+        assert_eq!(
+            lost(None, tables(ours, 10), full).as_deref(),
+            Some(ours),
+            "there is no file"
+        );
+        assert_eq!(lost(None, tables(ours, 9), full), None);
+        // Nothing is there that could be lost.
+        assert_eq!(lost(Some(&zero), None, Some(false)), None);
+        assert_eq!(lost(None, None, Some(false)), None);
+    }
+}

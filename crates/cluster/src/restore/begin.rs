@@ -1,0 +1,126 @@
+//! The chosen node begins the cluster anew.
+
+use std::time::{Duration, Instant};
+
+use super::standing::values_of_options;
+use super::state::{RestoreError, RestoreState, RestoreStep};
+use super::{Restore, files};
+use crate::control::StartAs;
+use crate::join::{Joining, Seen, look};
+use crate::journal::LogMark;
+use crate::observe::Member;
+
+/// How often something that starts is looked at.
+const POLL: Duration = Duration::from_millis(200);
+
+impl Restore<'_> {
+    /// Begins the cluster anew with the chosen node: in a history of its own, as it has none.
+    pub(super) fn bootstrap(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
+        const STEP: RestoreStep = RestoreStep::Bootstrap;
+        let at = state.plan.at;
+        let (member, control) = (&self.members[at], self.control(at)?);
+        let is_member = look(member).is_ok_and(|now| now.primary);
+        if !is_member {
+            self.others_are_down(state, STEP)?;
+        }
+        let alone = self.stands_alone(state).is_some();
+        // A process that neither stands alone nor is a member yet may be on its way to be one, or still on its way out.
+        let starting = !is_member && !alone && self.has_server(state, at)?;
+        let log = LogMark::of_node_that_is_down(control, member.host.as_ref());
+        let start_first = || -> Result<(), RestoreError> {
+            control.end_standalone()?;
+            files::give_place_up(
+                self.host(at),
+                &state.plan.nodes[at].datadir,
+                self.run.dir.id().as_str(),
+                true,
+            )?;
+            self.others_are_down(state, STEP)?;
+            self.run
+                .events
+                .note(format!("{} begins the cluster", member.name));
+            Ok(control.start(StartAs::First, &[])?)
+        };
+        let begun = Instant::now();
+        let mut started = false;
+        if !is_member && !starting {
+            if alone {
+                self.stop_alone(state, STEP)?;
+            }
+            start_first()?;
+            started = true;
+        }
+        let mut joining = Joining::new(member, control, log.as_ref());
+        let now = loop {
+            match joining.look() {
+                Seen::There(now) => break now,
+                // It was told to stop before this process came, and has done so.
+                Seen::Ended if !started => {
+                    start_first()?;
+                    started = true;
+                    joining = Joining::new(member, control, log.as_ref());
+                }
+                Seen::Ended => {
+                    let reason = format!(
+                        "it has ended while it began the cluster{}",
+                        joining.last_words()
+                    );
+                    return Err(self.wrong(STEP, at, reason));
+                }
+                Seen::Failed(line) => {
+                    let reason = format!("it has failed while it began the cluster: {line}");
+                    return Err(self.wrong(STEP, at, reason));
+                }
+                // It has crashed while it stood alone, and systemd has started it again so.
+                Seen::Coming if !started && self.stands_alone(state).is_some() => {
+                    self.stop_alone(state, STEP)?;
+                    start_first()?;
+                    started = true;
+                    joining = Joining::new(member, control, log.as_ref());
+                }
+                Seen::Coming if begun.elapsed() > self.start_limit => {
+                    let reason = format!(
+                        "it is not in step after {} s (--start-limit), and goes on by itself; the same command waits again{}",
+                        self.start_limit.as_secs(),
+                        joining.last_words()
+                    );
+                    return Err(self.wrong(STEP, at, reason));
+                }
+                Seen::Coming => {}
+            }
+            joining.tell(&self.run.events);
+            self.may_go_on(STEP)?;
+            std::thread::sleep(POLL);
+        };
+        let old = state.nodes.iter().filter_map(|node| node.left.as_ref());
+        if old.clone().any(|(uuid, _)| *uuid == now.cluster_uuid) {
+            return Err(self.wrong(STEP, at, format!("it goes on with the old history {}, in which others would join by IST and differ: stop it, and let nobody join", now.cluster_uuid)));
+        }
+        if !now.replicates {
+            return Err(self.wrong(STEP, at, "wsrep_on is OFF"));
+        }
+        self.settings_are_back(state, member)?;
+        state.uuid = Some(now.cluster_uuid);
+        self.write(state)?;
+        self.set_all_aside(state)
+    }
+
+    /// Whether everything that the node was started with while it stood alone is as before.
+    fn settings_are_back(&self, state: &RestoreState, member: &Member) -> Result<(), RestoreError> {
+        let now = values_of_options(state, member);
+        let changed: Vec<String> = state
+            .before
+            .iter()
+            .filter(|(name, old)| now.get(*name).is_some_and(|now| now != *old))
+            .map(|(name, old)| format!("{name} is {} and was {old}", now[name]))
+            .collect();
+        if changed.is_empty() {
+            return Ok(());
+        }
+        Err(self.wrong(
+            RestoreStep::Bootstrap,
+            state.plan.at,
+            format!("settings are not as before: {}", changed.join(", ")),
+        ))
+    }
+}

@@ -1,0 +1,225 @@
+//! The chosen node as a server of its own: started so, seen to be so, and stopped again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use refloat_wire::{ConnectOptions, Connection, Target};
+
+use super::state::{RestoreError, RestoreState, RestoreStep};
+use super::{Restore, files};
+use crate::error::chain;
+use crate::join::{Joining, Seen, look};
+use crate::journal::LogMark;
+use crate::observe::{Member, impatient, values};
+
+/// How often something that starts is looked at.
+const POLL: Duration = Duration::from_millis(200);
+/// How long a server that was stopped may go on answering.
+const DOWN_PATIENCE: Duration = Duration::from_secs(900);
+
+impl Restore<'_> {
+    /// The chosen node as it is reached while it stands alone.
+    pub(super) fn alone(&self, state: &RestoreState) -> ConnectOptions {
+        let own = self.members[state.plan.at].connect.clone();
+        match own.target() {
+            Target::Tcp(..) => ConnectOptions {
+                port: Some(state.plan.port),
+                ..own
+            },
+            Target::Unix(_) => ConnectOptions {
+                socket: state.plan.socket.clone(),
+                ..own
+            },
+        }
+    }
+
+    /// Whether the chosen node stands alone. `None`: it does not answer there.
+    pub(super) fn stands_alone(&self, state: &RestoreState) -> Option<Result<(), String>> {
+        let mut conn = Connection::connect(&impatient(&self.alone(state))).ok()?;
+        let asked = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'wsrep_provider', 'datadir', 'socket')";
+        let values = match values(&mut conn, asked) {
+            Ok(values) => values,
+            Err(error) => return Some(Err(chain(&error))),
+        };
+        // Another server may have the port. This socket is in the node's own data directory, and none but this node is started with it.
+        let said = values.get("socket").map_or("", String::as_str);
+        if state
+            .plan
+            .socket
+            .as_ref()
+            .is_some_and(|socket| Path::new(said) != socket)
+        {
+            return None;
+        }
+        let is = |name: &str, wanted: &str| {
+            values
+                .get(name)
+                .is_none_or(|value| value.eq_ignore_ascii_case(wanted))
+        };
+        if !is("wsrep_on", "OFF") || !is("wsrep_provider", "none") {
+            return Some(Err("it has not taken the options that keep it out of the cluster (wsrep_on, wsrep_provider)".to_owned()));
+        }
+        let here = &state.plan.nodes[state.plan.at].datadir;
+        let said = values.get("datadir").map_or("", String::as_str);
+        let trimmed = |path: &str| path.trim_end_matches('/').to_owned();
+        // The path may lead over symbolic links: their last part is what tells another server.
+        let same = trimmed(said).rsplit('/').next().map(str::to_owned)
+            == trimmed(&here.to_string_lossy())
+                .rsplit('/')
+                .next()
+                .map(str::to_owned);
+        Some(if same {
+            Ok(())
+        } else {
+            Err(format!(
+                "another server answers there, with its data in {said}"
+            ))
+        })
+    }
+
+    /// Stops the chosen node, has it give its place up, and starts it as a server of its own.
+    pub(super) fn stand_alone(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
+        const STEP: RestoreStep = RestoreStep::Standalone;
+        let at = state.plan.at;
+        self.others_are_down(state, STEP)?;
+        if self.stands_alone(state) == Some(Ok(())) {
+            return Ok(());
+        }
+        if look(&self.members[at]).is_ok()
+            && Connection::connect(&impatient(&self.alone(state))).is_ok()
+        {
+            let reason = format!(
+                "another server answers where it would stand alone, at port {}: end that one, or plan anew (--restart)",
+                state.plan.port
+            );
+            return Err(self.wrong(STEP, at, reason));
+        }
+        if state.before.is_empty() {
+            state.before = values_of_options(state, &self.members[at]);
+            self.write(state)?;
+        }
+        if self.has_server(state, at)? {
+            self.stop(state, at, STEP)?;
+        }
+        self.note_place(state, at, STEP)?;
+        self.holds_what_is_newest(state)?;
+        files::give_place_up(
+            self.host(at),
+            &state.plan.nodes[at].datadir,
+            self.run.dir.id().as_str(),
+            false,
+        )?;
+        self.start_alone(state, STEP)
+    }
+
+    fn holds_what_is_newest(&self, state: &RestoreState) -> Result<(), RestoreError> {
+        let at = state.plan.at;
+        let Some((uuid, seqno)) = &state.nodes[at].left else {
+            return Ok(());
+        };
+        for other in self.others(state) {
+            if let Some((of, newer)) = &state.nodes[other].left
+                && of == uuid
+                && newer > seqno
+            {
+                return Err(self.wrong(
+                    RestoreStep::Standalone,
+                    at,
+                    format!(
+                        "it is at {seqno}, and {} is at {newer}: it does not hold what is newest. Nothing was changed; begin with the other one (--restart --node {})",
+                        self.members[other].name, self.members[other].name
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn start_alone(
+        &self,
+        state: &RestoreState,
+        step: RestoreStep,
+    ) -> Result<(), RestoreError> {
+        let at = state.plan.at;
+        let control = self.control(at)?;
+        let member = &self.members[at];
+        let log = LogMark::of_node_that_is_down(control, member.host.as_ref());
+        self.run.events.note(format!(
+            "starting {} as a server of its own, at port {}",
+            member.name, state.plan.port
+        ));
+        control.start_standalone(&state.plan.options)?;
+        let begun = Instant::now();
+        let mut joining = Joining::new(member, control, log.as_ref());
+        loop {
+            match self.stands_alone(state) {
+                Some(Ok(())) => return Ok(()),
+                Some(Err(reason)) => {
+                    let _ = control.stop();
+                    return Err(self.wrong(step, at, format!("{reason}; it was stopped again")));
+                }
+                None => {}
+            }
+            let gone = match joining.look() {
+                Seen::Ended => true,
+                Seen::There(_) => {
+                    let _ = control.stop();
+                    return Err(self.wrong(step, at, "it has started as a node of a cluster, without the options for standing alone; it was stopped again"));
+                }
+                // It joins nobody, so nothing that is said of joining counts.
+                Seen::Coming | Seen::Failed(_) => begun.elapsed() > self.start_limit,
+            };
+            if gone {
+                let reason = format!(
+                    "it does not answer at port {}{}",
+                    state.plan.port,
+                    joining.last_words()
+                );
+                return Err(self.wrong(step, at, reason));
+            }
+            self.may_go_on(step)?;
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Stops the chosen node where it stands alone.
+    pub(super) fn stop_alone(
+        &self,
+        state: &RestoreState,
+        step: RestoreStep,
+    ) -> Result<(), RestoreError> {
+        let at = state.plan.at;
+        self.stop(state, at, step)?;
+        // It answers at another address than the one that is looked at by that.
+        let begun = Instant::now();
+        while self.stands_alone(state).is_some() {
+            if begun.elapsed() > DOWN_PATIENCE {
+                return Err(self.wrong(step, at, "it was told to stop and still answers"));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+}
+
+/// Values that the options for standing alone change, to be compared when they are back.
+pub(super) fn values_of_options(state: &RestoreState, member: &Member) -> BTreeMap<String, String> {
+    let names: Vec<String> = state
+        .plan
+        .options
+        .iter()
+        .map(|option| match option.name.as_str() {
+            "skip-log-bin" => "'log_bin'".to_owned(),
+            "skip-slave-start" => "'skip_slave_start'".to_owned(),
+            name => format!("'{}'", name.replace('-', "_")),
+        })
+        .collect();
+    let asked = format!(
+        "SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})",
+        names.join(", ")
+    );
+    let found = Connection::connect(&impatient(&member.connect))
+        .and_then(|mut conn| values(&mut conn, &asked));
+    found.unwrap_or_default().into_iter().collect()
+}

@@ -1,0 +1,323 @@
+//! Nodes that are down come back, on a real cluster whose ring is overwritten again and again by an application.
+
+#[path = "nodes/application.rs"]
+mod application;
+mod nodes;
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use refloat_cluster::{
+    CameBy, Control, Leave, Member, Observation, RejoinError, RejoinKind, RejoinPlan, Rejoined,
+    Rejoining, WantedTables, Way, observe, plan_hold_for_start, plan_rejoin,
+};
+use refloat_run::settings::{self, AppliedSettings, PlannedChange, SettingsPlan};
+use refloat_run::{Cancel, Events, Progress, Run, RunDir};
+use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, ServerKind};
+use refloat_testkit::servers;
+
+use application::{Application, memory, wait};
+use nodes::{connect, members};
+
+/// The ring of every node: room for more than what nodes write before they tell each other what they have applied, so that no pages are used,
+/// which go with all that was written before them.
+const RING: u64 = 8 << 20;
+/// The node that comes back.
+const NODE: usize = 1;
+/// Those that keep what it misses.
+const OTHERS: [usize; 2] = [0, 2];
+
+struct Place<'a> {
+    cluster: &'a EphemeralCluster,
+    members: Vec<Member>,
+    control: Control,
+    state: &'a Path,
+    run: Run,
+    start_limit: Option<Duration>,
+}
+
+impl<'a> Place<'a> {
+    fn new(cluster: &'a EphemeralCluster, state: &'a Path) -> Self {
+        Self {
+            cluster,
+            members: members(cluster),
+            control: Control::Sandbox(Box::new(cluster.nodes()[NODE].clone())),
+            state,
+            run: Run {
+                dir: RunDir::create(state, "cluster rejoin").unwrap(),
+                cancel: Cancel::new(),
+                events: Events::new(),
+                progress: Progress::new(),
+            },
+            start_limit: None,
+        }
+    }
+
+    fn node(&self) -> &GaleraNode {
+        &self.cluster.nodes()[NODE]
+    }
+
+    fn plan(&self) -> RejoinPlan {
+        let how = Observation {
+            sample: Duration::from_millis(500),
+            tables: WantedTables::Never,
+            ..Observation::default()
+        };
+        let view = observe("c", &self.members, &how);
+        let name = &self.members[NODE].name;
+        let mut plan = plan_rejoin(&view, &self.members, name, &self.control, &how).unwrap();
+        // A quarter of it is taken.
+        let available = vec![Some(256 << 20); 3];
+        plan.hold = plan_hold_for_start(&view, &plan, available, vec![None; 3]);
+        assert!(
+            matches!(plan.forecast.kind, RejoinKind::Ist { .. }),
+            "{plan:?}"
+        );
+        plan
+    }
+
+    fn bring_back(&self, plan: &RejoinPlan) -> Result<Rejoined, RejoinError> {
+        let rejoining = Rejoining {
+            members: &self.members,
+            control: &self.control,
+            state_dir: self.state,
+            run: &self.run,
+            start_limit: self.start_limit,
+        };
+        rejoining.bring_back(plan, &Leave::default())
+    }
+
+    /// Brings the node back, whose server hangs as soon as it has a process, until `meanwhile` has ended.
+    fn bring_back_slowly(
+        &self,
+        plan: &RejoinPlan,
+        meanwhile: impl FnOnce() + Send,
+    ) -> Result<Rejoined, RejoinError> {
+        let node = self.node();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let starts = || node.pid().unwrap().is_some();
+                wait("it starts", || starts() || over.load(Ordering::SeqCst));
+                if starts() {
+                    node.freeze().unwrap();
+                    meanwhile();
+                    // It may have been ended as it lies there.
+                    drop(node.thaw());
+                }
+            });
+            let result = self.bring_back(plan);
+            over.store(true, Ordering::SeqCst);
+            result
+        })
+    }
+
+    /// The node is down, and the others have what it misses still: they would not for a second under the load of the application.
+    fn stop_node(&self, application: &Application<'_>) {
+        application.pause.store(true, Ordering::SeqCst);
+        self.node().stop().unwrap();
+    }
+
+    /// Nobody keeps anything any more, and it stands nowhere that somebody does.
+    fn nothing_is_left(&self) {
+        for node in self.cluster.nodes() {
+            assert_eq!(memory(node), "0", "{}", node.name());
+        }
+        assert!(settings::list(self.state).unwrap().is_empty());
+    }
+
+    fn tell_memory(&self, size: &str) {
+        for other in OTHERS {
+            let sql = format!("SET GLOBAL wsrep_provider_options = 'gcache.mem_size={size}'");
+            connect(&self.cluster.nodes()[other]).exec(sql).unwrap();
+        }
+    }
+}
+
+/// A start takes so long that the ring is written over before the node asks for what it missed.
+#[test]
+fn what_a_node_misses_is_kept_while_it_starts() {
+    let options = GaleraOptions::new(ServerKind::MariaDb1011, 3)
+        .provider_option("gcache.size", RING.to_string());
+    let cluster = &servers::sandbox()
+        .start_cluster_ephemeral(&options)
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let application = Application::new(&cluster.nodes()[0]);
+    application.during(cluster, |application| {
+        application.writes(RING);
+        a_slow_start_is_waited_for(cluster, folder.path(), application);
+        what_another_run_keeps_is_left_alone(cluster, folder.path(), application);
+        a_node_that_takes_too_long_is_not_waited_for(cluster, folder.path(), application);
+        a_node_that_has_given_up_is_not_waited_for(cluster, folder.path(), application);
+        a_node_is_ended_before_it_takes_a_copy(cluster, folder.path(), application);
+    });
+}
+
+/// So many bytes are written.
+fn writes(application: &Application<'_>, bytes: u64) {
+    application.pause.store(false, Ordering::SeqCst);
+    application.writes(bytes);
+}
+
+fn a_slow_start_is_waited_for(
+    cluster: &EphemeralCluster,
+    state: &Path,
+    application: &Application<'_>,
+) {
+    let place = Place::new(cluster, state);
+    place.stop_node(application);
+    let plan = place.plan();
+    let hold = plan.hold.as_ref().unwrap();
+    let memories = hold.holders.iter().map(|holder| (holder.at, holder.way));
+    let mut memories: Vec<_> = memories.collect();
+    memories.sort_by_key(|(at, _)| *at);
+    assert_eq!(memories, OTHERS.map(|at| (at, Way::Memory)));
+    let outcome = place
+        .bring_back_slowly(&plan, || {
+            let kept = OTHERS.map(|other| memory(&cluster.nodes()[other]));
+            assert_eq!(kept, ["64M", "64M"]);
+            // It is written down, for after a kill -9.
+            assert_eq!(settings::list(state).unwrap().len(), 2);
+            writes(application, 2 * RING);
+        })
+        .unwrap();
+    assert_eq!(outcome.proof.by, CameBy::Ist, "{outcome:?}");
+    assert!(outcome.not_released.is_empty(), "{outcome:?}");
+    place.nothing_is_left();
+}
+
+fn what_another_run_keeps_is_left_alone(
+    cluster: &EphemeralCluster,
+    state: &Path,
+    application: &Application<'_>,
+) {
+    let place = Place::new(cluster, state);
+    place.stop_node(application);
+    let plan = place.plan();
+    let change = PlannedChange {
+        name: settings::GCACHE_MEMORY.to_owned(),
+        old: String::new(),
+        new: (32 << 20).to_string(),
+        reason: String::new(),
+        gain: String::new(),
+    };
+    let changes = SettingsPlan {
+        changes: vec![change],
+        ..SettingsPlan::default()
+    };
+    let theirs = OTHERS.map(|other| {
+        let dir = RunDir::create(state, "cluster hold").unwrap();
+        let mut applied = AppliedSettings::new(&dir);
+        let mut conn = connect(&cluster.nodes()[other]);
+        applied
+            .apply(&mut conn, &changes, &place.run.events)
+            .unwrap();
+        (applied, conn)
+    });
+    let outcome = place.bring_back_slowly(&plan, || writes(application, 2 * RING));
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.proof.by, CameBy::Ist, "{outcome:?}");
+    for other in OTHERS {
+        assert_eq!(memory(&cluster.nodes()[other]), "32M");
+    }
+    for (mut applied, mut conn) in theirs {
+        applied.revert(&mut conn, &place.run.events).unwrap();
+    }
+    place.nothing_is_left();
+}
+
+fn a_node_is_ended_before_it_takes_a_copy(
+    cluster: &EphemeralCluster,
+    state: &Path,
+    application: &Application<'_>,
+) {
+    let place = Place::new(cluster, state);
+    place.stop_node(application);
+    let plan = place.plan();
+    let error = place
+        .bring_back_slowly(&plan, || {
+            place.tell_memory("0");
+            // What is in memory stays until the ring has been written over.
+            writes(application, 3 * RING);
+            // A full copy under such writes comes to grief, and would not be seen.
+            application.pause.store(true, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_secs(2));
+        })
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("it was stopped again"), "{error}");
+    let node = place.node();
+    assert_eq!(node.pid().unwrap(), None);
+    let position = node.recover().unwrap();
+    assert!(position.seqno > 0, "nothing was wiped: {position}");
+    node.start().unwrap();
+    application.pause.store(false, Ordering::SeqCst);
+    place.nothing_is_left();
+}
+
+fn a_node_that_takes_too_long_is_not_waited_for(
+    cluster: &EphemeralCluster,
+    state: &Path,
+    application: &Application<'_>,
+) {
+    let mut place = Place::new(cluster, state);
+    place.stop_node(application);
+    place.start_limit = Some(Duration::from_secs(4));
+    let plan = place.plan();
+    let error = place
+        .bring_back_slowly(&plan, || std::thread::sleep(Duration::from_secs(8)))
+        .unwrap_err()
+        .to_string();
+    for words in [
+        "it is not in step after 4 s (--start-limit)",
+        "it was stopped again, because it would have taken a full copy",
+    ] {
+        assert!(error.contains(words), "{error}");
+    }
+    let node = place.node();
+    assert_eq!(node.pid().unwrap(), None);
+    node.start().unwrap();
+    application.pause.store(false, Ordering::SeqCst);
+    place.nothing_is_left();
+}
+
+/// Somebody else than the donor connects to where the node waits for what it misses, and sends no such thing. Its provider gives up, and the
+/// process of its server stays.
+fn a_node_that_has_given_up_is_not_waited_for(
+    cluster: &EphemeralCluster,
+    state: &Path,
+    application: &Application<'_>,
+) {
+    let place = Place::new(cluster, state);
+    place.stop_node(application);
+    application.pause.store(false, Ordering::SeqCst);
+    application.writes(20_000 * 20);
+    application.pause.store(true, Ordering::SeqCst);
+    let plan = place.plan();
+    let address = place.node().ist_address();
+    let over = AtomicBool::new(false);
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::SeqCst) {
+                if let Ok(mut stream) = TcpStream::connect(&address) {
+                    drop(stream.write_all(&[0xff; 4096]));
+                }
+            }
+        });
+        let result = place.bring_back(&plan);
+        over.store(true, Ordering::SeqCst);
+        result
+    });
+    println!("{error:?}");
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("it has failed while it started"), "{error}");
+    let node = place.node();
+    node.kill().unwrap();
+    node.start().unwrap();
+    application.pause.store(false, Ordering::SeqCst);
+    place.nothing_is_left();
+}

@@ -15,6 +15,8 @@ mod sides;
 mod streams;
 mod transfer;
 
+pub(crate) use inspect::lines;
+
 use std::time::Duration;
 
 use serde::Serialize;

@@ -9,6 +9,7 @@ use crate::config::ControlConfig;
 use crate::error::{ControlError, chain};
 use crate::host::Host;
 use crate::join::plain;
+pub(crate) use look::recovered;
 pub use standalone::StartOption;
 
 /// What Debian's and MariaDB's units take as a further argument of the server, for one start.

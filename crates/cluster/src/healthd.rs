@@ -8,6 +8,8 @@ mod http;
 mod judge;
 mod watch;
 
+pub(crate) use http::path_of;
+
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

@@ -203,7 +203,7 @@ impl Host {
 }
 
 /// The end of what a program has said of a failure. What `ssh` says of an unknown key is a page, and ends with what it means.
-fn last_line(said: &[u8]) -> String {
+pub(crate) fn last_line(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let mut lines = text.lines().rev();
     plain(
@@ -214,7 +214,7 @@ fn last_line(said: &[u8]) -> String {
 }
 
 /// Ports at which something listens, of what the kernel says about sockets (`proc(5)`: `/proc/net/tcp`).
-fn listening(table: &str) -> impl Iterator<Item = u16> {
+pub(crate) fn listening(table: &str) -> impl Iterator<Item = u16> {
     const LISTEN: &str = "0A";
     table.lines().filter_map(|line| {
         let mut words = line.split_ascii_whitespace().skip(1);

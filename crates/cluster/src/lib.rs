@@ -18,6 +18,7 @@ mod findings;
 #[cfg(test)]
 mod fixtures;
 mod forecast;
+pub mod fuzzing;
 mod grastate;
 pub mod healthd;
 mod hold;

@@ -101,7 +101,7 @@ pub(crate) fn gave_up(log: &str) -> Option<&str> {
 }
 
 /// The position that a node began its last start with, and the one that it went on from once it had its data; `None`: it needed none.
-fn last_start(log: &str) -> Option<(&str, Option<&str>)> {
+pub(crate) fn last_start(log: &str) -> Option<(&str, Option<&str>)> {
     let (_, start) = log.rsplit_once(BEGUN)?;
     let begun = start.lines().next()?.trim();
     let installed = start

@@ -13,6 +13,7 @@ mod account_text;
 pub mod copy;
 pub mod dump;
 mod foreign;
+pub mod fuzzing;
 mod jobs;
 pub mod load;
 pub mod manifest;

@@ -7,6 +7,7 @@
 mod digest;
 mod error;
 mod folder;
+pub(crate) mod fuzzing;
 mod narrow;
 mod options;
 mod other;

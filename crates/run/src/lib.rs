@@ -11,6 +11,7 @@ pub mod bound;
 pub mod cancel;
 pub mod dir;
 pub mod events;
+pub mod fuzzing;
 pub mod ghost;
 mod id;
 pub mod machine;

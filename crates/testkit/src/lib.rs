@@ -8,6 +8,7 @@
 use std::fmt::Write as _;
 
 pub mod cluster;
+pub mod corpus;
 pub mod disk;
 pub mod oracle;
 pub mod random;

@@ -218,7 +218,7 @@ pub(super) fn run(
 }
 
 /// An answer as lines of words.
-pub(super) fn lines(text: &str) -> Vec<Vec<String>> {
+pub(crate) fn lines(text: &str) -> Vec<Vec<String>> {
     let words = |line: &str| {
         let words = line.split('\t');
         words.map(|word| clean(word, TEXT_MOST)).collect()

@@ -87,7 +87,7 @@ fn runs_by(host: &Host, running: &str) -> Result<bool, ControlError> {
 }
 
 /// The position in what `galera_recovery` prints.
-fn recovered(said: &str) -> Option<(String, u64)> {
+pub(crate) fn recovered(said: &str) -> Option<(String, u64)> {
     let (_, position) = said.trim().split_once("--wsrep_start_position=")?;
     let (uuid, seqno) = position.trim().split_once(':')?;
     // What stands behind a comma is the server's own replication domain.

@@ -1,6 +1,6 @@
 //! HTTP checks: 200 when the node may take traffic, 503 when not, each with its reason.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::TcpStream;
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ struct Request {
 }
 
 /// Reads until the end of the headers. `None`: it is no HTTP, or too long.
-fn request(client: &mut TcpStream) -> io::Result<Option<Request>> {
+fn request(client: &mut impl io::Read) -> io::Result<Option<Request>> {
     let mut text = Vec::new();
     let mut block = [0; 1024];
     // Somebody who sends a byte now and then must not keep others from being answered.
@@ -56,6 +56,11 @@ fn request(client: &mut TcpStream) -> io::Result<Option<Request>> {
         text.extend_from_slice(&block[..read]);
     }
     Ok(None)
+}
+
+/// Reads what may be a request, as a fuzz target has it; the path, where it is one.
+pub(crate) fn path_of(mut text: &[u8]) -> Option<String> {
+    request(&mut text).ok()?.map(|request| request.path)
 }
 
 struct Response {

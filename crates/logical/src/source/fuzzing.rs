@@ -22,6 +22,18 @@ const FORMATS: [Option<SourceFormat>; 5] = [
 /// When they cannot be written.
 pub fn folder(data: &[u8], at: &Path) -> usize {
     std::fs::create_dir(at).expect("the folder can be made");
+    folder_of(data, at);
+    let options = DelimitedOptions::default();
+    let ways = FORMATS
+        .iter()
+        .filter(|format| inspect(at, **format, &options, at).is_ok())
+        .count();
+    std::fs::remove_dir_all(at).expect("the folder can be removed");
+    ways
+}
+
+/// Writes the files into a folder.
+pub(crate) fn folder_of(data: &[u8], at: &Path) {
     let mut file: Option<(String, Vec<u8>)> = None;
     let write = |file: Option<(String, Vec<u8>)>| {
         if let Some((name, content)) = file {
@@ -37,13 +49,6 @@ pub fn folder(data: &[u8], at: &Path) -> usize {
         }
     }
     write(file);
-    let options = DelimitedOptions::default();
-    let ways = FORMATS
-        .iter()
-        .filter(|format| inspect(at, **format, &options, at).is_ok())
-        .count();
-    std::fs::remove_dir_all(at).expect("the folder can be removed");
-    ways
 }
 
 /// A name without folders.

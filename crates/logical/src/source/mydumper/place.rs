@@ -9,6 +9,8 @@ use crate::source::folder::{self, Entry};
 
 /// How the table options begin of a table that holds the place of a view.
 const OPTIONS: &[u8] = b"\n) ENGINE=";
+/// What stands behind its engine, of MySQL.
+const NOT_ENCRYPTED: &[u8] = b" ENCRYPTION='N'";
 /// How `SHOW CREATE TABLE` says that a table is the one of a sequence.
 const SEQUENCE: &[u8] = b" SEQUENCE=1";
 /// Bytes at the beginning of a definition in which that stands, if it does: its columns have fixed names.
@@ -24,12 +26,16 @@ pub fn of_view(entry: &Entry) -> Result<Option<Arc<[u8]>>, SourceError> {
 }
 
 fn without_options(text: &[u8]) -> Option<Vec<u8>> {
-    let at = memchr::memmem::rfind(text, OPTIONS)? + b"\n)".len();
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b" ='_".contains(byte);
-    let rest = text[at..].trim_ascii_end().strip_suffix(b";")?;
-    rest.iter()
-        .all(plain)
-        .then(|| [&text[..at], b";\n"].concat())
+    let at = memchr::memmem::rfind(text, OPTIONS)?;
+    let engine = text[at + OPTIONS.len()..]
+        .trim_ascii_end()
+        .strip_suffix(b";")?;
+    let engine = engine.strip_suffix(NOT_ENCRYPTED).unwrap_or(engine);
+    let word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    engine
+        .iter()
+        .all(word)
+        .then(|| [&text[..at], b"\n);\n"].concat())
 }
 
 /// Makes sequences of the tables that are the tables of sequences: mydumper finds MariaDB's sequences by a comment that not every server
@@ -72,7 +78,7 @@ mod tests {
             ";\n",
             " ENGINE=MEMORY",
             " ENGINE=MEMORY; DROP TABLE t;\n",
-            " ENGINE=MEMORY COMMENT=';",
+            " ENGINE=MEMORY COMMENT='x';",
         ] {
             assert_eq!(without(other), None, "{other}");
         }

@@ -71,6 +71,13 @@ impl Grants {
         Ok(grants)
     }
 
+    /// What these lines of `SHOW GRANTS` give.
+    pub(crate) fn of_lines<'a>(lines: impl Iterator<Item = &'a str>) -> Self {
+        let mut grants = Self::default();
+        lines.for_each(|line| grants.take(line));
+        grants
+    }
+
     /// An account with these privileges on everything, and no others.
     pub fn on_everything<'a>(privileges: impl IntoIterator<Item = &'a str>) -> Self {
         Self {

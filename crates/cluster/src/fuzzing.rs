@@ -1,0 +1,73 @@
+//! Body of the fuzz target for what nodes and clients say in text, so that plain tests can replay its corpus. No part of the public face.
+
+use std::path::Path;
+
+use refloat_sandbox::{GaleraState, Position};
+
+use crate::config::ClusterFile;
+use crate::grastate::GraState;
+use crate::{advise, control, healthd, host, proof};
+
+/// A text that a node's machine or a client of a health check may give. The first byte chooses what it is taken for.
+pub fn texts(data: &[u8]) {
+    let [kind, bytes @ ..] = data else {
+        return;
+    };
+    let text = String::from_utf8_lossy(bytes);
+    match kind % 6 {
+        0 => {
+            if let Some(state) = GraState::parse(&text) {
+                state.has_history();
+            }
+            GaleraState::parse(&text);
+            drop(text.parse::<Position>());
+        }
+        1 => {
+            if let Ok(file) = ClusterFile::parse(&text, Path::new("cluster.toml")) {
+                assert!(!file.nodes.is_empty());
+            }
+        }
+        2 => {
+            proof::has_started(&text);
+            proof::has_asked(&text);
+            if let Some((begun, installed)) = proof::last_start(&text) {
+                assert!(!begun.contains('\n') && installed.is_none_or(|at| !at.contains('\n')));
+            }
+            control::recovered(&text);
+        }
+        3 => {
+            host::last_line(bytes);
+            host::listening(&text).for_each(drop);
+        }
+        4 => drop(advise::lines(&text)),
+        _ => {
+            healthd::path_of(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use refloat_testkit::corpus;
+
+    #[test]
+    fn seeds_and_what_is_like_them() {
+        corpus::replay("nodes", 6, super::texts);
+    }
+
+    #[test]
+    fn seeds_are_what_they_look_like() {
+        let seed = |name: &str| {
+            let found = corpus::seeds("nodes").into_iter().find(|one| one.0 == name);
+            String::from_utf8(found.expect(name).1[1..].to_vec()).expect("text")
+        };
+        assert!(crate::GraState::parse(&seed("grastate")).is_some());
+        let path = std::path::Path::new("cluster.toml");
+        assert!(crate::ClusterFile::parse(&seed("cluster-toml"), path).is_ok());
+        assert!(crate::proof::has_started(&seed("log")));
+        assert_eq!(
+            crate::healthd::path_of(seed("http").as_bytes()).as_deref(),
+            Some("/write")
+        );
+    }
+}

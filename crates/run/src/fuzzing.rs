@@ -1,0 +1,77 @@
+//! Body of the fuzz target for the files of runs, and for what a server says of its settings, so that plain tests can replay its corpus. No
+//! part of the public face.
+
+use std::path::Path;
+
+use crate::settings::{Grants, Journal, ProviderOptions, list, size_in_bytes};
+use crate::{RunDir, RunId};
+
+/// What stands between `run.json` and `settings.json` of a run.
+const BETWEEN: &str = "\n---\n";
+/// A run.
+const RUN: &str = "20260101-000000-abcdef";
+
+/// Files of a run, the options of a Galera provider, or grants. The first byte chooses what it is taken for. Files are written to `at`,
+/// which is made and removed.
+///
+/// # Panics
+/// When they cannot be written.
+pub fn files(data: &[u8], at: &Path) {
+    let [kind, bytes @ ..] = data else {
+        return;
+    };
+    let text = String::from_utf8_lossy(bytes);
+    match kind % 3 {
+        0 => {
+            let id: RunId = RUN.parse().expect("it is the id of a run");
+            let folder = at.join("runs").join(id.as_str());
+            std::fs::create_dir_all(&folder).expect("the folder can be made");
+            let (run, settings) = text.split_once(BETWEEN).unwrap_or((&text, "{}"));
+            std::fs::write(folder.join("run.json"), run).expect("a file can be written");
+            std::fs::write(folder.join(RunDir::SETTINGS), settings).expect("a file can be written");
+            if let Ok(open) = list(at) {
+                assert!(open.iter().all(|run| !run.journal.closed));
+            }
+            if let Ok(run) = RunDir::open(at, &id) {
+                drop(run.read::<Journal>(RunDir::SETTINGS));
+                drop(run.read::<serde_json::Value>(RunDir::SETTINGS));
+            }
+            std::fs::remove_dir_all(at).expect("the folder can be removed");
+        }
+        1 => {
+            let options = ProviderOptions::parse(&text);
+            options.bytes("gcache.size");
+            size_in_bytes(&text);
+        }
+        _ => {
+            let grants = Grants::of_lines(text.lines());
+            grants.may(&["SELECT"]);
+            grants.on_table("SELECT", "a_b", "t");
+            grants.sees_all_databases();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_and_their_beginnings_are_read_without_a_panic() {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/runs");
+        let scratch = tempfile::tempdir().unwrap();
+        let mut seeds = 0;
+        for entry in std::fs::read_dir(corpus).unwrap() {
+            let mut seed = std::fs::read(entry.unwrap().path()).unwrap();
+            seeds += 1;
+            while !seed.is_empty() {
+                files(&seed, &scratch.path().join("state"));
+                let half = seed.len() / 2;
+                seed[half] ^= 0x15;
+                files(&seed, &scratch.path().join("state"));
+                seed.truncate(half);
+            }
+        }
+        assert!(seeds >= 3, "a corpus");
+    }
+}

@@ -87,15 +87,43 @@ pub fn created_if_not_there(text: &[u8], mode: LexMode) -> Option<Creation> {
     if !(head.iter().zip(keywords)).all(|(word, keyword)| word.is(text.as_bytes(), keyword)) {
         return None;
     }
-    let first = name.first()?;
-    let last = match name {
-        [_, at, host, ..] if at.is_punct(b'@') => host,
-        _ => first,
-    };
+    let (range, _) = account_name(name)?;
     Some(Creation {
-        name: text[first.range.start..last.range.end].to_owned(),
-        definition: format!("CREATE USER {}", text[first.range.start..].trim_end()),
+        name: text[range.clone()].to_owned(),
+        definition: format!("CREATE USER {}", text[range.start..].trim_end()),
     })
+}
+
+/// The name, as the statement writes it, of the account whose definition an `ALTER USER` changes: of several the first. None for other
+/// statements, and where it is about default roles alone.
+pub fn altered(text: &[u8], mode: LexMode) -> Option<String> {
+    let text = std::str::from_utf8(text).ok()?;
+    let words: Vec<Token> = tokens(text.as_bytes(), mode).code().collect();
+    let is = |word: &Token, keyword| word.is(text.as_bytes(), keyword);
+    let [alter, user, rest @ ..] = words.as_slice() else {
+        return None;
+    };
+    if !is(alter, "ALTER") || !is(user, "USER") {
+        return None;
+    }
+    let (name, rest) = account_name(match rest {
+        [condition, exists, rest @ ..] if is(condition, "IF") && is(exists, "EXISTS") => rest,
+        _ => rest,
+    })?;
+    match rest {
+        [default, role, ..] if is(default, "DEFAULT") && is(role, "ROLE") => None,
+        _ => Some(text[name].to_owned()),
+    }
+}
+
+/// Where the name of an account is, with its host if there is one, and the words behind it.
+fn account_name(words: &[Token]) -> Option<(Range<usize>, &[Token])> {
+    let first = words.first()?;
+    let (last, rest) = match words {
+        [_, at, host, rest @ ..] if at.is_punct(b'@') => (host, rest),
+        _ => (first, &words[1..]),
+    };
+    Some((first.range.start..last.range.end, rest))
 }
 
 /// A definition in which the names of a certificate are literals: MySQL shows them as they are, whatever quotes they hold.
@@ -174,6 +202,24 @@ mod tests {
                 definition: definition.to_owned(),
             });
             assert_eq!(creation, wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn alterations_name_their_account() {
+        for (text, wanted) in [
+            (
+                "ALTER USER `a b`@`%` PASSWORD EXPIRE NEVER",
+                Some("`a b`@`%`"),
+            ),
+            ("alter user if exists 'x' account lock", Some("'x'")),
+            ("ALTER USER a@b DEFAULT ROLE r", None),
+            ("ALTER USER", None),
+            ("ALTER TABLE user ADD x INT", None),
+            ("CREATE USER a@b", None),
+        ] {
+            let altered = altered(text.as_bytes(), LexMode::default());
+            assert_eq!(altered.as_deref(), wanted, "{text}");
         }
     }
 

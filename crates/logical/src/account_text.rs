@@ -69,6 +69,53 @@ pub fn grant_alone(grant: &str) -> String {
     format!("{}{option}", &grant[..end])
 }
 
+/// A grant on one table or some of its columns.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// The table's database.
+    pub database: String,
+    /// The table, or what a table may be: a view, a sequence.
+    pub table: String,
+    /// Columns that are named, by which privilege ever.
+    pub columns: Vec<String>,
+    /// Whether the privilege to create the table is among them.
+    pub creates: bool,
+}
+
+/// What a grant is on, as servers show it; `None` for one that is on no table: on a database, a routine, a role, an account.
+pub fn granted(grant: &str) -> Option<Granted> {
+    let bytes = grant.as_bytes();
+    let words = words(grant);
+    let on = words.iter().position(|word| word.is(bytes, "ON"))?;
+    let name = |word: &Token| match word.kind {
+        TokenKind::QuotedName => String::from_utf8(word.name(bytes)?).ok(),
+        _ => None,
+    };
+    let [database, point, table, ..] = &words[on + 1..] else {
+        return None;
+    };
+    if !words.first()?.is(bytes, "GRANT") || !point.is_punct(b'.') {
+        return None;
+    }
+    let privileges = &words[1..on];
+    let is = |at: usize, keyword| {
+        privileges
+            .get(at)
+            .is_some_and(|word| word.is(bytes, keyword))
+    };
+    // CREATE VIEW and the like are other privileges; all of them are called ALL PRIVILEGES.
+    let creates = (0..privileges.len()).any(|at| {
+        let next = privileges.get(at + 1);
+        is(at, "ALL") || is(at, "CREATE") && next.is_none_or(|next| next.kind != TokenKind::Word)
+    });
+    Some(Granted {
+        database: name(database)?,
+        table: name(table)?,
+        columns: privileges.iter().filter_map(name).collect(),
+        creates,
+    })
+}
+
 /// The account of a `CREATE USER IF NOT EXISTS`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Creation {
@@ -202,6 +249,41 @@ mod tests {
                 definition: definition.to_owned(),
             });
             assert_eq!(creation, wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn grants_name_their_table() {
+        let of = |columns: &[&str], creates| {
+            Some(Granted {
+                database: "d ON".to_owned(),
+                table: "t".to_owned(),
+                columns: columns.iter().map(|&name| name.to_owned()).collect(),
+                creates,
+            })
+        };
+        for (grant, wanted) in [
+            (
+                "GRANT SELECT (`i`, `ON`), INSERT ON `d ON`.`t` TO `a`@`b`",
+                of(&["i", "ON"], false),
+            ),
+            (
+                "GRANT SELECT, CREATE VIEW ON `d ON`.`t` TO PUBLIC",
+                of(&[], false),
+            ),
+            (
+                "GRANT SELECT, CREATE, DROP ON `d ON`.`t` TO PUBLIC",
+                of(&[], true),
+            ),
+            ("GRANT ALL PRIVILEGES ON `d ON`.`t` TO `a`", of(&[], true)),
+            ("GRANT SELECT ON `d`.* TO `a`@`b`", None),
+            ("GRANT USAGE ON *.* TO `a`@`b`", None),
+            ("GRANT EXECUTE ON PROCEDURE `d`.`p` TO `a`@`b`", None),
+            ("GRANT PROXY ON `a`@`b` TO `c`@`d`", None),
+            ("GRANT `r`@`%` TO `a`@`b`", None),
+            ("REVOKE SELECT ON `d`.* FROM `a`@`b`", None),
+        ] {
+            assert_eq!(granted(grant), wanted, "{grant}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! Accounts, roles and grants, as statements.
 
+mod objects;
 mod unshown;
 
 use std::fmt::Write as _;
@@ -9,6 +10,7 @@ use refloat_wire::{Connection, ResultSet, Vendor};
 
 use super::error::DumpError;
 use crate::account_text::{grant_alone, split_default_role, with_literal};
+use objects::Objects;
 use unshown::UnshownParts;
 
 /// Accounts that belong to the server itself, all of [`INTERNAL_HOST`].
@@ -152,6 +154,7 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
             let _ = writeln!(defaults, "ALTER USER {name} DEFAULT ROLE {roles};");
         }
     }
+    let mut objects = Objects::default();
     for account in &accounts {
         let name = account.quoted(vendor);
         let grants: ResultSet = match conn.query(format!("SHOW GRANTS FOR {name}")) {
@@ -164,6 +167,13 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
         };
         for row in 0..grants.len() {
             let grant = text(&grants, (row, 0), &format!("a grant of {name}"))?;
+            if let Some(gone) = objects.missing(conn, grant)? {
+                let grant = grant_alone(grant);
+                notes.push(format!(
+                    "{gone} is not there, so a grant on it is not in the dump: {grant}"
+                ));
+                continue;
+            }
             match grant.strip_prefix("SET DEFAULT ROLE ") {
                 // MariaDB writes it among the grants; it comes when all roles are granted.
                 Some(rest) => {

@@ -196,6 +196,48 @@ fn what_everybody_may_do_comes_with_the_accounts() {
 }
 
 #[test]
+fn grants_on_what_is_gone_are_left_out_and_told() {
+    for kind in ServerKind::ALL {
+        let [from, to] = [(); 2].map(|()| servers::start(&servers::quick(kind)));
+        ask(
+            &from,
+            &[
+                "CREATE DATABASE d",
+                "CREATE TABLE d.t (i INT PRIMARY KEY, j INT, k INT)",
+                "CREATE TABLE d.gone (i INT)",
+                "CREATE DATABASE all_gone",
+                "CREATE TABLE all_gone.t (i INT)",
+                "CREATE USER a@localhost IDENTIFIED BY 'sandbox-only'",
+                "GRANT SELECT ON d.gone TO a@localhost WITH GRANT OPTION",
+                "GRANT SELECT (i) ON all_gone.t TO a@localhost",
+                "GRANT INSERT ON d.t TO a@localhost",
+                "CREATE USER b@localhost IDENTIFIED BY 'sandbox-only'",
+                "GRANT UPDATE (j), SELECT (k) ON d.t TO b@localhost",
+                "GRANT CREATE ON d.gone TO b@localhost",
+                "DROP TABLE d.gone",
+                "ALTER TABLE d.t DROP COLUMN k",
+                "DROP DATABASE all_gone",
+            ],
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let out = dumped(&from, folder.path());
+        let manifest = fs::read_to_string(out.join("manifest.json")).unwrap();
+        for gone in ["table d.gone", "table all_gone.t", "column k of table d.t"] {
+            let note = format!("{gone} is not there, so a grant on it is not in the dump: GRANT ");
+            assert!(manifest.contains(&note), "{kind}: {note}: {manifest}");
+        }
+        loaded(&to, &out, folder.path());
+        let outcome = loaded(&to, &out.join("users.sql"), folder.path());
+        assert!(outcome.proven, "{kind}: {:?}", outcome.warnings);
+        for (name, on) in [("a", "ON `d`.`t`"), ("b", "ON `d`.`gone`")] {
+            let grants = shown(&to, &format!("SHOW GRANTS FOR {name}@localhost"));
+            assert_eq!(grants.len(), 2, "{kind}: {grants:?}");
+            assert!(grants[1].contains(on), "{kind}: {grants:?}");
+        }
+    }
+}
+
+#[test]
 fn words_in_a_comment_are_no_clause() {
     let [from, to] = [(); 2].map(|()| servers::start(&servers::quick(ServerKind::MySql97)));
     ask(

@@ -69,6 +69,53 @@ pub fn grant_alone(grant: &str) -> String {
     format!("{}{option}", &grant[..end])
 }
 
+/// A grant on one table or some of its columns.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// The table's database.
+    pub database: String,
+    /// The table, or what a table may be: a view, a sequence.
+    pub table: String,
+    /// Columns that are named, by which privilege ever.
+    pub columns: Vec<String>,
+    /// Whether the privilege to create the table is among them.
+    pub creates: bool,
+}
+
+/// What a grant is on, as servers show it; `None` for one that is on no table: on a database, a routine, a role, an account.
+pub fn granted(grant: &str) -> Option<Granted> {
+    let bytes = grant.as_bytes();
+    let words = words(grant);
+    let on = words.iter().position(|word| word.is(bytes, "ON"))?;
+    let name = |word: &Token| match word.kind {
+        TokenKind::QuotedName => String::from_utf8(word.name(bytes)?).ok(),
+        _ => None,
+    };
+    let [database, point, table, ..] = &words[on + 1..] else {
+        return None;
+    };
+    if !words.first()?.is(bytes, "GRANT") || !point.is_punct(b'.') {
+        return None;
+    }
+    let privileges = &words[1..on];
+    let is = |at: usize, keyword| {
+        privileges
+            .get(at)
+            .is_some_and(|word| word.is(bytes, keyword))
+    };
+    // CREATE VIEW and the like are other privileges; all of them are called ALL PRIVILEGES.
+    let creates = (0..privileges.len()).any(|at| {
+        let next = privileges.get(at + 1);
+        is(at, "ALL") || is(at, "CREATE") && next.is_none_or(|next| next.kind != TokenKind::Word)
+    });
+    Some(Granted {
+        database: name(database)?,
+        table: name(table)?,
+        columns: privileges.iter().filter_map(name).collect(),
+        creates,
+    })
+}
+
 /// The account of a `CREATE USER IF NOT EXISTS`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Creation {
@@ -87,15 +134,43 @@ pub fn created_if_not_there(text: &[u8], mode: LexMode) -> Option<Creation> {
     if !(head.iter().zip(keywords)).all(|(word, keyword)| word.is(text.as_bytes(), keyword)) {
         return None;
     }
-    let first = name.first()?;
-    let last = match name {
-        [_, at, host, ..] if at.is_punct(b'@') => host,
-        _ => first,
-    };
+    let (range, _) = account_name(name)?;
     Some(Creation {
-        name: text[first.range.start..last.range.end].to_owned(),
-        definition: format!("CREATE USER {}", text[first.range.start..].trim_end()),
+        name: text[range.clone()].to_owned(),
+        definition: format!("CREATE USER {}", text[range.start..].trim_end()),
     })
+}
+
+/// The name, as the statement writes it, of the account whose definition an `ALTER USER` changes: of several the first. None for other
+/// statements, and where it is about default roles alone.
+pub fn altered(text: &[u8], mode: LexMode) -> Option<String> {
+    let text = std::str::from_utf8(text).ok()?;
+    let words: Vec<Token> = tokens(text.as_bytes(), mode).code().collect();
+    let is = |word: &Token, keyword| word.is(text.as_bytes(), keyword);
+    let [alter, user, rest @ ..] = words.as_slice() else {
+        return None;
+    };
+    if !is(alter, "ALTER") || !is(user, "USER") {
+        return None;
+    }
+    let (name, rest) = account_name(match rest {
+        [condition, exists, rest @ ..] if is(condition, "IF") && is(exists, "EXISTS") => rest,
+        _ => rest,
+    })?;
+    match rest {
+        [default, role, ..] if is(default, "DEFAULT") && is(role, "ROLE") => None,
+        _ => Some(text[name].to_owned()),
+    }
+}
+
+/// Where the name of an account is, with its host if there is one, and the words behind it.
+fn account_name(words: &[Token]) -> Option<(Range<usize>, &[Token])> {
+    let first = words.first()?;
+    let (last, rest) = match words {
+        [_, at, host, rest @ ..] if at.is_punct(b'@') => (host, rest),
+        _ => (first, &words[1..]),
+    };
+    Some((first.range.start..last.range.end, rest))
 }
 
 /// A definition in which the names of a certificate are literals: MySQL shows them as they are, whatever quotes they hold.
@@ -174,6 +249,59 @@ mod tests {
                 definition: definition.to_owned(),
             });
             assert_eq!(creation, wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn grants_name_their_table() {
+        let of = |columns: &[&str], creates| {
+            Some(Granted {
+                database: "d ON".to_owned(),
+                table: "t".to_owned(),
+                columns: columns.iter().map(|&name| name.to_owned()).collect(),
+                creates,
+            })
+        };
+        for (grant, wanted) in [
+            (
+                "GRANT SELECT (`i`, `ON`), INSERT ON `d ON`.`t` TO `a`@`b`",
+                of(&["i", "ON"], false),
+            ),
+            (
+                "GRANT SELECT, CREATE VIEW ON `d ON`.`t` TO PUBLIC",
+                of(&[], false),
+            ),
+            (
+                "GRANT SELECT, CREATE, DROP ON `d ON`.`t` TO PUBLIC",
+                of(&[], true),
+            ),
+            ("GRANT ALL PRIVILEGES ON `d ON`.`t` TO `a`", of(&[], true)),
+            ("GRANT SELECT ON `d`.* TO `a`@`b`", None),
+            ("GRANT USAGE ON *.* TO `a`@`b`", None),
+            ("GRANT EXECUTE ON PROCEDURE `d`.`p` TO `a`@`b`", None),
+            ("GRANT PROXY ON `a`@`b` TO `c`@`d`", None),
+            ("GRANT `r`@`%` TO `a`@`b`", None),
+            ("REVOKE SELECT ON `d`.* FROM `a`@`b`", None),
+        ] {
+            assert_eq!(granted(grant), wanted, "{grant}");
+        }
+    }
+
+    #[test]
+    fn alterations_name_their_account() {
+        for (text, wanted) in [
+            (
+                "ALTER USER `a b`@`%` PASSWORD EXPIRE NEVER",
+                Some("`a b`@`%`"),
+            ),
+            ("alter user if exists 'x' account lock", Some("'x'")),
+            ("ALTER USER a@b DEFAULT ROLE r", None),
+            ("ALTER USER", None),
+            ("ALTER TABLE user ADD x INT", None),
+            ("CREATE USER a@b", None),
+        ] {
+            let altered = altered(text.as_bytes(), LexMode::default());
+            assert_eq!(altered.as_deref(), wanted, "{text}");
         }
     }
 

@@ -372,8 +372,9 @@ fn with_settings(
         begun,
         rows: conductor.counted().stored,
     });
-    if result.is_err() {
-        outcome.resumable = conductor.keeps_marks();
+    if let Err(error) = &result {
+        let by_this = !matches!(error, LoadError::MarkedByEarlierVersion { .. });
+        outcome.resumable = by_this && conductor.keeps_marks();
     }
     match result {
         Ok(proof) => {

@@ -1,5 +1,8 @@
 //! Accounts, roles and grants, as statements.
 
+mod objects;
+mod unshown;
+
 use std::fmt::Write as _;
 
 use refloat_sqltext::quote_ident;
@@ -7,14 +10,18 @@ use refloat_wire::{Connection, ResultSet, Vendor};
 
 use super::error::DumpError;
 use crate::account_text::{grant_alone, split_default_role, with_literal};
+use objects::Objects;
+use unshown::UnshownParts;
 
-/// Accounts that belong to the server itself.
+/// Accounts that belong to the server itself, all of [`INTERNAL_HOST`].
 const INTERNAL: &[&str] = &[
     "mysql.sys",
     "mysql.session",
     "mysql.infoschema",
     "mariadb.sys",
 ];
+/// The host of the server's own accounts: somebody may have others of these names.
+const INTERNAL_HOST: &str = "localhost";
 /// MariaDB's name for everybody (10.11 and newer), which is listed among the roles once something is granted to it.
 const EVERYBODY: &str = "PUBLIC";
 
@@ -109,10 +116,11 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
             user: user.to_owned(),
             role: list.u64(row, 2) == Some(1),
         };
-        if !INTERNAL.contains(&account.user.as_str()) {
+        if !INTERNAL.contains(&account.user.as_str()) || account.host != INTERNAL_HOST {
             accounts.push(account);
         }
     }
+    let unshown = UnshownParts::read(conn)?;
     let mut sql = String::from("SET NAMES utf8mb4;\n");
     let mut defaults = String::new();
     let mut notes = Vec::new();
@@ -129,18 +137,24 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
         let create = conn
             .query(format!("SHOW CREATE USER {name}"))
             .map_err(failed)?;
-        let shown = text(&create, (0, 0), &format!("the definition of {name}"))?;
-        let mut shown = shown.to_owned();
+        let what = format!("the definition of {name}");
+        let mut shown = text(&create, (0, 0), &what)?.to_owned();
         for (word, value) in CERTIFICATE.iter().zip(&account.certificate) {
             shown = with_literal(&shown, word, value);
         }
         let (created, default_role) = split_default_role(&shown);
         let created = created.replacen("CREATE USER ", "CREATE USER IF NOT EXISTS ", 1);
         let _ = writeln!(sql, "{created};");
+        // MariaDB tells of an account that is expired, and of when it would have expired by itself, in two statements.
+        for row in 1..create.len() {
+            let _ = writeln!(sql, "{};", text(&create, (row, 0), &what)?);
+        }
+        sql += &unshown.statements((&account.user, &account.host), &name);
         if let Some(roles) = default_role {
             let _ = writeln!(defaults, "ALTER USER {name} DEFAULT ROLE {roles};");
         }
     }
+    let mut objects = Objects::default();
     for account in &accounts {
         let name = account.quoted(vendor);
         let grants: ResultSet = match conn.query(format!("SHOW GRANTS FOR {name}")) {
@@ -153,6 +167,13 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
         };
         for row in 0..grants.len() {
             let grant = text(&grants, (row, 0), &format!("a grant of {name}"))?;
+            if let Some(gone) = objects.missing(conn, grant)? {
+                let grant = grant_alone(grant);
+                notes.push(format!(
+                    "{gone} is not there, so a grant on it is not in the dump: {grant}"
+                ));
+                continue;
+            }
             match grant.strip_prefix("SET DEFAULT ROLE ") {
                 // MariaDB writes it among the grants; it comes when all roles are granted.
                 Some(rest) => {

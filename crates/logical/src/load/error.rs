@@ -136,6 +136,32 @@ pub enum LoadError {
         /// Database and table.
         table: String,
     },
+    /// An earlier version has begun the load, and its marks do not tell rows from others in their place.
+    #[error(
+        "{file}: line {line}, byte {offset}: load {run}, begun {begun}, cannot be gone on with: a version of refloat before this one began it, and did not record \
+         how it cut the rows of table {table} (bytes {} to {}), so nobody can tell whether the rows that are in are those that stand here now; \
+         nothing was taken back: {rows} rows of that load are in, {of_table} of them in this table", bytes.start, bytes.end
+    )]
+    MarkedByEarlierVersion {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: u64,
+        /// Byte of the decompressed text, from 0.
+        offset: u64,
+        /// Database and table.
+        table: String,
+        /// Those of the file that the mark is about, as far as it lies here.
+        bytes: std::ops::Range<u64>,
+        /// The load.
+        run: String,
+        /// When it began.
+        begun: String,
+        /// Rows that it has loaded.
+        rows: u64,
+        /// Of them, in this table.
+        of_table: u64,
+    },
     /// A load that was begun before has written rows that its source does not have any more.
     #[error(
         "rows of table {table} are in that this source does not have: it is not the one that the load began with"

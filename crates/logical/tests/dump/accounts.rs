@@ -52,8 +52,27 @@ const COMMON: &[&str] = &[
     "GRANT reader TO 'o''brien \"and\" `co` \\\\'@'localhost'",
     "GRANT `it's a ``role``@home` TO 'o''brien \"and\" `co` \\\\'@'localhost'",
     "GRANT PROXY ON plain@localhost TO 'at@home'@'%' WITH GRANT OPTION",
+    "CREATE USER v6@'2001:db8::1' IDENTIFIED BY 'sandbox-only'",
+    "GRANT ALL ON d.* TO v6@'2001:db8::1' WITH GRANT OPTION",
+    "GRANT USAGE ON *.* TO net@'192.0.2.0/255.255.255.0' WITH GRANT OPTION",
+    "GRANT CREATE, SELECT ON d.later TO v6@'2001:db8::1'",
+    "CREATE DATABASE `we``ird`",
+    "GRANT SELECT ON `we``ird`.* TO v6@'2001:db8::1'",
+    "CREATE VIEW d.v AS SELECT i FROM d.t",
+    "GRANT SELECT (i) ON d.v TO v6@'2001:db8::1'",
 ];
 const ON_MARIADB: &[&str] = &[
+    "CREATE USER 'mariadb.sys'@'192.0.2.1' IDENTIFIED BY 'sandbox-only'",
+    "CREATE USER limited@localhost IDENTIFIED BY 'sandbox-only' REQUIRE CIPHER 'x\"y' AND ISSUER '/C=SE/O=\"q\"' \
+     WITH MAX_STATEMENT_TIME 1.5 MAX_USER_CONNECTIONS -1",
+    "CREATE USER three@localhost IDENTIFIED VIA mysql_native_password USING PASSWORD('sandbox-only') \
+     OR mysql_native_password USING '*0123456789012345678901234567890123456789' OR unix_socket REQUIRE SSL ACCOUNT LOCK PASSWORD EXPIRE INTERVAL 3 DAY",
+    "CREATE USER nobody@localhost IDENTIFIED VIA mysql_native_password USING 'invalid'",
+    "CREATE ROLE plain",
+    "GRANT SELECT ON d.* TO plain",
+    "ALTER USER ninety@localhost PASSWORD EXPIRE",
+    "CREATE USER once@localhost IDENTIFIED BY 'sandbox-only' PASSWORD EXPIRE NEVER ACCOUNT LOCK",
+    "ALTER USER once@localhost PASSWORD EXPIRE",
     "SET DEFAULT ROLE `it's a ``role``@home` FOR 'o''brien \"and\" `co` \\\\'@'localhost'",
     "CREATE ROLE managed WITH ADMIN plain@localhost",
     "GRANT DELETE ON d.t TO PUBLIC",
@@ -61,6 +80,23 @@ const ON_MARIADB: &[&str] = &[
     "GRANT SHOW VIEW ON *.* TO either@localhost WITH GRANT OPTION",
 ];
 const ON_MYSQL: &[&str] = &[
+    "CREATE USER two@localhost IDENTIFIED BY 'before' PASSWORD HISTORY 5 PASSWORD REUSE INTERVAL 10 DAY",
+    "ALTER USER two@localhost IDENTIFIED BY 'sandbox-only' RETAIN CURRENT PASSWORD",
+    "CREATE USER `two ``of' them`@'%' IDENTIFIED BY 'before'",
+    "ALTER USER `two ``of' them`@'%' IDENTIFIED BY 'sandbox-only' RETAIN CURRENT PASSWORD",
+    "ALTER USER `two ``of' them`@'%' PASSWORD EXPIRE INTERVAL 30 DAY",
+    "ALTER USER `two ``of' them`@'%' PASSWORD EXPIRE",
+    "ALTER USER ninety@localhost PASSWORD EXPIRE",
+    "CREATE USER once@localhost IDENTIFIED BY 'sandbox-only' PASSWORD EXPIRE NEVER",
+    "ALTER USER once@localhost PASSWORD EXPIRE",
+    "CREATE USER 'mysql.sys'@'192.0.2.1' IDENTIFIED BY 'sandbox-only'",
+    "CREATE USER bound@localhost IDENTIFIED BY 'sandbox-only' REQUIRE X509 WITH MAX_UPDATES_PER_HOUR 2 MAX_CONNECTIONS_PER_HOUR 3 \
+     PASSWORD REQUIRE CURRENT OPTIONAL PASSWORD HISTORY 0 PASSWORD REUSE INTERVAL 0 DAY FAILED_LOGIN_ATTEMPTS 3 PASSWORD_LOCK_TIME UNBOUNDED",
+    "CREATE ROLE elsewhere@'192.0.2.7'",
+    "GRANT reader TO elsewhere@'192.0.2.7' WITH ADMIN OPTION",
+    "GRANT plain@localhost, elsewhere@'192.0.2.7' TO bound@localhost",
+    "SET DEFAULT ROLE ALL TO bound@localhost",
+    "GRANT ALL ON *.* TO bound@localhost WITH GRANT OPTION",
     "SET DEFAULT ROLE reader, `it's a ``role``@home` TO 'o''brien \"and\" `co` \\\\'@'localhost'",
     "ALTER USER plain@localhost COMMENT 'no DEFAULT ROLE here REQUIRE \\'none'",
     "CREATE USER tagged@localhost IDENTIFIED BY 'sandbox-only' DEFAULT ROLE nested PASSWORD HISTORY 5 PASSWORD REQUIRE CURRENT \
@@ -160,6 +196,48 @@ fn what_everybody_may_do_comes_with_the_accounts() {
 }
 
 #[test]
+fn grants_on_what_is_gone_are_left_out_and_told() {
+    for kind in ServerKind::ALL {
+        let [from, to] = [(); 2].map(|()| servers::start(&servers::quick(kind)));
+        ask(
+            &from,
+            &[
+                "CREATE DATABASE d",
+                "CREATE TABLE d.t (i INT PRIMARY KEY, j INT, k INT)",
+                "CREATE TABLE d.gone (i INT)",
+                "CREATE DATABASE all_gone",
+                "CREATE TABLE all_gone.t (i INT)",
+                "CREATE USER a@localhost IDENTIFIED BY 'sandbox-only'",
+                "GRANT SELECT ON d.gone TO a@localhost WITH GRANT OPTION",
+                "GRANT SELECT (i) ON all_gone.t TO a@localhost",
+                "GRANT INSERT ON d.t TO a@localhost",
+                "CREATE USER b@localhost IDENTIFIED BY 'sandbox-only'",
+                "GRANT UPDATE (j), SELECT (k) ON d.t TO b@localhost",
+                "GRANT CREATE ON d.gone TO b@localhost",
+                "DROP TABLE d.gone",
+                "ALTER TABLE d.t DROP COLUMN k",
+                "DROP DATABASE all_gone",
+            ],
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let out = dumped(&from, folder.path());
+        let manifest = fs::read_to_string(out.join("manifest.json")).unwrap();
+        for gone in ["table d.gone", "table all_gone.t", "column k of table d.t"] {
+            let note = format!("{gone} is not there, so a grant on it is not in the dump: GRANT ");
+            assert!(manifest.contains(&note), "{kind}: {note}: {manifest}");
+        }
+        loaded(&to, &out, folder.path());
+        let outcome = loaded(&to, &out.join("users.sql"), folder.path());
+        assert!(outcome.proven, "{kind}: {:?}", outcome.warnings);
+        for (name, on) in [("a", "ON `d`.`t`"), ("b", "ON `d`.`gone`")] {
+            let grants = shown(&to, &format!("SHOW GRANTS FOR {name}@localhost"));
+            assert_eq!(grants.len(), 2, "{kind}: {grants:?}");
+            assert!(grants[1].contains(on), "{kind}: {grants:?}");
+        }
+    }
+}
+
+#[test]
 fn words_in_a_comment_are_no_clause() {
     let [from, to] = [(); 2].map(|()| servers::start(&servers::quick(ServerKind::MySql97)));
     ask(
@@ -227,7 +305,7 @@ fn logins(server: &Ephemeral) -> Vec<String> {
         if user == "root" || !["localhost", "%"].contains(&host.as_str()) {
             continue;
         }
-        for password in [PASSWORD, "wrong", ""] {
+        for password in [PASSWORD, "before", "wrong", ""] {
             let mut options = ConnectOptions::unix(server.socket(), &user);
             options.password = Some(Secret::new(password));
             let answer = Connection::connect(&options)
@@ -240,6 +318,18 @@ fn logins(server: &Ephemeral) -> Vec<String> {
         }
     }
     logins
+}
+
+/// Both passwords of each account of MySQL, as the server stores them, and how long they live.
+fn retained(server: &Ephemeral) -> Vec<String> {
+    if server.kind().is_mariadb() {
+        return Vec::new();
+    }
+    let query = "SELECT CONCAT_WS(' ', User, HEX(authentication_string), User_attributes->>'$.additional_password', \
+                 password_expired, password_lifetime) FROM mysql.user ORDER BY User";
+    let told = shown(server, query);
+    assert!(told.len() > 10, "{told:?}");
+    told
 }
 
 /// Accounts of every sort, dumped and loaded into a fresh server of the same kind.
@@ -266,6 +356,12 @@ fn come_back(kind: ServerKind) {
     assert!(outcome.proven, "{kind}: {:?}", outcome.warnings);
     let text = fs::read_to_string(out.join("users.sql")).unwrap();
     assert_eq!(told(&to), told(&from), "{kind}: {text}");
+    assert_eq!(retained(&to), retained(&from), "{text}");
+    // Again it finds the same accounts, and leaves them so.
+    let outcome = loaded(&to, &out.join("users.sql"), folder.path());
+    assert!(outcome.proven, "{kind}: {:?}", outcome.warnings);
+    assert_eq!(told(&to), told(&from), "{kind}: {text}");
+    assert_eq!(retained(&to), retained(&from), "{text}");
     let (are, were) = (logins(&to), logins(&from));
     assert_eq!(are, were, "{kind}");
     for account in [
@@ -306,6 +402,12 @@ fn an_account_that_is_there_is_left_and_told() {
                 "CREATE USER other@localhost IDENTIFIED BY 'sandbox-only'",
                 "CREATE USER locked@localhost IDENTIFIED BY 'sandbox-only' ACCOUNT LOCK",
                 "CREATE USER same@localhost IDENTIFIED BY 'sandbox-only' REQUIRE NONE",
+                if kind.is_mariadb() {
+                    "ALTER USER other@localhost PASSWORD EXPIRE INTERVAL 90 DAY"
+                } else {
+                    "ALTER USER other@localhost IDENTIFIED BY 'sandbox-only' RETAIN CURRENT PASSWORD"
+                },
+                "ALTER USER other@localhost PASSWORD EXPIRE",
                 "GRANT SELECT ON d.* TO other@localhost",
             ],
         );

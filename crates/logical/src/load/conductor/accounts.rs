@@ -4,7 +4,7 @@ use refloat_sqltext::{Item, ItemKind, StatementKind};
 use refloat_wire::Vendor;
 
 use super::Conductor;
-use crate::account_text::{Creation, created_if_not_there, split_default_role};
+use crate::account_text::{Creation, altered, created_if_not_there, split_default_role};
 use crate::load::error::LoadError;
 use crate::load::outcome::LoadWarning;
 
@@ -52,11 +52,23 @@ impl Conductor<'_> {
         Ok(Some(Met { creation, there }))
     }
 
+    /// Whether a statement changes the definition of an account that was there and was left as it is: the other half of a definition that one
+    /// statement cannot give.
+    pub(super) fn alters_left_account(&mut self, text: &[u8]) -> Result<bool, LoadError> {
+        if self.accounts_left.is_empty() {
+            return Ok(false);
+        }
+        let mode = self.session()?.lex_mode();
+        Ok(altered(text, mode).is_some_and(|name| self.accounts_left.contains(&name)))
+    }
+
     /// Warns of an account that was there and is not known to be the dump's. Its password is nobody's business: the statement is not shown.
-    pub(super) fn tell_account(&self, met: &Met, codes: &[u16], item: &Item) {
+    pub(super) fn tell_account(&mut self, met: &Met, codes: &[u16], item: &Item) {
         let told = codes.iter().find(|code| ACCOUNT_EXISTS.contains(code));
+        let wanted = &met.creation.definition;
         let same = met.there.as_deref().is_some_and(|there| {
-            split_default_role(there).0 == split_default_role(&met.creation.definition).0
+            split_default_role(there).0 == split_default_role(wanted).0
+                || plain(there) == plain(wanted)
         });
         if same || (told.is_none() && met.there.is_none()) {
             return;
@@ -65,6 +77,7 @@ impl Conductor<'_> {
             Vendor::MySql => ACCOUNT_EXISTS[0],
             Vendor::MariaDb => ACCOUNT_EXISTS[1],
         };
+        self.accounts_left.insert(met.creation.name.clone());
         self.ctx.warn(LoadWarning {
             about: format!("line {}: account {}", item.line, met.creation.name),
             code: told.copied().unwrap_or(of_vendor),
@@ -72,4 +85,9 @@ impl Conductor<'_> {
                 .to_owned(),
         });
     }
+}
+
+/// A definition without the backslashes of its literals: MySQL shows the names of a certificate without them, dumps write them.
+fn plain(definition: &str) -> String {
+    definition.replace("\\\\", "\\").replace("\\'", "'")
 }

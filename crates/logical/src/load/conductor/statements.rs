@@ -128,6 +128,10 @@ impl Conductor<'_> {
             StatementKind::DropEvent { event } => {
                 self.postpone((Kind::Event, event), None, false, text, item)
             }
+            StatementKind::Account if self.alters_left_account(text)? => {
+                self.leave_out(text, item);
+                Ok(())
+            }
             StatementKind::Account => self.class(StatementClass::Accounts, text, item),
             StatementKind::Replication => self.class(StatementClass::Replication, text, item),
             StatementKind::SetGlobal => self.class(StatementClass::Global, text, item),

@@ -65,6 +65,12 @@ pub struct Advice {
 }
 
 impl Advice {
+    /// The segment of a node (`gmcast.segment`), also of one that is down and whose option files can be read.
+    pub fn segment(&self, node: &str) -> Option<u64> {
+        let mut nodes = self.nodes.iter();
+        nodes.find(|one| one.name == node)?.segment()
+    }
+
     /// Whether something was found that makes a copy fail.
     pub fn fails(&self) -> bool {
         self.mistakes

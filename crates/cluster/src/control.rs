@@ -1,5 +1,6 @@
 //! Starting and stopping a node: by the sandbox, by systemd, or by commands that somebody has given.
 
+mod asking;
 mod look;
 mod standalone;
 
@@ -106,8 +107,8 @@ impl Control {
 
     /// Starts the node, and comes back when it is on its way: whether it arrives is for the caller to see.
     ///
-    /// `donors` are the nodes (`wsrep_node_name`) that it should ask first. The sandbox hands them over for this one start, and commands
-    /// find them in `REFLOAT_SST_DONOR`; a unit of systemd starts as it is, and Galera itself prefers a node that keeps what is missed.
+    /// `donors` are the nodes (`wsrep_node_name`) that it should ask first. The sandbox hands them over for this one start, a unit of
+    /// systemd gets them by a piece that goes with that start (see [`asking`]), and commands find them in `REFLOAT_SST_DONOR`.
     ///
     /// # Errors
     /// [`ControlError`] with what was said about it.
@@ -129,7 +130,10 @@ impl Control {
             Self::Systemd { host, unit } => {
                 let unit_word = Host::word(unit);
                 let script = match as_what {
-                    StartAs::Member => format!("systemctl start --no-block -- {unit_word}"),
+                    StartAs::Member => format!(
+                        "{}systemctl start --no-block -- {unit_word}",
+                        asking::prepare(unit, &donors)
+                    ),
                     // The environment is systemd's own: what is set there has to go again, or the next start begins a cluster too.
                     StartAs::First => format!(
                         "systemctl set-environment {NEW_CLUSTER} && {{ systemctl start -- {unit_word}; status=$?; \

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use refloat_run::settings::ProviderOptions;
 use serde::Serialize;
 
 use crate::node::NodeState;
@@ -182,6 +183,24 @@ impl NodeFacts {
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
         let said = self.variables.get(name).map(String::as_str);
         said.or_else(|| self.option(&["server"], &name.replace('_', "-")))
+    }
+
+    /// Its segment (`gmcast.segment`), by what it says or else by its option files. `None`: neither can be read.
+    pub fn segment(&self) -> Option<u64> {
+        if let Some(state) = &self.state {
+            return Some(state.segment);
+        }
+        let options = &self.machine.as_ref()?.options;
+        // Files of a node say something; where nothing is known of them, neither is this.
+        options.0.get("server")?;
+        // As the provider has it that is told nothing.
+        let Some(options) = options.get(&["server"], "wsrep-provider-options") else {
+            return Some(0);
+        };
+        let options = ProviderOptions::parse(options.trim_matches(['"', '\'']));
+        options
+            .get("gmcast.segment")
+            .map_or(Some(0), |segment| segment.parse().ok())
     }
 
     /// How it receives a copy.

@@ -210,9 +210,9 @@ fn donor(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion> {
         return None;
     }
     let mut best: Vec<&&NodeFacts> = donors.iter().collect();
-    let segment = state.map(|state| state.segment);
+    let segment = to.segment();
     best.sort_by_key(|node| {
-        let far = node.state.as_ref().map(|own| own.segment) != segment && segment.is_some();
+        let far = node.segment() != segment && segment.is_some();
         let busy = node.state.as_ref().map_or(0, |own| {
             own.receive_queue.now.saturating_add(own.flow_control.sent)
         });

@@ -142,8 +142,13 @@ impl Control {
 
 /// Finds the piece of a unit with which it is started as a server of its own; an alias is another unit's name.
 fn piece_of_unit(unit: &str) -> String {
+    format!("{} || exit 1", piece_called(unit, PIECE))
+}
+
+/// A command that puts the path of a piece of this name of a unit into `$piece`, and the unit's own name into `$unit`.
+pub(super) fn piece_called(unit: &str, name: &str) -> String {
     format!(
-        "unit=$(systemctl show --property=Id --value -- {}) && [ -n \"$unit\" ] || exit 1; piece=/run/systemd/system/$unit.d/{PIECE}",
+        "unit=$(systemctl show --property=Id --value -- {}) && [ -n \"$unit\" ] && piece=/run/systemd/system/$unit.d/{name}",
         Host::word(unit)
     )
 }

@@ -6,13 +6,19 @@ use crate::node::NodeState;
 use crate::view::ClusterView;
 
 /// Who is asked first: a node of the same segment, that applications do not write to, that is not behind. With IST, only those that keep
-/// what is missed.
-pub(super) fn donors(view: &ClusterView, at: usize, forecast: &Rejoin) -> Vec<DonorChoice> {
+/// what is missed. A node that is down does not say its segment: `segment` is what its option files do.
+pub(super) fn donors(
+    view: &ClusterView,
+    at: usize,
+    forecast: &Rejoin,
+    segment: Option<u64>,
+) -> Vec<DonorChoice> {
     let keeps = |name: &str| match &forecast.kind {
         RejoinKind::Ist { donors, .. } => donors.iter().any(|donor| donor.name == name),
         _ => true,
     };
-    let segment = view.nodes[at].state.as_ref().map(|state| state.segment);
+    let said = view.nodes[at].state.as_ref().map(|state| state.segment);
+    let segment = said.or(segment);
     let most = view
         .serving()
         .map(|(_, state)| state.own_write_sets_per_second)
@@ -64,11 +70,15 @@ mod tests {
     const OPTIONS: &str = "gcache.size = 128M; gmcast.segment = 0";
 
     fn order(view: &ClusterView, kind: RejoinKind) -> Vec<String> {
+        order_from(view, kind, None)
+    }
+
+    fn order_from(view: &ClusterView, kind: RejoinKind, segment: Option<u64>) -> Vec<String> {
         let forecast = Rejoin {
             kind,
             reason: String::new(),
         };
-        let donors = donors(view, 0, &forecast);
+        let donors = donors(view, 0, &forecast, segment);
         donors.into_iter().map(|donor| donor.name).collect()
     }
 
@@ -103,7 +113,10 @@ mod tests {
         };
         assert_eq!(order(&all, kept(&["n2", "n5"])), ["n5", "n2"]);
         assert!(order(&all, kept(&[])).is_empty());
-        // Its own segment is known when it answers.
+        // Its option files say it, and it does itself when it answers.
+        let from_files = |segment| order_from(&all, RejoinKind::Unknown, Some(segment));
+        assert_eq!(from_files(0), ["n4", "n3", "n2", "n5"]);
+        assert_eq!(from_files(2), ["n5", "n4", "n3", "n2"]);
         let mut here = state(&[("wsrep_cluster_status", "non-Primary")], OPTIONS);
         here.ready = false;
         all.nodes[0].state = Some(here);

@@ -90,7 +90,7 @@ pub fn plan_rejoin(
     }
     let in_tables = recovered.filter(|(of, _)| *of == uuid);
     let seqno = written.or(in_tables.map(|(_, seqno)| seqno));
-    let donors = donors(&view, at, &forecast);
+    let donors = donors(&view, at, &forecast, None);
     if donors.is_empty() && !runs {
         return Err(refused(
             "no node is synced, takes statements and could give it what it needs".to_owned(),
@@ -108,6 +108,13 @@ pub fn plan_rejoin(
         fails: Vec::new(),
         hold: None,
     })
+}
+
+impl RejoinPlan {
+    /// Chooses anew who is asked first, for a node that is in this segment (`gmcast.segment`) by what its option files say.
+    pub fn know_segment(&mut self, view: &ClusterView, segment: u64) {
+        self.donors = donors(view, self.at, &self.forecast, Some(segment));
+    }
 }
 
 /// What a full copy would wipe that may be nowhere else: data of another history, data of which nobody knows where they stand, and what

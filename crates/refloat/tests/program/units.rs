@@ -133,6 +133,31 @@ fn nodes_that_are_units_are_restored_and_come_back() {
         "{}",
         kept.stdout
     );
+    let unit = format!("db-{second}.service");
+    let words = || {
+        let said = systemd.systemctl(["show", "--property=MainPID", "--value", &unit]);
+        let pid = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+        let mut cat = systemd.command("cat");
+        let words = cat.arg(format!("/proc/{pid}/cmdline")).output();
+        let words = words.expect("cat can be run").stdout;
+        String::from_utf8_lossy(&words).replace('\0', " ")
+    };
+    // The donor of the plan was asked, and by this start alone.
+    let asked = words();
+    assert!(asked.contains(" --wsrep-sst-donor="), "{asked}");
+    let donor = format!("/run/systemd/system/{unit}.d/zz-refloat-donor.conf");
+    let begun = std::time::Instant::now();
+    let kept_for_the_next = || {
+        let said = systemd.systemctl(["show", "--property=Environment", "--value", &unit]);
+        exists(&donor) || String::from_utf8_lossy(&said.stdout).contains("wsrep-sst-donor")
+    };
+    while kept_for_the_next() {
+        assert!(begun.elapsed().as_secs() < 60, "{}", systemd.log());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let again = systemd.systemctl(["restart", &unit]);
+    assert!(again.status.success(), "{again:?}");
+    assert!(!words().contains("--wsrep-sst-donor="), "{}", words());
     let stopped = systemd.systemctl(["stop", &format!("db-{second}")]);
     assert!(stopped.status.success(), "{stopped:?}");
     place.ask(0, "UPDATE shop.t SET v = 'meanwhile' WHERE id = 1");

@@ -29,7 +29,10 @@ fn run(mut command: Command) -> Run {
 
 #[test]
 fn the_faster_way_is_taken_beside_applications_and_on_mount_points() {
-    let place = Place::with(&GaleraOptions::new(ServerKind::MariaDb118, 3));
+    let options = GaleraOptions::new(ServerKind::MariaDb118, 3)
+        .node_provider_option(2, "gmcast.segment", "1")
+        .node_provider_option(3, "gmcast.segment", "1");
+    let place = Place::with(&options);
     place.all_are_in_step();
     the_faster_way_is_taken(&place);
     applications_go_on(&place);
@@ -63,8 +66,30 @@ fn the_faster_way_is_taken(place: &Place) {
     run(restore(place, &["--way", "replicate"]))
         .exits(3)
         .says("not all nodes are in step, so rows cannot be replicated to all");
+    the_nearest_is_asked(place);
     place.node(2).start().expect("it starts");
     place.all_are_in_step();
+}
+
+/// A node that is down does not say where it is: its option files do.
+fn the_nearest_is_asked(place: &Place) {
+    let mut rejoin = command(place.state.path());
+    let args = ["cluster", "rejoin", place.name(2), "--plan"];
+    rejoin.args(args).args(["--no-defaults", "--cluster"]);
+    rejoin.arg(place.cluster.toml());
+    let plan = run(rejoin).exits(0).stdout;
+    let asked = |head: &str| {
+        let line = plan
+            .lines()
+            .find(|line| line.trim_start().starts_with(head));
+        line.unwrap_or_else(|| panic!("{plan}")).to_owned()
+    };
+    assert!(asked("asks ").contains(place.name(1)), "{plan}");
+    let far = asked("then ");
+    assert!(
+        far.contains(place.name(0)) && far.ends_with("it is in segment 0"),
+        "{plan}"
+    );
 }
 
 /// A dense sequence is written through every node while the rows come: nothing that was acknowledged is missing.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use refloat_cluster::advise::{AdviseOptions, Effect, Mistake, advise};
+use refloat_cluster::advise::{Advice, AdviseOptions, Effect, Mistake, advise};
 
 use super::members::ClusterOf;
 use crate::context::Context;
@@ -10,21 +10,25 @@ use crate::context::Context;
 /// Rates do not matter here.
 const SAMPLE: Duration = Duration::from_millis(100);
 
-/// Everything that would make a copy to this node fail, or to any of them.
-pub fn fail_by(
+/// What is known of the nodes' machines, and what follows from it for a copy to this node, or to any of them.
+pub fn look(
     cluster: &ClusterOf,
     joiner: Option<&str>,
     context: &Context,
-) -> anyhow::Result<Vec<Mistake>> {
+) -> anyhow::Result<Advice> {
     let (nodes, candidates) = cluster.candidates(context)?;
     let options = AdviseOptions {
         joiner: joiner.map(str::to_owned),
         sample: SAMPLE,
         ..AdviseOptions::default()
     };
-    let mut mistakes = advise(&nodes.name, &candidates, &options)?.mistakes;
-    mistakes.retain(|mistake| mistake.effect == Effect::Fails);
-    Ok(mistakes)
+    Ok(advise(&nodes.name, &candidates, &options)?)
+}
+
+/// What would make a copy fail.
+pub fn failing(advice: &Advice) -> impl Iterator<Item = &Mistake> {
+    let mistakes = advice.mistakes.iter();
+    mistakes.filter(|mistake| mistake.effect == Effect::Fails)
 }
 
 /// A mistake in one line, with the nodes that it is about.

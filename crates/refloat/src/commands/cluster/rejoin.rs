@@ -124,9 +124,14 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     let view = observe(&nodes.name, &nodes.members, &how);
     let mut plan = plan_rejoin(&view, &nodes.members, &args.node, control, &how)?;
     if !plan.runs {
-        let mut mistakes = copies::fail_by(&args.cluster, Some(&args.node), context)?;
-        mistakes.retain(|mistake| plan.begins_copy() || mistake.stops_ist(&args.node));
-        plan.fails = mistakes.iter().map(copies::told).collect();
+        let advice = copies::look(&args.cluster, Some(&args.node), context)?;
+        plan.fails = copies::failing(&advice)
+            .filter(|mistake| plan.begins_copy() || mistake.stops_ist(&args.node))
+            .map(copies::told)
+            .collect();
+        if let Some(segment) = advice.segment(&args.node) {
+            plan.know_segment(&view, segment);
+        }
     }
     let (available, disk) = nodes.room(&view);
     plan.hold = plan_hold_for_start(&view, &plan, available, disk);

@@ -499,8 +499,8 @@ fn copies_work(args: &RestoreArgs, plan: &RestorePlan, context: &Context) -> any
     if !plan.nodes.iter().any(|node| node.runs) || plan.nodes.len() < 2 {
         return Ok(());
     }
-    let fails = copies::fail_by(&args.cluster, None, context)?;
-    let fails: Vec<String> = fails.iter().map(copies::told).collect();
+    let advice = copies::look(&args.cluster, None, context)?;
+    let fails: Vec<String> = copies::failing(&advice).map(copies::told).collect();
     if fails.is_empty() {
         return Ok(());
     }

@@ -130,6 +130,11 @@ impl Marks {
         &self.run
     }
 
+    /// When it was begun, UTC.
+    pub fn begun(&self) -> &str {
+        &self.about.begun
+    }
+
     /// Makes the tables, and the row of the load.
     ///
     /// # Errors
@@ -468,4 +473,18 @@ fn hex(bytes: &[u8]) -> String {
 fn json(value: &impl Serialize) -> String {
     // These types have nothing that JSON cannot say.
     hex(&serde_json::to_vec(value).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use refloat_run::own::{MARKS_TABLES, is_own_table};
+
+    use super::{ROWS, RUNS, SCHEMA, STEPS};
+
+    #[test]
+    fn tables_of_marks_are_known_as_our_own() {
+        let names = MARKS_TABLES.map(|table| format!("`{SCHEMA}`.`{table}`"));
+        assert_eq!(names, [RUNS, ROWS, STEPS]);
+        assert!(MARKS_TABLES.iter().all(|table| is_own_table(SCHEMA, table)));
+    }
 }

@@ -242,6 +242,15 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
             Exit::Failed,
             vec!["Go on with the very dump that the load began with (a pipe has to bring the same text again), or begin anew with --restart --replace.".to_owned()],
         ),
+        LoadError::MarkedByEarlierVersion(_) => (
+            Exit::Failed,
+            vec![
+                "Finish the load with the version of refloat that began it, by the same command. Or begin anew with this one: the same command with --restart in \
+                 the place of --resume, and with --replace, which drops the dump's tables that are there. After --append, first take the rows that are in away by hand: \
+                 --replace would drop those that were there before, too."
+                    .to_owned(),
+            ],
+        ),
         LoadError::Interrupted(_) | LoadError::Input(InputError::Cancelled { .. }) => (Exit::Interrupted, Vec::new()),
         LoadError::Input(input) => (Exit::Failed, input_hints(input)),
         LoadError::MissingTrailer { .. } => (

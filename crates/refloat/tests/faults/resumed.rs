@@ -130,6 +130,39 @@ fn other_text_in_the_place_of_the_rows_is_refused() {
 }
 
 #[test]
+fn marks_of_an_earlier_version_are_told_and_begun_anew() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        let text = "CREATE TABLE `w` (`id` int NOT NULL);\nINSERT INTO `w` VALUES (1),(2),(3);\n";
+        // Behind it everything is in; it needs what is not there.
+        let text = dump(&[text, "SELECT f();\n"].concat());
+        desk.load_text(&text, server, &["--chunk-rows", "2"])
+            .exits(1);
+        assert_eq!(desk.rows(server, "w"), Some(3));
+        // As versions wrote it that compared no rows that they had cut.
+        desk.ask(
+            server,
+            "UPDATE refloat_load.marks SET digest = 0 WHERE db = '@db'",
+        );
+        desk.load_text(&text, server, &["--resume"])
+            .exits(1)
+            .says("a version of refloat before this one began it, and did not record how it cut the rows of table")
+            .says("nothing was taken back: 3 rows of that load are in, 3 of them in this table")
+            .says("Finish the load with the version of refloat that began it")
+            .says("--restart in the place of --resume, and with --replace")
+            .never_says("the same command again goes on");
+        assert_eq!(desk.rows(server, "w"), Some(3));
+        let function = "CREATE FUNCTION @db.f() RETURNS INT DETERMINISTIC NO SQL RETURN 1";
+        desk.ask(server, function);
+        desk.load_text(&text, server, &["--restart", "--replace"])
+            .exits(0);
+        assert_eq!(desk.rows(server, "w"), Some(3));
+        desk.ask(server, "DROP DATABASE @db");
+    }
+}
+
+#[test]
 fn rows_are_known_again_however_they_are_cut_and_others_are_not() {
     for kind in BOTH {
         let server = shared(kind);

@@ -13,8 +13,8 @@ use std::ops::Range;
 
 use super::Conductor;
 use crate::load::chunk::{Head, Piece};
-use crate::load::error::{LoadError, Refusal};
-use crate::load::marks::{Counted, Cover, Found, Met, parsed};
+use crate::load::error::{EarlierMark, LoadError, Refusal};
+use crate::load::marks::{Counted, Cover, Found, Met, TableFound, parsed};
 use steps::MarkTables;
 pub use steps::{DatabaseStep, Step};
 
@@ -81,6 +81,29 @@ impl Conductor<'_> {
             .map_or(0, |marks| marks.file(&self.place.name))
     }
 
+    /// Marks of a table that an earlier version made, and that nothing can be compared with.
+    fn marked_by_earlier_version(
+        &self,
+        key: &(String, String),
+        piece: &Piece,
+        bytes: Range<u64>,
+    ) -> LoadError {
+        let marks = self.ctx.marks.as_ref();
+        let found = &self.resume.found;
+        let mark = EarlierMark {
+            file: self.place.name.to_string(),
+            line: piece.line,
+            offset: piece.offset,
+            table: format!("{}.{}", key.0, key.1),
+            bytes,
+            run: marks.map_or_else(String::new, |marks| marks.run().to_owned()),
+            begun: marks.map_or_else(String::new, |marks| marks.begun().to_owned()),
+            rows: found.stored(),
+            of_table: found.tables.get(key).map_or(0, TableFound::stored),
+        };
+        LoadError::MarkedByEarlierVersion(Box::new(mark))
+    }
+
     /// The rows of a piece that are not in yet; those that are are counted.
     pub(super) fn missing_rows(
         &mut self,
@@ -133,6 +156,9 @@ impl Conductor<'_> {
                         bytes.start, bytes.end
                     ),
                 });
+            }
+            Cover::Undigested(bytes) => {
+                return Err(self.marked_by_earlier_version(&key, &piece, bytes));
             }
             Cover::Differs => {
                 return Err(LoadError::SourceDiffers {

@@ -80,8 +80,10 @@ pub enum Cover {
     Parts(Counted, Vec<Range<u64>>),
     /// The rows in this place are not those that were here when the load began.
     Differs,
-    /// Whether they are those cannot be told: of these bytes of the source.
+    /// Whether they are those cannot be told, because the rows of these bytes of the source cannot be told apart.
     Unknown(Range<u64>),
+    /// Whether they are those cannot be told, because an earlier version marked these bytes of the source, and with no digest.
+    Undigested(Range<u64>),
 }
 
 /// A piece of the source, as it is met.
@@ -164,6 +166,9 @@ impl TableFound {
                 counted.ignored += done.ignored;
                 counted.refused += done.refused;
             }
+            if done.digest == NO_DIGEST {
+                return Cover::Undigested(bytes);
+            }
             match done.meet(*begin, &bytes, met) {
                 Some(true) => parts.push(bytes),
                 Some(false) => return Cover::Differs,
@@ -182,9 +187,6 @@ impl Done {
     /// A piece of the source that has these `bytes` of this stretch; `false` when its rows are others than those that are in, and `None`
     /// when that cannot be told.
     fn meet(&mut self, begin: u64, bytes: &Range<u64>, met: &Met<'_>) -> Option<bool> {
-        if self.digest == NO_DIGEST {
-            return None;
-        }
         let mut numbers = match std::mem::take(&mut self.seen) {
             Seen::Nothing if bytes.start == begin => Vec::new(),
             Seen::Pieces(numbers) => numbers,
@@ -457,7 +459,7 @@ mod tests {
         let met = source(0, usize::MAX);
         assert_eq!(
             cover(&mut found(&marks), &met),
-            Cover::Unknown(10..10 + met.1.len() as u64)
+            Cover::Undigested(10..10 + met.1.len() as u64)
         );
         // Rows of a part that cannot be told apart.
         let marks = stretches_of(&cut(&[3])[..1], |_| 7);

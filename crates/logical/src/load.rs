@@ -49,7 +49,7 @@ use refloat_run::settings::{AppliedSettings, Facts, SettingsPlan};
 use refloat_run::{Cancel, Event, Run};
 use refloat_wire::{CommitCounter, Connection};
 
-pub use error::{LoadError, LoadFailure, Refusal};
+pub use error::{EarlierMark, LoadError, LoadFailure, Refusal};
 pub(crate) use form::DelimitedRows;
 pub use galera::pace::PacedNode;
 pub use galera::{GaleraMode, GaleraOptions, GaleraOutcome, MAX_PAUSED_DEFAULT};
@@ -373,7 +373,7 @@ fn with_settings(
         rows: conductor.counted().stored,
     });
     if let Err(error) = &result {
-        let by_this = !matches!(error, LoadError::MarkedByEarlierVersion { .. });
+        let by_this = !matches!(error, LoadError::MarkedByEarlierVersion(_));
         outcome.resumable = by_this && conductor.keeps_marks();
     }
     match result {

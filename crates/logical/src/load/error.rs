@@ -1,5 +1,8 @@
 //! Why a load stopped.
 
+use std::fmt;
+use std::ops::Range;
+
 use refloat_run::Cancel;
 use refloat_run::settings::SettingsError;
 use refloat_store::InputError;
@@ -64,6 +67,50 @@ impl Refusal {
             reason: format!("the dump holds the server's own schema {database}: accounts, privileges and other things of the whole server"),
             hint: "Leave it out with --system-schema skip, or run it as it stands with --system-schema load.".to_owned(),
         }
+    }
+}
+
+/// A mark of a load that an earlier version has begun: it does not tell rows from others in their place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EarlierMark {
+    /// The file.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u64,
+    /// Byte of the decompressed text, from 0.
+    pub offset: u64,
+    /// Database and table.
+    pub table: String,
+    /// Bytes of the file that the mark is about, as far as it lies here.
+    pub bytes: Range<u64>,
+    /// The load.
+    pub run: String,
+    /// When it began.
+    pub begun: String,
+    /// Rows that it has loaded.
+    pub rows: u64,
+    /// Of them, in this table.
+    pub of_table: u64,
+}
+
+impl fmt::Display for EarlierMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            file, line, offset, ..
+        } = self;
+        write!(
+            f,
+            "{file}: line {line}, byte {offset}: load {}, begun {}, cannot be gone on with: a version of refloat before this one began it, and did not \
+             record how it cut the rows of table {} (bytes {} to {}), so nobody can tell whether the rows that are in are those that stand here now; \
+             nothing was taken back: {} rows of that load are in, {} of them in this table",
+            self.run,
+            self.begun,
+            self.table,
+            self.bytes.start,
+            self.bytes.end,
+            self.rows,
+            self.of_table
+        )
     }
 }
 
@@ -137,31 +184,8 @@ pub enum LoadError {
         table: String,
     },
     /// An earlier version has begun the load, and its marks do not tell rows from others in their place.
-    #[error(
-        "{file}: line {line}, byte {offset}: load {run}, begun {begun}, cannot be gone on with: a version of refloat before this one began it, and did not record \
-         how it cut the rows of table {table} (bytes {} to {}), so nobody can tell whether the rows that are in are those that stand here now; \
-         nothing was taken back: {rows} rows of that load are in, {of_table} of them in this table", bytes.start, bytes.end
-    )]
-    MarkedByEarlierVersion {
-        /// The file.
-        file: String,
-        /// Line, from 1.
-        line: u64,
-        /// Byte of the decompressed text, from 0.
-        offset: u64,
-        /// Database and table.
-        table: String,
-        /// Those of the file that the mark is about, as far as it lies here.
-        bytes: std::ops::Range<u64>,
-        /// The load.
-        run: String,
-        /// When it began.
-        begun: String,
-        /// Rows that it has loaded.
-        rows: u64,
-        /// Of them, in this table.
-        of_table: u64,
-    },
+    #[error("{0}")]
+    MarkedByEarlierVersion(Box<EarlierMark>),
     /// A load that was begun before has written rows that its source does not have any more.
     #[error(
         "rows of table {table} are in that this source does not have: it is not the one that the load began with"

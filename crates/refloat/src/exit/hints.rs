@@ -252,7 +252,7 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
             Exit::Failed,
             vec!["Go on with the very dump that the load began with (a pipe has to bring the same text again), or begin anew with --restart --replace.".to_owned()],
         ),
-        LoadError::MarkedByEarlierVersion { .. } => (
+        LoadError::MarkedByEarlierVersion(_) => (
             Exit::Failed,
             vec![
                 "Finish the load with the version of refloat that began it, by the same command. Or begin anew with this one: the same command with --restart in \

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use super::Conductor;
 use crate::load::chunk::{Head, Piece};
-use crate::load::error::{LoadError, Refusal};
+use crate::load::error::{EarlierMark, LoadError, Refusal};
 use crate::load::marks::{Counted, Cover, Found, Met, TableFound, parsed};
 use steps::MarkTables;
 pub use steps::{DatabaseStep, Step};
@@ -90,7 +90,7 @@ impl Conductor<'_> {
     ) -> LoadError {
         let marks = self.ctx.marks.as_ref();
         let found = &self.resume.found;
-        LoadError::MarkedByEarlierVersion {
+        let mark = EarlierMark {
             file: self.place.name.to_string(),
             line: piece.line,
             offset: piece.offset,
@@ -100,7 +100,8 @@ impl Conductor<'_> {
             begun: marks.map_or_else(String::new, |marks| marks.begun().to_owned()),
             rows: found.stored(),
             of_table: found.tables.get(key).map_or(0, TableFound::stored),
-        }
+        };
+        LoadError::MarkedByEarlierVersion(Box::new(mark))
     }
 
     /// The rows of a piece that are not in yet; those that are are counted.

@@ -64,6 +64,8 @@ mod json;
 mod keyed;
 #[path = "faults/killed.rs"]
 mod killed;
+#[path = "faults/lagging.rs"]
+mod lagging;
 #[path = "faults/large.rs"]
 mod large;
 #[path = "faults/local_infile.rs"]

@@ -73,6 +73,11 @@ pub enum DumpError {
         /// What stands in its way.
         in_the_way: String,
     },
+    /// A node of a cluster has not applied in time what others had confirmed.
+    #[error(
+        "the node lags behind its cluster: it has not applied, within its repl.causal_read_timeout, what the others had confirmed when it was asked"
+    )]
+    Behind,
     /// The server cannot send a value whole.
     #[error(
         "table {table}: a value is larger as text than the server's max_allowed_packet of {limit} bytes, so the server would leave it empty"

@@ -82,6 +82,8 @@ mod modes;
 mod outage;
 #[path = "faults/packets.rs"]
 mod packets;
+#[path = "faults/paused.rs"]
+mod paused;
 #[path = "faults/planned.rs"]
 mod planned;
 #[path = "faults/power.rs"]

@@ -47,8 +47,8 @@ pub enum DumpError {
         #[from]
         source: refloat_store::FolderError,
     },
-    /// Somebody changed a definition while the dump ran: its rows and its definition may not fit.
-    #[error("{what} was changed, dropped or created by somebody while the dump ran")]
+    /// Somebody changed a definition, or put another table in the place of one, while it was read: its rows and its definition may not fit.
+    #[error("{what} was changed, exchanged, dropped or created by somebody while it was read")]
     Changed {
         /// Which table, view or program.
         what: String,

@@ -156,6 +156,10 @@ pub fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {
             }
             (exit, hints)
         }
+        VerifyError::Changed { .. } => (
+            Exit::Failed,
+            vec!["Compare again when nobody changes definitions.".to_owned()],
+        ),
         _ => (Exit::Failed, Vec::new()),
     }
 }

@@ -57,9 +57,6 @@ use work::{Sink, TableWork, Work};
 
 /// How often the snapshot is taken anew because a definition was changed meanwhile.
 const SNAPSHOT_TRIES: u32 = 3;
-/// What is said where the account may not see InnoDB's numbers of tables.
-const VAGUE: &str = "a table that somebody exchanges, while the dump runs, for another of the same definition may not be noticed: the account lacks PROCESS, \
-     or InnoDB has no number of its own for each table";
 /// Text that files are assumed to hold per byte when they are compressed.
 const COMPRESSION_GUESS: u64 = 2;
 
@@ -272,9 +269,7 @@ fn open_moment(
         match read_programs(control, options, &listed) {
             Ok(_) if exchanged.is_some() => format!("table {}", exchanged.unwrap_or_default()),
             Ok(programs) if programs == plan.programs => {
-                if now.are_vague() {
-                    plan.notes.push(VAGUE.to_owned());
-                }
+                plan.notes.extend(now.caveat());
                 snapshot.identities = now;
                 return Ok((snapshot, plan));
             }
@@ -554,12 +549,8 @@ impl Reading<'_> {
         // Each table was read by a transaction that is still open, and has kept it from being exchanged since: what a name means now it
         // meant then.
         let read = tables.iter().map(|of| &of.table);
-        let now = Identities::read(control, read.filter(|_| !options.no_data))?;
-        if let Some(table) = snapshot.identities.exchanged(&now) {
-            return Err(DumpError::Changed {
-                what: format!("table {table}"),
-            });
-        }
+        let read = read.filter(|_| !options.no_data);
+        snapshot.identities.unchanged(control, read)?;
         if snapshot.ddl_blocked {
             // The lock lives as long as its connection: without it definitions were nobody's business.
             control.ping().map_err(|error| {

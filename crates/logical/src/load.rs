@@ -437,8 +437,13 @@ fn unchanged(file: &PlainFile, name: &str) -> Result<(), LoadError> {
 /// Connects; Ctrl-C need not wait for a server that does not answer.
 pub(crate) fn connect(options: &LoadOptions, cancel: &Cancel) -> Result<Connection, LoadError> {
     let target = options.target.clone();
-    match abandonable(cancel, move || Connection::connect(&target)) {
-        Some(connected) => connected.map_err(|error| {
+    let connected = abandonable(cancel, move || {
+        let mut conn = Connection::connect(&target)?;
+        context::be_patient(&mut conn)?;
+        Ok(conn)
+    });
+    match connected {
+        Some(connected) => connected.map_err(|error: refloat_wire::Error| {
             LoadError::server(
                 format!("connecting to {}", options.target.describe()),
                 error,

@@ -19,7 +19,7 @@ mod side;
 mod source;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -128,6 +128,15 @@ fn run_verify(
     refuse(options, &sides)?;
     announce(options, run, outcome);
     moments(outcome);
+    for side in &sides {
+        if let Side::Server(server) = side {
+            let caveat = server.snapshot.identities.caveat();
+            let name = server.options.source.describe();
+            outcome
+                .notes
+                .extend(caveat.map(|caveat| format!("{name}: {caveat}")));
+        }
+    }
     leave_out(options, &mut sides, outcome)?;
     schema::compare(options, &mut sides, outcome)?;
     if options.compared != Compared::Schema {
@@ -342,6 +351,13 @@ fn compare_rows(
         let readers = sources(options, sides, options.threads.max(1));
         let read = work.read(readers, &which)?;
         clock.enter(Phase::Proof);
+        // Before rows are called different: they may be those of another table.
+        let labels = which.iter().map(|index| pairs[*index].label.as_str());
+        let labels: HashSet<&str> = labels.collect();
+        for (number, side) in sides.iter_mut().enumerate() {
+            side.unchanged(&labels)
+                .map_err(|error| error.on_side(number))?;
+        }
         judge(options, run, &pairs, (read, locked), sides, outcome)?;
     }
     Ok(())

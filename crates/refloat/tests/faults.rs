@@ -64,6 +64,8 @@ mod json;
 mod keyed;
 #[path = "faults/killed.rs"]
 mod killed;
+#[path = "faults/lagging.rs"]
+mod lagging;
 #[path = "faults/large.rs"]
 mod large;
 #[path = "faults/local_infile.rs"]
@@ -80,6 +82,8 @@ mod modes;
 mod outage;
 #[path = "faults/packets.rs"]
 mod packets;
+#[path = "faults/paused.rs"]
+mod paused;
 #[path = "faults/planned.rs"]
 mod planned;
 #[path = "faults/power.rs"]

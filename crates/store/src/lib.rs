@@ -13,6 +13,7 @@
 //! Read first: [`Input`], [`InputError`], [`LooksLike`], [`Folder`].
 
 mod archive;
+mod checksum;
 mod decode;
 mod error;
 mod folder;
@@ -23,6 +24,7 @@ mod sniff;
 mod tail;
 
 pub use archive::{ArchiveError, Unpacked, unpack};
+pub use checksum::file_checksum;
 pub use decode::Compression;
 pub use error::InputError;
 pub use folder::{Folder, FolderError, NewFile, Written};

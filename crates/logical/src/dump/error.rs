@@ -47,8 +47,8 @@ pub enum DumpError {
         #[from]
         source: refloat_store::FolderError,
     },
-    /// Somebody changed a definition while the dump ran: its rows and its definition may not fit.
-    #[error("{what} was changed, dropped or created by somebody while the dump ran")]
+    /// Somebody changed a definition, or put another table in the place of one, while it was read: its rows and its definition may not fit.
+    #[error("{what} was changed, exchanged, dropped or created by somebody while it was read")]
     Changed {
         /// Which table, view or program.
         what: String,
@@ -73,6 +73,11 @@ pub enum DumpError {
         /// What stands in its way.
         in_the_way: String,
     },
+    /// A node of a cluster has not applied in time what others had confirmed.
+    #[error(
+        "the node lags behind its cluster: it has not applied, within its repl.causal_read_timeout, what the others had confirmed when it was asked"
+    )]
+    Behind,
     /// The server cannot send a value whole.
     #[error(
         "table {table}: a value is larger as text than the server's max_allowed_packet of {limit} bytes, so the server would leave it empty"

@@ -4,7 +4,7 @@
 //! `EXCHANGE PARTITION`, and both are defined alike. InnoDB gives each table, and each partition, a number that it never gives again.
 //! Only an account with `PROCESS` sees it; to others a time of creation must do.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use refloat_wire::{Connection, Vendor};
 
@@ -19,6 +19,13 @@ const DEVICE: &[u8] = b"@@@";
 /// What stands before the name of a partition; a table whose own name has it is not found, and told by its time.
 const PARTITION: [&[u8]; 2] = [b"#P#", b"#p#"];
 
+/// Names that one statement has the server write as those of files: each is a column, and 4096 is the most.
+const NAMES_AT_ONCE: usize = 500;
+
+/// What is said where nothing but a time tells one table from another.
+const VAGUE: &str = "a table, or one of its partitions, that somebody exchanges, while it is read, for another of the same definition may not be noticed: the account lacks PROCESS, \
+     or InnoDB has no number of its own for each table";
+
 /// InnoDB's number of a table, or those of its partitions, each with the name that InnoDB has for it.
 type Numbers = Vec<(Vec<u8>, u64)>;
 
@@ -27,7 +34,8 @@ type Numbers = Vec<(Vec<u8>, u64)>;
 enum Identity {
     /// InnoDB's own.
     Numbers(Numbers),
-    /// When it was created, as far as the server tells: in whole seconds, and on MySQL a renamed table takes it along.
+    /// When it was created, as far as the server tells: in whole seconds, and on MySQL a renamed table takes it along. Nowhere does it
+    /// tell of `EXCHANGE PARTITION`.
     Created(Option<Vec<u8>>),
 }
 
@@ -48,13 +56,25 @@ impl Identities {
             return Ok(Self::default());
         }
         let mut numbers = numbers(conn)?;
+        let by_file = !numbers.is_empty() && !conn.server().is_mysql_since((8, 0, 0));
+        let file_names = if by_file {
+            let names = tables
+                .iter()
+                .flat_map(|table| [&table.database, &table.name]);
+            FileNames::read(conn, names.map(String::as_str))?
+        } else {
+            FileNames::default()
+        };
         let mut found = HashMap::with_capacity(tables.len());
         let mut times: HashMap<&str, HashMap<Vec<u8>, Option<Vec<u8>>>> = HashMap::new();
         for table in tables {
             let mut identity = None;
-            if !numbers.is_empty()
-                && let Some(mut name) = called(conn, table)?
-            {
+            let called = if by_file {
+                file_names.of(table)
+            } else {
+                Some(format!("{}/{}", table.database, table.name).into_bytes())
+            };
+            if let Some(mut name) = called {
                 identity = numbers.remove(&name).or_else(|| {
                     name.extend_from_slice(DEVICE);
                     numbers.remove(&name)
@@ -85,14 +105,32 @@ impl Identities {
         others.map(|(name, _)| name).min().cloned()
     }
 
-    /// Whether some are told apart by nothing but times.
-    pub fn are_vague(&self) -> bool {
+    /// Makes sure that these tables are still the same ones.
+    ///
+    /// # Errors
+    /// [`DumpError::Changed`] with the first that is another one now.
+    pub fn unchanged<'a>(
+        &self,
+        conn: &mut Connection,
+        tables: impl Iterator<Item = &'a Table>,
+    ) -> Result<(), DumpError> {
+        let now = Self::read(conn, tables)?;
+        self.exchanged(&now).map_or(Ok(()), |table| {
+            Err(DumpError::Changed {
+                what: format!("table {table}"),
+            })
+        })
+    }
+
+    /// What somebody should know where some are told apart by nothing but times; a sentence.
+    pub fn caveat(&self) -> Option<String> {
         let mut all = self.0.values();
         all.any(|identity| matches!(identity, Identity::Created(_)))
+            .then(|| VAGUE.to_owned())
     }
 }
 
-/// InnoDB's numbers, by what [`called`] gives; none where the account may not see them.
+/// InnoDB's numbers, by what it calls the table; none where the account may not see them.
 ///
 /// Of MySQL since 8.0 they are those of the tables' files: its list of tables locks each for a moment, and would wait behind every
 /// `ALTER TABLE` that waits for somebody. A table that shares a file with others has none.
@@ -120,44 +158,61 @@ fn numbers(conn: &mut Connection) -> Result<HashMap<Vec<u8>, Numbers>, DumpError
     Ok(by_table)
 }
 
-/// What InnoDB calls a table; `None` where the server does not tell.
-fn called(conn: &mut Connection, table: &Table) -> Result<Option<Vec<u8>>, DumpError> {
-    if conn.server().is_mysql_since((8, 0, 0)) {
-        let name = format!("{}/{}", table.database, table.name);
-        return Ok(Some(name.into_bytes()));
-    }
-    let (database, name) = (
-        file_name(conn, &table.database)?,
-        file_name(conn, &table.name)?,
-    );
-    Ok(database
-        .zip(name)
-        .map(|(database, name)| [database, name].join(&b'/')))
-}
+/// Names of tables and databases as servers write them into one of a file:
+/// <https://dev.mysql.com/doc/refman/8.4/en/identifier-mapping.html>. InnoDB calls a table so on MariaDB, and on MySQL before 8.0.
+///
+/// Those that are ASCII are not in it: how they are written is known. The mapping of other letters is long, so the server is asked.
+#[derive(Debug, Default)]
+struct FileNames(HashMap<String, Vec<u8>>);
 
-/// How servers write a name into one of a file: <https://dev.mysql.com/doc/refman/8.4/en/identifier-mapping.html>.
-fn file_name(conn: &mut Connection, name: &str) -> Result<Option<Vec<u8>>, DumpError> {
-    if !name.is_ascii() {
-        // The mapping of letters is long, and MySQL 5.7 does not lend it.
+impl FileNames {
+    /// Has the server write those of these names that are not ASCII, many in one statement. MySQL 5.7 does not lend its mapping.
+    fn read<'a>(
+        conn: &mut Connection,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Result<Self, DumpError> {
+        let mut written = HashMap::new();
         if conn.server().vendor != Vendor::MariaDb {
-            return Ok(None);
+            return Ok(Self(written));
         }
-        let written = format!(
-            "SELECT CAST(CONVERT({} USING filename) AS BINARY)",
-            literal(name)
-        );
-        let answer = told(conn.query(written))?;
-        return Ok(answer.and_then(|answer| answer.bytes(0, 0).map(<[u8]>::to_vec)));
-    }
-    let mut file = Vec::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || byte == b'_' {
-            file.push(byte);
-        } else {
-            file.extend_from_slice(format!("@{byte:04x}").as_bytes());
+        let names: BTreeSet<&str> = names.filter(|name| !name.is_ascii()).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        for some in names.chunks(NAMES_AT_ONCE) {
+            let write =
+                |name: &&str| format!("CAST(CONVERT({} USING filename) AS BINARY)", literal(name));
+            let list: Vec<String> = some.iter().map(write).collect();
+            let Some(answer) = told(conn.query(format!("SELECT {}", list.join(", "))))? else {
+                break;
+            };
+            for (column, name) in some.iter().enumerate() {
+                if let Some(file) = answer.bytes(0, column) {
+                    written.insert((*name).to_owned(), file.to_vec());
+                }
+            }
         }
+        Ok(Self(written))
     }
-    Ok(Some(file))
+
+    /// What InnoDB calls a table; `None` where the server has not told.
+    fn of(&self, table: &Table) -> Option<Vec<u8>> {
+        let (database, name) = (self.file(&table.database)?, self.file(&table.name)?);
+        Some([database, name].join(&b'/'))
+    }
+
+    fn file(&self, name: &str) -> Option<Vec<u8>> {
+        if !name.is_ascii() {
+            return self.0.get(name).cloned();
+        }
+        let mut file = Vec::with_capacity(name.len());
+        for byte in name.bytes() {
+            if byte.is_ascii_alphanumeric() || byte == b'_' {
+                file.push(byte);
+            } else {
+                file.extend_from_slice(format!("@{byte:04x}").as_bytes());
+            }
+        }
+        Some(file)
+    }
 }
 
 /// When the tables of a database were created. On MariaDB it is the time of the definition's file, which renaming changes.

@@ -25,6 +25,9 @@ use locks::{Lock, LockKind, block_ddl};
 /// Begins a transaction that sees the moment of the statement.
 const BEGIN: &str = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
 
+/// `ER_LOCK_WAIT_TIMEOUT`: so ends a read that waited for `wsrep_sync_wait` for longer than `repl.causal_read_timeout`.
+const WAITED_IN_VAIN: u16 = 1205;
+
 /// What must be known to choose a way.
 pub struct Wanted<'a> {
     /// All tables, quoted, as `LOCK TABLES` takes them.
@@ -200,9 +203,12 @@ fn catch_up(control: &mut Connection, readers: &mut [Connection]) -> Result<(), 
     const GO_ON: &str = "SET SESSION wsrep_sync_wait = 0";
     // Only servers that may be nodes know the variable.
     if control.exec(WAIT).is_ok() {
-        control.query("SELECT 1").map_err(|error| {
-            DumpError::server("waiting for what the cluster has confirmed", error)
-        })?;
+        control
+            .query("SELECT 1")
+            .map_err(|error| match error.server_code() {
+                Some(WAITED_IN_VAIN) => DumpError::Behind,
+                _ => DumpError::server("waiting for what the cluster has confirmed", error),
+            })?;
         let _ = control.exec(GO_ON);
     }
     for reader in readers {

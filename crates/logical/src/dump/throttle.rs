@@ -11,6 +11,10 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The longest single pause, so that Ctrl-C and a changed load are noticed.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// Time that is made up for: what a reader takes between two pauses is no reason to be slower than the rate. Not more than this after a
+/// longer stop, so that a server is not read from at full speed for long.
+const MADE_UP: Duration = Duration::from_secs(1);
+
 /// Holds readers back: by their rate, and by the server's load.
 pub struct Throttle {
     max_rate: Option<u64>,
@@ -59,7 +63,7 @@ impl Throttle {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let now = Instant::now();
             let time = Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
-            state.free_at = state.free_at.max(now) + time;
+            state.free_at = through(state.free_at, now, time);
             state.free_at
         });
         let began = Instant::now();
@@ -105,5 +109,31 @@ impl Throttle {
             state.busy = running.is_some_and(|running| running > max + self.readers + 1);
         }
         state.busy
+    }
+}
+
+/// When bytes that take `time` at the highest rate may be through, where those before them may at `free_at`.
+fn through(free_at: Instant, now: Instant, time: Duration) -> Instant {
+    let earliest = now.checked_sub(MADE_UP).unwrap_or(now);
+    free_at.max(earliest) + time
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_between_two_pauses_is_made_up_for_and_a_long_stop_is_not() {
+        let begin = Instant::now() + Duration::from_secs(3600);
+        let (mut free_at, mut now) = (begin, begin);
+        let (time, work) = (Duration::from_millis(200), Duration::from_millis(50));
+        for _ in 0..10 {
+            free_at = through(free_at, now, time);
+            now = now.max(free_at) + work;
+        }
+        assert_eq!(free_at, begin + time * 10);
+        // As long as the server was busy, say.
+        let later = now + Duration::from_secs(60);
+        assert_eq!(through(free_at, later, time) + MADE_UP, later + time);
     }
 }

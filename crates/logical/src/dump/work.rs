@@ -359,14 +359,7 @@ impl Work<'_> {
     fn table_done(&self, of: &TableWork) -> Result<(), DumpError> {
         {
             let mut checker = self.checker.lock().unwrap_or_else(PoisonError::into_inner);
-            let statement = format!("SHOW CREATE TABLE {}", of.table.quoted());
-            let label = format!("table {}", of.table.label());
-            let now = show_create(&mut checker, &label, &statement, &["Create Table"])
-                .map_err(|error| changed(error, &of.table))?;
-            let print = |text: &[u8]| fingerprint(&String::from_utf8_lossy(text));
-            if print(&now.text) != print(&of.table.create) {
-                return Err(DumpError::Changed { what: label });
-            }
+            same_definition(&mut checker, &of.table)?;
         }
         // The other readers of the table have ended before: nobody else has it.
         if let Some(shown) = of.state().shown.take().and_then(Arc::into_inner) {
@@ -381,6 +374,23 @@ impl Work<'_> {
             });
         }
         Ok(())
+    }
+}
+
+/// Makes sure that a table is defined as it was when its definition was read, but for its next `AUTO_INCREMENT` value.
+///
+/// # Errors
+/// [`DumpError::Changed`] when it is not, or is gone.
+pub(crate) fn same_definition(conn: &mut Connection, table: &Table) -> Result<(), DumpError> {
+    let statement = format!("SHOW CREATE TABLE {}", table.quoted());
+    let label = format!("table {}", table.label());
+    let now = show_create(conn, &label, &statement, &["Create Table"])
+        .map_err(|error| changed(error, table))?;
+    let print = |text: &[u8]| fingerprint(&String::from_utf8_lossy(text));
+    if print(&now.text) == print(&table.create) {
+        Ok(())
+    } else {
+        Err(DumpError::Changed { what: label })
     }
 }
 

@@ -5,6 +5,7 @@
 //! is not known to be independent of rows in flight is a barrier: everything before it is finished first.
 
 mod accounts;
+mod ahead;
 mod barrier;
 mod databases;
 mod delimited;

@@ -40,6 +40,9 @@ pub const DUPLICATE_ENTRY: u16 = 1062;
 const SESSION_INIT: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mode = '', SESSION wait_timeout = 86400, \
      SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, SESSION sql_select_limit = 18446744073709551615";
 
+/// What a connection sets that is looked through first, and gets the session of a load later.
+const PATIENT: &str = "SET SESSION wait_timeout = 86400, SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600";
+
 /// Before a read, a definition or a write of any kind (the bits of `wsrep_sync_wait`).
 const WAIT_FOR_NODE: &str = "SET SESSION wsrep_sync_wait = 15";
 
@@ -452,6 +455,11 @@ fn add_micros(counter: &AtomicU64, since: Instant) {
         u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX),
         Ordering::Relaxed,
     );
+}
+
+/// Keeps the server from letting go of a connection that has nothing to do for a while, or whose owner was stopped (`SIGSTOP`).
+pub fn be_patient(conn: &mut Connection) -> Result<(), refloat_wire::Error> {
+    conn.exec(PATIENT).map(drop)
 }
 
 /// Gives a new connection a session that inherits nothing.

@@ -26,7 +26,7 @@ pub fn folder(data: &[u8], at: &Path) -> usize {
     let options = DelimitedOptions::default();
     let ways = FORMATS
         .iter()
-        .filter(|format| inspect(at, **format, &options, at).is_ok())
+        .filter(|format| inspect(at, **format, &options, at, true).is_ok())
         .count();
     std::fs::remove_dir_all(at).expect("the folder can be removed");
     ways
@@ -68,7 +68,7 @@ pub fn file(data: &[u8], at: &Path) -> usize {
     std::fs::create_dir(at).expect("the folder can be made");
     let path = at.join("dump");
     std::fs::write(&path, data).expect("the file can be written");
-    let inspected = inspect(&path, None, &DelimitedOptions::default(), at);
+    let inspected = inspect(&path, None, &DelimitedOptions::default(), at, true);
     std::fs::remove_dir_all(at).expect("the folder can be removed");
     usize::from(inspected.is_ok())
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use refloat_sqltext::{CommentKind, ItemKind, ObjectName, StatementKind};
-use refloat_store::{Input, InputError, LooksLike};
+use refloat_store::{Input, InputError, LooksLike, file_checksum};
 use serde::Serialize;
 
 use super::archive;
@@ -29,6 +30,8 @@ pub struct Inspection {
     pub bytes: u64,
     /// Whether it is whole, as far as that can be seen without loading it.
     pub whole: bool,
+    /// Whether the checksums that it holds of its files were compared; none where it holds none.
+    pub checksums: Option<bool>,
     /// What is missing or too much.
     pub faults: Vec<String>,
     /// Databases that it names.
@@ -58,6 +61,9 @@ pub struct InspectedTable {
 
 /// Looks at a source. An archive is unpacked into `scratch` for that. A folder is listed and its definitions are read; a single file is read to its end.
 ///
+/// `checksums`: every file of a source that holds checksums is read, and compared with them. A size alone does not tell a file from another one
+/// in its place.
+///
 /// # Errors
 /// A source that no known tool wrote, and what cannot be read.
 pub fn inspect(
@@ -65,16 +71,20 @@ pub fn inspect(
     format: Option<SourceFormat>,
     options: &DelimitedOptions,
     scratch: &Path,
+    checksums: bool,
 ) -> Result<Inspection, SourceError> {
     if path.is_dir() {
-        return of_layout(open_folder(path, format, options)?);
+        return of_layout(&open_folder(path, format, options)?, checksums);
     }
     if format == Some(SourceFormat::Delimited) || options.table.is_some() {
-        return of_layout(options.layout(path)?);
+        return of_layout(&options.layout(path)?, checksums);
     }
     let mut input = Input::open(path)?;
     if archive::is_archive(&mut input)? {
-        return of_layout(archive::layout(input, scratch, format, options)?);
+        return of_layout(
+            &archive::layout(input, scratch, format, options)?,
+            checksums,
+        );
     }
     of_file(input)
 }
@@ -230,6 +240,7 @@ fn of_file(mut input: Input) -> Result<Inspection, SourceError> {
         written_by,
         bytes: input.total_bytes().unwrap_or(0),
         whole: faults.is_empty(),
+        checksums: None,
         faults,
         databases: gathered.databases.clone(),
         objects: gathered.objects.clone(),
@@ -238,7 +249,29 @@ fn of_file(mut input: Input) -> Result<Inspection, SourceError> {
     })
 }
 
-fn of_layout(layout: Layout) -> Result<Inspection, SourceError> {
+/// Files of which a source holds the checksum, with it.
+fn with_checksums(layout: &Layout) -> impl Iterator<Item = (&Path, &str)> {
+    let sql = layout.statements().map(|file| (&file.path, &file.checksum));
+    let rows = layout.tables().flat_map(|rows| &rows.files);
+    let rows = rows.map(|file| (&file.path, &file.checksum));
+    sql.chain(rows)
+        .filter_map(|(path, checksum)| Some((path.as_path(), checksum.as_deref()?)))
+}
+
+/// The file is not the one that was written, in words; `None` when it is. One that is missing is named elsewhere.
+fn differs(path: &Path, expected: &str) -> Result<Option<String>, SourceError> {
+    match file_checksum(path, &AtomicBool::new(false)) {
+        Ok(found) if found.eq_ignore_ascii_case(expected) => Ok(None),
+        Ok(_) => Ok(Some(format!(
+            "{}: its checksum is not the one that was written down: it was changed or damaged, or is another file's",
+            path.display()
+        ))),
+        Err(InputError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn of_layout(layout: &Layout, checksums: bool) -> Result<Inspection, SourceError> {
     let mut gathered = Gathered::default();
     let mut faults = layout.faults.clone();
     for name in layout.databases() {
@@ -260,6 +293,12 @@ fn of_layout(layout: Layout) -> Result<Inspection, SourceError> {
             Err(words) => faults.push(format!("{}: {words}", file.path.display())),
         }
     }
+    let has_checksums = with_checksums(layout).next().is_some();
+    if checksums {
+        for (path, expected) in with_checksums(layout) {
+            faults.extend(differs(path, expected)?);
+        }
+    }
     for rows in layout.tables() {
         gathered.enter(rows.database.clone());
         let known = rows
@@ -276,11 +315,12 @@ fn of_layout(layout: Layout) -> Result<Inspection, SourceError> {
         written_by: layout.written_by.clone(),
         bytes: layout.bytes(),
         whole: faults.is_empty(),
+        checksums: has_checksums.then_some(checksums),
         faults,
         databases: gathered.databases.clone(),
         objects: gathered.objects.clone(),
         tables: gathered.tables(),
-        passed_over: layout.passed_over,
+        passed_over: layout.passed_over.clone(),
     })
 }
 

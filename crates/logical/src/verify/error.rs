@@ -8,6 +8,9 @@ use super::outcome::VerifyOutcome;
 use crate::dump::DumpError;
 use crate::source::SourceError;
 
+/// What the two are called in messages.
+pub(super) const SIDES: [&str; 2] = ["first side", "second side"];
+
 /// Why a comparison stopped. A difference is no error: it stands in the outcome.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -23,6 +26,16 @@ pub enum VerifyError {
     /// A server could not be read.
     #[error(transparent)]
     Server(DumpError),
+    /// Somebody changed the definition of a table, or put another one in its place, between the snapshot and the reading of its rows.
+    #[error(
+        "{what} of the {side} was changed, exchanged, dropped or created by somebody while it was read: whether it is the same is not known"
+    )]
+    Changed {
+        /// Which table.
+        what: String,
+        /// Which of the two it is on.
+        side: &'static str,
+    },
     /// Ranges have not brought every row, or one twice: what they say of a table is worth nothing.
     #[error(
         "table {table} of the {side} was read in ranges of its key, which brought {read} rows, and the server counts {counted}: whether it is the same is not known"
@@ -103,6 +116,17 @@ impl VerifyError {
             path,
             doing,
             source,
+        }
+    }
+
+    /// Says on which side (0 or 1) a table was changed, where that is what happened.
+    pub(super) fn on_side(self, side: usize) -> Self {
+        match self {
+            Self::Server(DumpError::Changed { what }) => Self::Changed {
+                what,
+                side: SIDES[side],
+            },
+            other => other,
         }
     }
 

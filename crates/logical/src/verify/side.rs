@@ -1,6 +1,6 @@
 //! The two that are compared: a server in one snapshot, or the folder of a dump.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use refloat_run::Run;
 use refloat_run::cancel::HookGuard;
@@ -231,6 +231,30 @@ impl Side {
     /// Whether it is a server.
     pub fn is_server(&self) -> bool {
         matches!(self, Self::Server(_))
+    }
+
+    /// Makes sure that these tables (`database.table`), whose rows were just read, are still what they were when their definitions were
+    /// read and compared. The readers' transactions must still be open: they have kept each table as it is since they read from it.
+    ///
+    /// # Errors
+    /// [`DumpError::Changed`](dump::DumpError::Changed) with the first that is not.
+    pub fn unchanged(&mut self, labels: &HashSet<&str>) -> Result<(), VerifyError> {
+        let Self::Server(server) = self else {
+            return Ok(());
+        };
+        let tables = server.plan.tables.iter().flatten();
+        let read: Vec<&Table> = tables
+            .filter(|table| labels.contains(table.label().as_str()))
+            .collect();
+        let control = &mut server.control;
+        server
+            .snapshot
+            .identities
+            .unchanged(control, read.iter().copied())?;
+        for table in read {
+            dump::work::same_definition(control, table)?;
+        }
+        Ok(())
     }
 
     /// Lets writers go on.

@@ -9,7 +9,7 @@ use refloat_run::progress::{TableProgress, TableState};
 use refloat_run::{Cancel, Event, Events, Progress};
 
 use super::digest::{Digest, hash};
-use super::error::VerifyError;
+use super::error::{SIDES, VerifyError};
 use super::pair::{Pair, Reading};
 use super::source::{Part, Source};
 use crate::jobs::{Job, Queue};
@@ -59,7 +59,7 @@ impl Read {
             {
                 return Err(VerifyError::Uncounted {
                     table: table.to_owned(),
-                    side: ["first side", "second side"][side],
+                    side: SIDES[side],
                     read,
                     counted,
                 });
@@ -188,7 +188,9 @@ impl Work<'_> {
         target: u64,
     ) -> Result<(), VerifyError> {
         let pair = &self.pairs[table];
-        let mut parts = reader.cut(&pair.readings[side], target)?;
+        let mut parts = reader
+            .cut(&pair.readings[side], target)
+            .map_err(|error| error.on_side(side))?;
         // Borders are an ordering of text, which two indexes of one table may see in two ways: somebody counts without them.
         if parts.len() > 1 && parts.iter().all(|part| matches!(part, Part::Range(_))) {
             parts.push(Part::Count);
@@ -254,7 +256,9 @@ impl Work<'_> {
             return Ok(());
         };
         if part == Part::Count {
-            let counted = reader.count(&pair.readings[side])?;
+            let counted = reader
+                .count(&pair.readings[side])
+                .map_err(|error| error.on_side(side))?;
             let mut jobs = queue.jobs();
             if let Some(of) = jobs.shared.tables.get_mut(&table) {
                 of.read.counted[side] = counted;
@@ -270,14 +274,17 @@ impl Work<'_> {
             }
             told = (rows, bytes);
         };
-        reader.rows(pair, side, &part, self.cancel, &mut |row| {
+        let each = &mut |row: &[u8]| {
             digest.add(hash(row));
             bytes += values(row, pair);
             if digest.rows.is_multiple_of(TELL_ROWS) {
                 tell(digest.rows, bytes);
             }
             ControlFlow::Continue(())
-        })?;
+        };
+        reader
+            .rows(pair, side, &part, self.cancel, each)
+            .map_err(|error| error.on_side(side))?;
         tell(digest.rows, bytes);
         drop(shown);
         let mut jobs = queue.jobs();

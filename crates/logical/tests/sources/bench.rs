@@ -172,6 +172,7 @@ impl Bench {
             options.source_format,
             &options.delimited,
             &self.path("scratch"),
+            false,
         );
         let found = found.unwrap();
         let named = found.faults.iter().any(|fault| fault.contains(words));

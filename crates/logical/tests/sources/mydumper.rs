@@ -214,7 +214,7 @@ fn compressed_rows_that_are_cut_to_nothing_are_missed() {
     file("d.t-schema.sql", "CREATE TABLE `t` (a INT);\n");
     let faults = || {
         let options = refloat_logical::source::DelimitedOptions::default();
-        refloat_logical::source::inspect(folder.path(), None, &options, folder.path())
+        refloat_logical::source::inspect(folder.path(), None, &options, folder.path(), false)
             .unwrap()
             .faults
     };

@@ -383,7 +383,7 @@ fn instances_with_several_databases_partitions_and_accounts_come_back() {
             bench.fill(SETUP);
             let folder = folder(&bench, way);
             let options = DelimitedOptions::default();
-            let found = inspect(&folder, None, &options, &bench.path("scratch")).unwrap();
+            let found = inspect(&folder, None, &options, &bench.path("scratch"), false).unwrap();
             assert!(found.whole, "{:?}", found.faults);
             let accounts = found.passed_over.contains(&"@.users.sql".to_owned());
             assert_eq!(accounts, way.users, "{:?}", found.passed_over);

@@ -10,7 +10,7 @@ use refloat_logical::source::{self, Inspection, SourceError};
 use refloat_report::human;
 
 use crate::commands::load::{DataArgs, source_of};
-use crate::exit::Exit;
+use crate::exit::{Exit, ProgramError};
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -19,6 +19,9 @@ EXAMPLES:
 
   The tables with their rows, for a script:
       refloat inspect shop.sql.gz --json | jq -r '.tables[] | [.database, .table, .rows] | @tsv'
+
+  Is every file of a dump still the one that was written?
+      refloat inspect /backup/db1 --checksums
 
 The exit code is 0 when the source is whole, and 3 when something is missing.";
 
@@ -35,6 +38,10 @@ pub struct InspectArgs {
     #[command(flatten)]
     pub data: DataArgs,
 
+    /// Read every file of a dump of this program, and compare it with its checksum
+    #[arg(long)]
+    pub checksums: bool,
+
     /// Print it as JSON
     #[arg(long)]
     pub json: bool,
@@ -42,14 +49,26 @@ pub struct InspectArgs {
 
 pub fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
     let (format, options) = source_of(&args.data);
-    let found =
-        source::inspect(&args.source, format, &options, &args.data.scratch).map_err(|error| {
-            match error {
-                // What cannot be read is told as everywhere.
-                SourceError::Input(error) => anyhow::Error::new(error),
-                error => anyhow::Error::new(refloat_logical::load::LoadError::Source(error)),
-            }
-        })?;
+    let found = source::inspect(
+        &args.source,
+        format,
+        &options,
+        &args.data.scratch,
+        args.checksums,
+    )
+    .map_err(|error| {
+        match error {
+            // What cannot be read is told as everywhere.
+            SourceError::Input(error) => anyhow::Error::new(error),
+            error => anyhow::Error::new(refloat_logical::load::LoadError::Source(error)),
+        }
+    })?;
+    if args.checksums && found.checksums.is_none() {
+        let message = format!("{}: a dump of this kind holds no checksums", found.source);
+        return Err(ProgramError::new(Exit::Refused, message)
+            .hint("`refloat verify` compares it with a server.")
+            .into());
+    }
     let text = if args.json {
         serde_json::to_string_pretty(&found).context("cannot write what was found")?
     } else {
@@ -103,7 +122,11 @@ fn page(found: &Inspection) -> String {
         let _ = writeln!(text, "  not loaded  {}", found.passed_over.join(", "));
     }
     if found.whole {
-        text.push_str("  whole       yes, as far as can be seen without loading it\n");
+        text.push_str(match found.checksums {
+            Some(true) => "  whole       yes: every file is the one that was written\n",
+            Some(false) => "  whole       yes, by names and sizes; --checksums reads all files\n",
+            None => "  whole       yes, as far as can be seen without loading it\n",
+        });
     } else {
         text.push_str("  whole       no:\n");
         for fault in &found.faults {

@@ -166,6 +166,10 @@ pub fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {
             }
             (exit, hints)
         }
+        VerifyError::Changed { .. } => (
+            Exit::Failed,
+            vec!["Compare again when nobody changes definitions.".to_owned()],
+        ),
         _ => (Exit::Failed, Vec::new()),
     }
 }
@@ -184,6 +188,13 @@ pub fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
             );
         }
         DumpError::Interrupted(_) => return (Exit::Interrupted, vec![NO_DUMP.to_owned()]),
+        // Nothing was written or changed yet.
+        DumpError::Behind => {
+            return (
+                Exit::Failed,
+                vec!["Take another node, or wait until `refloat cluster status` shows that it keeps pace; SET GLOBAL wsrep_provider_options = 'repl.causal_read_timeout=PT10M' has it wait longer.".to_owned()],
+            );
+        }
         DumpError::TooLarge { .. } => vec!["Allow more on the source while it is read: `SET GLOBAL max_allowed_packet = 1073741824`.".to_owned()],
         DumpError::NoText { .. } => vec!["Rename or remove the account, or dump without --users.".to_owned()],
         DumpError::Given { .. } => vec!["The limit is --max-history or --max-age; more --threads or a quieter hour make it shorter.".to_owned()],

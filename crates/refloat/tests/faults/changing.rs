@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use refloat_sandbox::{Instance, ServerKind};
+use refloat_sandbox::{Ephemeral, Instance, ServerKind};
 use refloat_testkit::servers;
 
 use crate::chance::{Dice, number};
@@ -173,8 +173,9 @@ fn dumps_among_changes(kind: ServerKind, dumps: u64) {
                 ask(&target, &format!("DROP DATABASE {}", desk.db));
             } else {
                 pause.store(now * 5 / 4, Ordering::Relaxed);
-                run.exits(1)
-                    .says("was changed, dropped or created by somebody while the dump ran");
+                run.exits(1).says(
+                    "was changed, exchanged, dropped or created by somebody while it was read",
+                );
             }
         }
     });
@@ -189,12 +190,12 @@ fn dumps_among_random_changes_of_definitions_are_of_one_moment_or_say_what_was_c
     }
 }
 
-/// Somebody puts other tables of the same definition in the place of those that are not read yet.
-fn exchanged(kind: ServerKind, rights: &str, statement: &str, found: Option<&str>) {
+/// A server with a large table, which is read first, and small ones, one of them partitioned, with others that could stand in their places.
+/// Its account `u` has what a dump needs, and `rights`.
+fn exchangeable(kind: ServerKind, desk: &Desk, rows: u64, rights: &str) -> Ephemeral {
     let server = servers::start(&servers::quick(kind));
-    let desk = Desk::new();
     let db = &desk.db;
-    desk.load_text(dump(&table("first", 12_000)), &server, &[])
+    desk.load_text(dump(&table("first", rows)), &server, &[])
         .exits(0);
     let small = "(id INT PRIMARY KEY, v CHAR(9))";
     let cut = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10))";
@@ -213,10 +214,26 @@ fn exchanged(kind: ServerKind, rights: &str, statement: &str, found: Option<&str
              CREATE USER u@'%'; GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, RELOAD{rights} ON *.* TO u@'%'"
         ),
     );
+    server
+}
+
+fn url_of_u(server: &Instance) -> String {
+    server.url().replace("root@", "u@")
+}
+
+/// Puts another table in the place of one.
+const RENAME: &str = "RENAME TABLE `t-ä` TO t_old, t_new TO `t-ä`, t_old TO t_new";
+/// Puts a table in the place of a partition.
+const PARTITION: &str = "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE p_new";
+
+/// Somebody puts other tables of the same definition in the place of those that are not read yet.
+fn exchanged(kind: ServerKind, rights: &str, statement: &str, found: Option<&str>) {
+    let desk = Desk::new();
+    let server = exchangeable(kind, &desk, 12_000, rights);
+    let db = &desk.db;
     let out = desk.path("out");
-    let url = server.url().replace("root@", "u@");
-    let mut command = desk.refloat(["dump", "--from", &url, "--databases", db, "--out"]);
-    command.arg(&out).args(["--threads", "1"]);
+    let mut command = desk.refloat(["dump", "--from", &url_of_u(&server), "--databases", db]);
+    command.arg("--out").arg(&out).args(["--threads", "1"]);
     command.args(["--max-rate", "400K", "--skip", "routines"]);
     let running = Running::start(command);
     wait_until("rows are read", || out.join(db).join("schema.sql").exists());
@@ -231,6 +248,7 @@ fn exchanged(kind: ServerKind, rights: &str, statement: &str, found: Option<&str
         }
         None => {
             run.exits(0)
+                .says("or one of its partitions")
                 .says("may not be noticed: the account lacks PROCESS");
         }
     }
@@ -238,13 +256,79 @@ fn exchanged(kind: ServerKind, rights: &str, statement: &str, found: Option<&str
 
 #[test]
 fn a_table_that_is_exchanged_for_another_of_the_same_definition_is_noticed() {
-    let rename = "RENAME TABLE `t-ä` TO t_old, t_new TO `t-ä`, t_old TO t_new";
-    let partition = "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE p_new";
     for kind in ServerKind::ALL {
-        exchanged(kind, ", PROCESS", rename, Some("t-ä"));
-        exchanged(kind, ", PROCESS", partition, Some("p"));
+        exchanged(kind, ", PROCESS", RENAME, Some("t-ä"));
+        exchanged(kind, ", PROCESS", PARTITION, Some("p"));
         // Without the right to see which table is which its time of creation is looked at; where nothing tells, that is said.
-        exchanged(kind, "", rename, Some("t-ä"));
-        exchanged(kind, "", "DO 1", None);
+        exchanged(kind, "", RENAME, Some("t-ä"));
+        exchanged(kind, "", PARTITION, None);
+    }
+}
+
+#[test]
+fn a_table_that_is_exchanged_while_it_is_copied_is_noticed() {
+    for kind in BOTH {
+        for (statement, name) in [(RENAME, "t-ä"), (PARTITION, "p")] {
+            let desk = Desk::new();
+            let server = exchangeable(kind, &desk, 12_000, ", PROCESS");
+            let target = servers::start(&servers::quick(kind));
+            let db = &desk.db;
+            let urls = (url_of_u(&server), target.url());
+            let mut command = desk.refloat(["copy", "--from", &urls.0, "--to", &urls.1]);
+            command.args(["--databases", db, "--threads", "1"]);
+            command.args(["--max-rate", "400K", "--skip", "routines"]);
+            let running = Running::start(command);
+            // The definitions come before the first row is read.
+            wait_until("rows are copied", || desk.tables(&target) >= 5);
+            ask(&server, &format!("USE {db}; {statement}"));
+            running
+                .ends_within(Duration::from_secs(60))
+                .exits(1)
+                .says(&format!("table {db}.{name} was changed"))
+                .says("--replace")
+                .never_says("done and proven");
+        }
+    }
+}
+
+/// Somebody changes a table of one of two servers that are being compared, before it is read.
+fn compared(kind: ServerKind, changed: usize, statement: &str, name: &str) {
+    let desk = Desk::new();
+    let rights = ", PROCESS";
+    let both = [0, 1].map(|_| exchangeable(kind, &desk, 150_000, rights));
+    let db = &desk.db;
+    let urls = both.each_ref().map(|server| url_of_u(server));
+    let verify = || {
+        let mut command = desk.refloat(["verify", &urls[0], &urls[1], "--databases", db]);
+        command.args(["--threads", "1"]);
+        command
+    };
+    let mut conn = servers::connect(&both[changed]);
+    let mut running = Running::start(verify());
+    let reading = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT /* refloat verify */%first%'";
+    while conn.query(reading).unwrap().u64(0, 0) == Some(0) {
+        assert!(!running.has_ended(), "it had ended before it was stopped");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    running.signal("STOP");
+    ask(&both[changed], &format!("USE {db}; {statement}"));
+    running.signal("CONT");
+    let side = ["first side", "second side"][changed];
+    running
+        .ends_within(Duration::from_secs(60))
+        .exits(1)
+        .says(&format!("table {db}.{name} of the {side} was changed"))
+        .says("Compare again")
+        .never_says("the SAME");
+}
+
+#[test]
+fn a_table_that_is_exchanged_or_altered_while_it_is_compared_is_noticed() {
+    for kind in BOTH {
+        compared(kind, 0, RENAME, "t-ä");
+        compared(kind, 1, PARTITION, "p");
+        // What is stored stays as it is, and InnoDB reads on.
+        let default = "ALTER TABLE `t-ä` ALTER COLUMN v SET DEFAULT 'none'";
+        compared(kind, 1, default, "t-ä");
     }
 }

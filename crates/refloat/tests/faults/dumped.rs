@@ -1,5 +1,6 @@
 //! Dumps: one moment for all rows, and what happens when that, or anything else, cannot be had.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -1009,6 +1010,89 @@ fn two_files_of_rows_in_each_others_place_are_found_before_the_load_has_ended() 
                 .says("done and proven");
             assert_eq!(desk.ask(server, "CHECKSUM TABLE @db.w"), wanted);
         }
+    }
+}
+
+#[test]
+fn no_row_of_a_file_in_the_place_of_another_tables_gets_into_a_table() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        // Alike but for their text, so that only a checksum tells whose file it is.
+        let of = |name: &str, word: char| {
+            let rows: Vec<String> = (100_000..108_000)
+                .map(|id| format!("({id},'{}')", word.to_string().repeat(60)))
+                .collect();
+            format!(
+                "CREATE TABLE `{name}` (`id` int NOT NULL PRIMARY KEY, `s` varchar(60));\nINSERT INTO `{name}` VALUES {};\n",
+                rows.join(",")
+            )
+        };
+        let text = format!("{}{}", of("one", 'a'), of("other", 'b'));
+        desk.load_text(dump(&text), server, &[]).exits(0);
+        let more = [
+            "--threads",
+            "1",
+            "--compress",
+            "none",
+            "--chunk-size",
+            "200K",
+        ];
+        let (run, out) = dump_it(&desk, server, "out", &more);
+        run.exits(0);
+        let said = manifest(&out);
+        let last = |name: &str| {
+            let chunks = table_of(&said, name)["chunks"].as_array().unwrap();
+            let last = chunks.last().unwrap();
+            assert!(chunks.len() > 2);
+            let path = out.join(last["path"].as_str().unwrap());
+            (path, last["bytes"].as_u64())
+        };
+        let ((one, bytes), (other, others)) = (last("one"), last("other"));
+        assert_eq!(bytes, others);
+        let swap = || {
+            let aside = desk.path("aside");
+            fs::rename(&one, &aside).unwrap();
+            fs::rename(&other, &one).unwrap();
+            fs::rename(&aside, &other).unwrap();
+        };
+        swap();
+        desk.ask(server, "DROP DATABASE @db");
+        let foreign = "SELECT (SELECT COUNT(*) FROM @db.one WHERE s LIKE 'b%') + (SELECT COUNT(*) FROM @db.other WHERE s LIKE 'a%')";
+        let rows = "SELECT (SELECT COUNT(*) FROM @db.one) + (SELECT COUNT(*) FROM @db.other)";
+        for more in [&["--chunk-rows", "100"][..], &["--resume"]] {
+            desk.load(&out, server, more)
+                .exits(1)
+                .says("checksum is not the one that was written down")
+                .never_says("done and proven");
+            assert_eq!(desk.ask(server, foreign), "0", "{kind}: {more:?}");
+            assert_ne!(desk.ask(server, rows), "0", "{kind}: nothing was loaded");
+        }
+        let verified = finish(desk.refloat([
+            OsStr::new("verify"),
+            out.as_os_str(),
+            OsStr::new(&server.url()),
+        ]));
+        verified.exits(1).says("the checksum is").says("manifest");
+        // Whoever lists a folder has not read it.
+        let inspect = |more: &[&str]| {
+            let mut command = desk.refloat([OsStr::new("inspect"), out.as_os_str()]);
+            command.args(more);
+            finish(command)
+        };
+        inspect(&[]).exits(0).says("--checksums");
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        inspect(&["--checksums"])
+            .exits(3)
+            .says(&name(&one))
+            .says(&name(&other));
+        swap();
+        inspect(&["--checksums"]).exits(0);
+        desk.load(&out, server, &["--resume"])
+            .exits(0)
+            .says("done and proven");
+        assert_eq!(desk.ask(server, foreign), "0");
+        assert_eq!(desk.ask(server, rows), "16000");
     }
 }
 

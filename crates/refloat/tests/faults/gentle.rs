@@ -174,3 +174,53 @@ fn a_limit_that_cannot_be_watched_is_refused() {
     assert!(!desk.path("refused").exists());
     dump("without", &["--max-age", "3600"]).exits(0);
 }
+
+/// Bytes a second.
+const RATE: f64 = 1_500_000.0;
+
+/// How long the reading of so many bytes takes at least at the highest rate. A lower bound: a busy machine only takes longer.
+#[track_caller]
+fn held_to_rate(seconds: f64, bytes: u64, what: &str) {
+    let least = bytes as f64 / RATE * 0.8;
+    assert!(
+        least > 2.0 && seconds >= least,
+        "{what}: {bytes} bytes in {seconds} s, and {least} s is the least"
+    );
+}
+
+#[test]
+fn row_text_goes_no_faster_than_the_highest_rate_over_all_connections() {
+    let rate = RATE.to_string();
+    for kind in BOTH {
+        let desk = Desk::new();
+        let (server, other) = (
+            servers::start(&servers::quick(kind)),
+            servers::start(&servers::quick(kind)),
+        );
+        let text = format!("{}{}", table("items", 40_000), table("more", 40_000));
+        desk.load_text(dump(&text), &server, &[]).exits(0);
+        let finish = |mut command: std::process::Command, more: &[&str]| {
+            command.args(["--json", "--max-rate", &rate]).args(more);
+            let run = finish(command).exits(0);
+            let last: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
+            last["outcome"]["summary"].clone()
+        };
+        let seconds = |summary: &Value| summary["seconds"].as_f64().unwrap();
+        let ways: [&[&str]; 3] = [
+            &["--threads", "1", "--compress", "none"],
+            &["--threads", "4", "--compress", "zstd"],
+            &["--threads", "2", "--format", "sql"],
+        ];
+        let mut bytes = 0;
+        for (name, more) in ["one", "four", "text.sql"].into_iter().zip(ways) {
+            let dump = desk.refloat(["dump", "--from", &server.url(), "--out", name]);
+            let summary = finish(dump, more);
+            if bytes == 0 {
+                bytes = summary["text_bytes"].as_u64().unwrap();
+            }
+            held_to_rate(seconds(&summary), bytes, name);
+        }
+        let copy = desk.refloat(["copy", "--from", &server.url(), "--to", &other.url()]);
+        held_to_rate(seconds(&finish(copy, &["--threads", "2"])), bytes, "copy");
+    }
+}

@@ -12,6 +12,7 @@ use refloat_run::cancel::abandonable;
 use refloat_sqltext::{Item, ItemKind, StatementKind, quote_ident};
 use refloat_store::{Input, OpenOptions};
 
+use super::ahead::Ahead;
 use super::delimited::DelimitedReader;
 use super::place::{Place, SqlReader};
 use super::registry::TableKey;
@@ -34,6 +35,7 @@ struct TableReader<'l> {
     /// The next file to open.
     next: usize,
     place: Place,
+    ahead: Ahead,
     file: Option<FileReader<'l>>,
 }
 
@@ -268,6 +270,7 @@ impl Conductor<'_> {
             key,
             next: 0,
             place,
+            ahead: Ahead::default(),
             file: None,
         }))
     }
@@ -311,6 +314,9 @@ impl Conductor<'_> {
                 });
             }
             self.place.name = Arc::from(next.path.display().to_string());
+            let after = reader.rows.files.get(reader.next);
+            let stop = self.ctx.cancel.flag();
+            reader.ahead.check(next, after, &stop)?;
             self.begin_file(start, reader.rows.database.as_deref())?;
             reader.file = Some(self.open(next, pool)?);
             return Ok(true);

@@ -1,0 +1,168 @@
+//! The program is stopped (`SIGSTOP`) for longer than the server waits for clients, in the middle of reading: what it then reads on is whole, or
+//! it says that it is not.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use refloat_sandbox::{Ephemeral, Instance};
+use refloat_testkit::servers;
+use refloat_wire::Connection;
+
+use crate::support::{BOTH, Desk, Running, ask, finish};
+
+/// How often the rows are doubled: 2^15 of a kilobyte are more than the buffers of a connection hold.
+const DOUBLED: u32 = 15;
+/// How long the program is stopped. The servers wait a second.
+const STOPPED: Duration = Duration::from_secs(4);
+/// How long it may take to the end.
+const SOON: Duration = Duration::from_secs(60);
+/// Limits that a server has for clients which do not answer.
+const IMPATIENT: &str = "SET GLOBAL net_write_timeout = 1; SET GLOBAL net_read_timeout = 1; SET GLOBAL wait_timeout = 1; SET GLOBAL interactive_timeout = 1";
+
+/// What is done while the program is stopped.
+#[derive(Clone, Copy, PartialEq)]
+enum Meanwhile {
+    /// The server waits.
+    Nothing,
+    /// The server lets go of the connections that read.
+    Killed,
+}
+
+fn fill(server: &Instance, db: &str) {
+    let double = "INSERT INTO wide (s) SELECT s FROM wide; ".repeat(DOUBLED as usize);
+    ask(
+        server,
+        &format!(
+            "CREATE DATABASE {db}; USE {db}; CREATE TABLE wide (id INT AUTO_INCREMENT PRIMARY KEY, s VARCHAR(1000)); \
+             INSERT INTO wide (s) VALUES (REPEAT('x', 1000)); {double}"
+        ),
+    );
+}
+
+/// The connections in which the program reads rows.
+fn reading(conn: &mut Connection) -> Vec<String> {
+    let list =
+        "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT /* refloat %'";
+    let ids = conn.query(list).unwrap();
+    ids.texts(0).map(str::to_owned).collect()
+}
+
+/// Stops the program while it reads from this server, and lets it go on later.
+#[track_caller]
+fn paused(server: &Instance, command: Command, meanwhile: Meanwhile) -> Running {
+    let mut conn = servers::connect(server);
+    // Not the global one, which is for others here.
+    conn.exec("SET SESSION wait_timeout = 3600").unwrap();
+    let mut running = Running::start(command);
+    while reading(&mut conn).is_empty() {
+        assert!(!running.has_ended(), "it had ended before it was stopped");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    running.signal("STOP");
+    std::thread::sleep(STOPPED);
+    let waiting = reading(&mut conn);
+    assert!(!waiting.is_empty(), "the server did not wait");
+    if meanwhile == Meanwhile::Killed {
+        for id in waiting {
+            conn.exec(format!("KILL {id}")).unwrap();
+        }
+    }
+    running.signal("CONT");
+    running
+}
+
+/// Two servers that wait for nobody, the first of them with rows.
+fn pair(kind: refloat_sandbox::ServerKind, desk: &Desk) -> [Ephemeral; 2] {
+    let both = [0, 1].map(|_| servers::start(&servers::quick(kind)));
+    fill(&both[0], &desk.db);
+    for server in &both {
+        ask(server, IMPATIENT);
+    }
+    both
+}
+
+fn rows(server: &Instance, db: &str) -> String {
+    ask(server, &format!("CHECKSUM TABLE {db}.wide"))
+}
+
+#[test]
+fn a_dump_that_was_stopped_is_whole_or_none() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let [server, target] = pair(kind, &desk);
+        let command = |out: &Path| {
+            let mut command =
+                desk.refloat(["dump", "--from", &server.url(), "--databases", &desk.db]);
+            command.args(["--threads", "2", "--max-rate", "20M", "--out"]);
+            command.arg(out);
+            command
+        };
+        let whole = desk.path("whole");
+        paused(&server, command(&whole), Meanwhile::Nothing)
+            .ends_within(SOON)
+            .exits(0);
+        desk.load(&whole, &target, &[]).exits(0);
+        assert_eq!(rows(&server, &desk.db), rows(&target, &desk.db));
+        let cut = desk.path("cut");
+        paused(&server, command(&cut), Meanwhile::Killed)
+            .ends_within(SOON)
+            .exits(1)
+            .says(&format!("reading the rows of table {}.wide", desk.db))
+            .says("no manifest");
+        assert!(!cut.join("manifest.json").exists());
+        desk.load(&cut, &target, &["--replace"]).exits(3);
+    }
+}
+
+#[test]
+fn a_copy_that_was_stopped_is_whole_or_says_that_it_is_not() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let [server, target] = pair(kind, &desk);
+        let command = || {
+            let urls = (server.url(), target.url());
+            let mut command = desk.refloat(["copy", "--from", &urls.0, "--to", &urls.1]);
+            command.args(["--databases", &desk.db, "--threads", "2", "--replace"]);
+            command.args(["--max-rate", "20M"]);
+            command
+        };
+        paused(&server, command(), Meanwhile::Nothing)
+            .ends_within(SOON)
+            .exits(0)
+            .says("done and proven");
+        assert_eq!(rows(&server, &desk.db), rows(&target, &desk.db));
+        paused(&server, command(), Meanwhile::Killed)
+            .ends_within(SOON)
+            .exits(1)
+            .says(&format!("reading the rows of table {}.wide", desk.db))
+            .says("not complete")
+            .never_says("done and proven");
+    }
+}
+
+#[test]
+fn a_comparison_that_was_stopped_is_whole_or_none() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let [server, other] = pair(kind, &desk);
+        fill(&other, &desk.db);
+        let urls = (server.url(), other.url());
+        let command = || {
+            let mut command = desk.refloat(["verify", &urls.0, &urls.1]);
+            command.args(["--databases", &desk.db, "--threads", "2"]);
+            command
+        };
+        paused(&server, command(), Meanwhile::Nothing)
+            .ends_within(SOON)
+            .exits(0)
+            .says("the SAME");
+        paused(&server, command(), Meanwhile::Killed)
+            .ends_within(SOON)
+            .exits(1)
+            .says(&format!("reading the rows of table {}.wide", desk.db))
+            .never_says("the SAME");
+        // Nothing of it stays behind.
+        finish(command()).exits(0).says("the SAME");
+    }
+}

@@ -246,7 +246,6 @@ pub(crate) fn runs(control: &Control, member: &Member) -> Result<bool, ControlEr
         // What refuses us (an account, too many connections) is a server.
         (_, Ok(_) | Err(Error::Server { .. } | Error::Auth { .. })) => Ok(true),
         (Err(unknown), Err(_)) => Err(unknown),
-        (Ok(Some(_)), Err(_)) => Ok(false),
         // The kernel takes connections for a process that hangs.
         (Ok(None), Err(Error::Timeout { phase, .. })) if phase != Phase::Connect => {
             Err(ControlError::new(
@@ -255,7 +254,7 @@ pub(crate) fn runs(control: &Control, member: &Member) -> Result<bool, ControlEr
                 "it takes connections and says nothing, and no command is given that says whether it runs (running)".to_owned(),
             ))
         }
-        (Ok(None), Err(_)) => Ok(false),
+        (Ok(_), Err(_)) => Ok(false),
     }
 }
 

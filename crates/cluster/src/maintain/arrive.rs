@@ -189,7 +189,7 @@ impl Maintenance<'_> {
                     .is_late(self.limits.start)
                     .filter(|_| ended.is_none())
                 {
-                    return self.too_late(state, joining, late);
+                    return self.too_late(state, joining, &late);
                 }
             }
             std::thread::sleep(POLL);
@@ -251,7 +251,7 @@ impl Maintenance<'_> {
         &self,
         state: &mut MaintainState,
         joining: &Joining<'_>,
-        late: String,
+        late: &str,
     ) -> Result<T, MaintainError> {
         let node = state.plan.node.clone();
         let member = self.member(state.plan.at);

@@ -15,12 +15,12 @@ const START_TAKES: Duration = Duration::from_secs(600);
 
 /// Says how those keep what a node needs that have it now: where it comes by IST, and does not run yet.
 ///
-/// `available` and `disk` are as in [`HoldWish`].
+/// `bytes` is what each may use for it, as in [`HoldWish`], and so are `available` and `disk`.
 pub fn plan_hold_for_start(
     view: &ClusterView,
     plan: &RejoinPlan,
-    available: Vec<Option<u64>>,
-    disk: Vec<Option<u64>>,
+    bytes: Option<u64>,
+    (available, disk): (Vec<Option<u64>>, Vec<Option<u64>>),
 ) -> Option<HoldPlan> {
     let RejoinKind::Ist { donors, .. } = &plan.forecast.kind else {
         return None;
@@ -30,7 +30,7 @@ pub fn plan_hold_for_start(
     }
     let wish = HoldWish {
         away: START_TAKES,
-        bytes: None,
+        bytes,
         available,
         disk,
     };

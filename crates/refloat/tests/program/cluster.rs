@@ -406,6 +406,11 @@ pub fn nodes_come_back(state: &Path, file: &str) {
         "{plan}"
     );
     assert!(
+        plan.contains("kept by   c-1: keeps enough as it is"),
+        "{plan}"
+    );
+    let plan = rejoin(&["--plan", "--hold", "64M"]).exits(0).stdout;
+    assert!(
         plan.contains("kept by   c-1: is given 64.0 MiB of memory"),
         "{plan}"
     );
@@ -460,7 +465,15 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
     };
     assert_eq!(open().len(), 0);
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
-    let rejoin = ["cluster", "rejoin", "c-2", "--cluster", file];
+    let rejoin = [
+        "cluster",
+        "rejoin",
+        "c-2",
+        "--hold",
+        "64M",
+        "--cluster",
+        file,
+    ];
     let mut child = command(state)
         .args(rejoin)
         .stdout(Stdio::null())

@@ -78,6 +78,10 @@ pub struct RejoinArgs {
     #[arg(long)]
     ignore_advice: bool,
 
+    /// Bytes that each of the others may use to keep what it misses [default: as needed, at most a quarter of its available memory]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    hold: Option<u64>,
+
     /// How long a server may take from its start until the node is in step [default: 1h, and none with --allow-sst]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     start_limit: Option<Duration>,
@@ -133,8 +137,7 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
             plan.know_segment(&view, segment);
         }
     }
-    let (available, disk) = nodes.room(&view);
-    plan.hold = plan_hold_for_start(&view, &plan, available, disk);
+    plan.hold = plan_hold_for_start(&view, &plan, args.hold, nodes.room(&view));
     if let Some(hold) = &mut plan.hold {
         hold.warnings.extend(nodes.kept_for_others());
     }

@@ -33,7 +33,7 @@ pub fn open_folder(
     let mut layout = match format {
         // Its manifest has the size of each file.
         Some(SourceFormat::Refloat) => return native::layout(path),
-        Some(SourceFormat::Mydumper) => mydumper::layout(path, entries)?,
+        Some(SourceFormat::Mydumper) => mydumper::layout(path, &entries)?,
         Some(SourceFormat::Shell) => shell::layout(path, entries)?,
         Some(SourceFormat::Tab) => tab::layout(path, entries, options)?,
         _ => return Err(SourceError::Unknown {

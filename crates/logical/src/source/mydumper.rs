@@ -76,61 +76,29 @@ const ENDS: &[(&str, Role)] = &[
 ///
 /// # Errors
 /// What cannot be read. What is missing is a fault of the layout.
-pub fn layout(folder: &Path, entries: Vec<Entry>) -> Result<Layout, SourceError> {
+pub fn layout(folder: &Path, entries: &[Entry]) -> Result<Layout, SourceError> {
     let mut layout = Layout::new(SourceFormat::Mydumper, folder);
-    let mut metadata = Metadata::read(&entries, &mut layout)?;
+    let mut metadata = Metadata::read(entries, &mut layout)?;
     layout.session = if metadata.session.is_empty() {
         SESSION.iter().map(|text| (*text).to_owned()).collect()
     } else {
         metadata.session.clone()
     };
-    let (mut files, mut data) = sorted(&entries, &metadata, &mut layout);
+    let (mut files, data) = sorted(entries, &metadata, &mut layout);
     let databases = Databases::read(&files, &metadata)?;
-    metadata.add_counts(&entries, &databases)?;
+    metadata.add_counts(entries, &databases)?;
     place::sequences_first(&mut files, &metadata)?;
     files.sort_by(|a, b| (a.0, &a.2.name).cmp(&(b.0, &b.2.name)));
-    let mut parts = Parts::default();
-    let views: BTreeSet<String> = files
-        .iter()
-        .filter(|(role, ..)| *role == Role::View)
-        .map(|(_, stem, _)| stem.clone())
-        .collect();
+    let views = files.iter().filter(|(role, ..)| *role == Role::View);
+    let mut parts = Parts {
+        views: views.map(|(_, stem, _)| stem.clone()).collect(),
+        data,
+        ..Parts::default()
+    };
     for (role, stem, entry) in files {
-        let (prefix, rest) = match role {
-            Role::Database => (stem.clone(), String::new()),
-            _ => databases.split(&stem),
-        };
-        parts.prefixes.insert(prefix.clone());
-        let database = databases.real(&prefix);
-        match role {
-            Role::Rows => {
-                let key = (prefix, table_name(&rest).to_owned());
-                let real = metadata.real.get(&key).unwrap_or(&key.1).clone();
-                let table = parts.tables.entry(key).or_insert_with(|| TableRows {
-                    database: Some(database),
-                    table: real,
-                    files: Vec::new(),
-                    rows: None,
-                });
-                let file = rows::row_file(&entry, &mut data, &metadata, &mut layout)?;
-                table.files.extend(file);
-            }
-            Role::Table if views.contains(&stem) => {
-                let mut file = statements(role, &entry, &database, &metadata);
-                file.text = place::of_view(&entry)?;
-                parts.before.push(Segment::Sql(file));
-            }
-            Role::Database | Role::Sequence | Role::Table => {
-                let file = statements(role, &entry, &database, &metadata);
-                parts.before.push(Segment::Sql(file));
-            }
-            Role::Post | Role::View | Role::Triggers => {
-                let file = statements(role, &entry, &database, &metadata);
-                parts.after.push(Segment::Sql(file));
-            }
-        }
+        parts.add(role, &stem, &entry, (&metadata, &databases), &mut layout)?;
     }
-    for name in data.into_keys() {
+    for name in parts.data.keys() {
         layout.faults.push(format!(
             "{name}: no LOAD DATA statement beside it says what it is"
         ));
@@ -155,9 +123,53 @@ struct Parts {
     after: Vec<Segment>,
     /// The databases that files are about, as file names begin.
     prefixes: BTreeSet<String>,
+    /// Names of views, as file names have them.
+    views: BTreeSet<String>,
+    /// Files that nothing has loaded yet.
+    data: BTreeMap<String, Entry>,
 }
 
 impl Parts {
+    /// Takes a file; `stem` is its name without the end.
+    fn add(
+        &mut self,
+        role: Role,
+        stem: &str,
+        entry: &Entry,
+        (metadata, databases): (&Metadata, &Databases),
+        layout: &mut Layout,
+    ) -> Result<(), SourceError> {
+        let (prefix, rest) = match role {
+            Role::Database => (stem.to_owned(), String::new()),
+            _ => databases.split(stem),
+        };
+        self.prefixes.insert(prefix.clone());
+        let database = databases.real(&prefix);
+        if role == Role::Rows {
+            let file = rows::row_file(entry, &mut self.data, metadata, layout)?;
+            let key = (prefix, table_name(&rest).to_owned());
+            let real = metadata.real.get(&key).unwrap_or(&key.1).clone();
+            let table = self.tables.entry(key).or_insert_with(|| TableRows {
+                database: Some(database),
+                table: real,
+                files: Vec::new(),
+                rows: None,
+            });
+            table.files.extend(file);
+            return Ok(());
+        }
+        let mut file = statements(role, entry, &database, metadata);
+        if role == Role::Table && self.views.contains(stem) {
+            file.text = place::of_view(entry)?;
+        }
+        let segments = match role {
+            Role::Post | Role::View | Role::Triggers => &mut self.after,
+            _ => &mut self.before,
+        };
+        segments.push(Segment::Sql(file));
+        Ok(())
+    }
+
     /// The databases that no file creates: of a choice by `--regex` and with `--no-schemas` mydumper writes no such file.
     fn databases(
         &self,

@@ -6,7 +6,7 @@ use std::path::Path;
 use refloat_sandbox::ServerKind;
 
 use crate::bench::Bench;
-use crate::mydumper_writer::{DEFAULT, MODE, Rows, Way, files, stream, write};
+use crate::mydumper_writer::{DEFAULT, Files, MODE, Rows, Way, files, stream, write};
 
 /// Two databases, of which one has a name that is not fit for files; names with dots and quotes; values of many kinds; a view on a view that
 /// comes later by name, made over a table in its place as a load does; a view that begins with a text.
@@ -67,7 +67,7 @@ fn comes_back(kind: ServerKind, ways: &[Way]) {
 
 fn ways() -> [Way; 4] {
     let chunked = Way {
-        chunk: Some(2),
+        files: Files::Chunks(2),
         ..DEFAULT
     };
     [
@@ -82,8 +82,8 @@ fn ways() -> [Way; 4] {
         },
         Way {
             rows: Rows::LoadData,
-            parts: true,
-            ..chunked
+            files: Files::Parts(2),
+            ..DEFAULT
         },
         Way {
             rows: Rows::Csv,

@@ -30,16 +30,42 @@ pub enum Rows {
     Csv,
 }
 
+/// Into how many files the rows of a table go.
+#[derive(Clone, Copy)]
+pub enum Files {
+    One,
+    /// One for so many rows, as with `--rows`.
+    Chunks(usize),
+    /// The parts of one chunk, of so many rows each, as with `--chunk-filesize`.
+    Parts(usize),
+}
+
+impl Files {
+    /// Rows of a file.
+    fn rows(self) -> usize {
+        match self {
+            Self::One => usize::MAX,
+            Self::Chunks(rows) | Self::Parts(rows) => rows,
+        }
+    }
+
+    /// The numbers of a file in its name.
+    fn numbers(self, file: usize) -> String {
+        match self {
+            Self::Chunks(_) => format!("{:05}", file + 1),
+            Self::One | Self::Parts(_) if file == 0 => "00000".to_owned(),
+            Self::One | Self::Parts(_) => format!("00000.{file:05}"),
+        }
+    }
+}
+
 /// How a folder is written.
 #[derive(Clone, Copy)]
 pub struct Way {
     pub rows: Rows,
     /// The end of a compressor.
     pub pack: &'static str,
-    /// Rows of a file; `None` for one file of each table.
-    pub chunk: Option<usize>,
-    /// Whether the files of a table are the parts of one chunk, as with `--chunk-filesize`.
-    pub parts: bool,
+    pub files: Files,
     /// Triggers in a file of each table, as with `--regex`, or of the database.
     pub triggers_of_tables: bool,
     /// The server is in the mode `ANSI_QUOTES`; then nothing is dumped that keeps its mode.
@@ -52,8 +78,7 @@ pub struct Way {
 pub const DEFAULT: Way = Way {
     rows: Rows::Insert,
     pack: "",
-    chunk: None,
-    parts: false,
+    files: Files::One,
     triggers_of_tables: false,
     ansi: false,
     sequences_as_tables: false,
@@ -296,13 +321,8 @@ impl Writer<'_> {
                 fields.collect::<Vec<_>>().join(between)
             })
             .collect();
-        let size = self.way.chunk.unwrap_or(usize::MAX);
-        for (number, rows) in rows.chunks(size).enumerate() {
-            let part = match (self.way.chunk, self.way.parts) {
-                (None, _) | (_, true) if number == 0 => "00000".to_owned(),
-                (Some(_), false) => format!("{:05}", number + 1),
-                _ => format!("00000.{number:05}"),
-            };
+        for (number, rows) in rows.chunks(self.way.files.rows()).enumerate() {
+            let part = self.way.files.numbers(number);
             self.rows(&format!("{file}.{part}"), table, &stored, listed, rows);
         }
         let more = "data_checksum = 4279966034\nindexes_checksum = 0\n";
@@ -335,9 +355,12 @@ impl Writer<'_> {
         let fields: Vec<String> = columns
             .iter()
             .zip(&names)
-            .map(|(column, name)| match json(&column) {
-                true => format!("@{}", column.0),
-                false => name.clone(),
+            .map(|(column, name)| {
+                if json(&column) {
+                    format!("@{}", column.0)
+                } else {
+                    name.clone()
+                }
             })
             .collect();
         let set: Vec<String> = columns
@@ -345,9 +368,10 @@ impl Writer<'_> {
             .filter(json)
             .map(|(name, _)| format!("{}=CONVERT(@{name} USING UTF8MB4)", self.quoted(name)))
             .collect();
-        let set = match set.is_empty() {
-            true => String::new(),
-            false => format!("SET {}", set.join(",")),
+        let set = if set.is_empty() {
+            String::new()
+        } else {
+            format!("SET {}", set.join(","))
         };
         let (between, enclosed, ignored) = match self.way.rows {
             Rows::Csv => (",", "\"", "IGNORE 1 LINES "),
@@ -453,9 +477,10 @@ impl Writer<'_> {
     }
 
     fn metadata(&self, databases: &[&str]) {
-        let (quote, ansi) = match self.way.ansi {
-            true => ("DOUBLE_QUOTE", ",ANSI_QUOTES"),
-            false => ("BACKTICK", ""),
+        let (quote, ansi) = if self.way.ansi {
+            ("DOUBLE_QUOTE", ",ANSI_QUOTES")
+        } else {
+            ("BACKTICK", "")
         };
         let local = match self.way.rows {
             Rows::Insert => "",

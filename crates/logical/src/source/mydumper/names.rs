@@ -160,7 +160,7 @@ mod tests {
                 ..LexMode::default()
             };
             first(text, mode, |kind| match kind {
-                StatementKind::CreateDatabase { database, .. } => Some(database.to_vec()),
+                StatementKind::CreateDatabase { database, .. } => Some(database.clone()),
                 _ => None,
             })
         };

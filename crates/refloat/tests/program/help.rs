@@ -230,6 +230,8 @@ const FOREIGN: &[&str] = &[
     "--skip-comments",
     "--compact",
     "--stream",
+    "--regex",
+    "--no-schemas",
 ];
 
 /// The long options that a text names.

@@ -314,11 +314,13 @@ fn a_node_that_has_given_up_is_not_waited_for(
     });
     assert!(begun.elapsed() < LONG / 2, "{error}");
     assert!(
-        error.contains("it has failed while it started") && error.contains(LINE),
+        error.contains("it has failed while it started")
+            && error.contains(LINE)
+            && error.contains("its server was ended, and the same command starts it again"),
         "{error}"
     );
     let node = place.node();
-    node.kill().unwrap();
+    assert_eq!(node.pid().unwrap(), None);
     node.start().unwrap();
     application.pause.store(false, Ordering::SeqCst);
     place.nothing_is_left();

@@ -9,6 +9,7 @@ use super::hold::Held;
 use super::{Leave, RejoinError, RejoinPlan, Rejoined};
 use crate::among::arrives;
 use crate::control::{Control, StartAs};
+use crate::error::chain;
 use crate::join::{Joining, Seen};
 use crate::journal::LogMark;
 use crate::keep::{SILENCE, StartWay, kept, stop_before_it_asks, way_now};
@@ -174,7 +175,8 @@ impl Rejoining<'_> {
                     return Err(RejoinError::NotBack {
                         node: node.clone(),
                         reason: format!(
-                            "it has failed while it started, and its server is to be stopped before it is started again: {line}"
+                            "it has failed while it started: {line}; {}",
+                            self.end_failed(plan)
                         ),
                     });
                 }
@@ -201,6 +203,19 @@ impl Rejoining<'_> {
                 self.watch(plan, leave, held, joining)?;
             }
             std::thread::sleep(POLL);
+        }
+    }
+
+    /// Ends the server of a node whose provider has given up: it does nothing any more, and keeps the next start from beginning. What is said
+    /// of that.
+    fn end_failed(&self, plan: &RejoinPlan) -> String {
+        const STOP_IT: &str = "its server is to be stopped before it is started again";
+        if plan.runs {
+            return STOP_IT.to_owned();
+        }
+        match self.control.end_at_once() {
+            Ok(()) => "its server was ended, and the same command starts it again".to_owned(),
+            Err(error) => format!("{STOP_IT} ({})", chain(&error)),
         }
     }
 

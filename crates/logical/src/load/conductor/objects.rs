@@ -162,12 +162,11 @@ impl Conductor<'_> {
     pub(super) fn postpone(
         &mut self,
         (kind, name): (Kind, &ObjectName),
-        table: Option<&ObjectName>,
+        table: Option<TableKey>,
         creates: bool,
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        let table = table.map(|table| self.resolve(table)).transpose()?;
         let wanted = match &table {
             Some(key) => self.wanted(key) && !self.leaves_out(&key.0)?,
             None => self.ctx.options.tables.is_empty(),

@@ -138,7 +138,8 @@ impl Conductor<'_> {
         if missing.is_empty() {
             return Ok(());
         }
-        let triggered = self.triggered.contains(&key) || self.has_postponed_trigger(&key);
+        self.meet_triggers(index, &key)?;
+        let triggered = self.triggered.contains_key(&key);
         let numbered = self.leaves_number(index, &session, header, text);
         let complex = rows.complex && !only_converts(text, session.lex_mode());
         if complex || self.control_only || triggered || numbered {
@@ -146,7 +147,7 @@ impl Conductor<'_> {
             self.finish_current()?;
             self.queue.wait_rows()?;
             self.queue.wait_key(index)?;
-            self.run_postponed_triggers(&key)?;
+            self.run_postponed_triggers()?;
             if missing.len() > 1 || missing[0].1.len() < text.len() {
                 return Err(LoadError::SourceDiffers {
                     file: self.place.name.to_string(),

@@ -25,6 +25,7 @@ mod tables;
 mod triggers;
 mod unset;
 mod variables;
+mod views;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -221,7 +221,7 @@ impl Conductor<'_> {
             None => self
                 .entries
                 .iter()
-                .filter(|entry| !entry.dropped)
+                .filter(|entry| !entry.dropped && !entry.table.is_view())
                 .map(|entry| Arc::clone(&entry.table))
                 .collect(),
         }

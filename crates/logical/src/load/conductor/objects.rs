@@ -96,6 +96,7 @@ impl Conductor<'_> {
         if self.define(kind, true, &key, text, item)?
             && let Some(kind) = kind
         {
+            self.look_at_view_again(&key);
             self.created.push(created(kind, &key));
         }
         Ok(())
@@ -144,7 +145,7 @@ impl Conductor<'_> {
         for key in &keys {
             self.forget_created(Kind::View, key);
             // A table of this name is no view, and is there still.
-            if self.known(key).is_none() {
+            if self.known(key).is_none() || self.is_known_view(key) {
                 self.forget(key);
             }
         }

@@ -22,8 +22,10 @@ mod segments;
 mod statements;
 mod streamed;
 mod tables;
+mod triggers;
 mod unset;
 mod variables;
+mod views;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -64,7 +66,7 @@ pub struct Postponed {
     text: Vec<u8>,
     line: u64,
     offset: u64,
-    /// Table of a trigger.
+    /// Table of a trigger, as far as it is known of one that is dropped.
     table: Option<TableKey>,
     /// Whether it creates something (a missing one must be reported) or drops it.
     creates: bool,
@@ -106,8 +108,8 @@ pub struct Conductor<'a> {
     control_only: bool,
     /// Something was created, changed or removed on the server: a refusal from now on leaves a part of the dump behind.
     pub(super) touched: bool,
-    /// Tables with a trigger that the dump created: rows that follow must meet it, one after the other.
-    triggered: HashSet<TableKey>,
+    /// Tables with triggers that the dump created, and the names of these: rows that follow must meet them, one after the other.
+    triggered: HashMap<TableKey, HashSet<String>>,
     /// Collations that are other ones here, because the dump names only their character sets.
     other_defaults: u32,
     /// Tables that only the control connection sees.
@@ -180,7 +182,7 @@ impl<'a> Conductor<'a> {
             session: None,
             control_only: false,
             touched: resume.has_begun(),
-            triggered: HashSet::new(),
+            triggered: HashMap::new(),
             other_defaults: 0,
             temporary: HashSet::new(),
             unset: unset::Unset::default(),

@@ -261,6 +261,7 @@ pub struct Table {
     replaced: AtomicBool,
     uncounted: AtomicBool,
     elsewhere: AtomicBool,
+    view: AtomicBool,
     /// Rows that statements brought, or took away, whose rows nobody counts.
     others: AtomicI64,
     progress: Mutex<Option<TableProgress>>,
@@ -303,6 +304,7 @@ impl Table {
             replaced: AtomicBool::new(false),
             uncounted: AtomicBool::new(false),
             elsewhere: AtomicBool::new(false),
+            view: AtomicBool::new(false),
             others: AtomicI64::new(0),
             progress: Mutex::new(None),
             detail: Mutex::default(),
@@ -466,9 +468,20 @@ impl Table {
         self.elsewhere.store(true, Ordering::Relaxed);
     }
 
-    /// Whether its rows are elsewhere, and none were sent there: how many there are says nothing, and the other server may be away.
+    /// Whether its rows are elsewhere, and none were sent there: how many there are says nothing, and the other server may be away. A
+    /// view's rows always are: those that were sent there are counted in the tables that took them.
     pub fn is_elsewhere(&self) -> bool {
-        self.elsewhere.load(Ordering::Relaxed) && self.expected() == 0
+        self.is_view() || (self.elsewhere.load(Ordering::Relaxed) && self.expected() == 0)
+    }
+
+    /// Notes that it is a view.
+    pub fn note_view(&self) {
+        self.view.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is a view: its rows end in other tables.
+    pub fn is_view(&self) -> bool {
+        self.view.load(Ordering::Relaxed)
     }
 
     /// Whether rows came by `REPLACE`.

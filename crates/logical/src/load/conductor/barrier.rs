@@ -16,6 +16,7 @@ use super::{Conductor, Postponed};
 use crate::load::error::LoadError;
 use crate::load::outcome::StatementFailure;
 use crate::load::outcome::head;
+use crate::load::programs::Kind;
 use crate::load::table::Table;
 
 /// Tables counted in all because of statements that may change any rows, before counting costs more than it is worth: a dump of
@@ -220,7 +221,7 @@ impl Conductor<'_> {
             None => self
                 .entries
                 .iter()
-                .filter(|entry| !entry.dropped)
+                .filter(|entry| !entry.dropped && !entry.table.is_view())
                 .map(|entry| Arc::clone(&entry.table))
                 .collect(),
         }
@@ -349,30 +350,6 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Whether rows of this table would have met a trigger that was put off.
-    pub(super) fn has_postponed_trigger(&self, key: &TableKey) -> bool {
-        self.postponed
-            .iter()
-            .any(|one| one.table.as_ref() == Some(key))
-    }
-
-    /// Creates the triggers of a table now, because rows come that must meet them.
-    pub(super) fn run_postponed_triggers(&mut self, key: &TableKey) -> Result<(), LoadError> {
-        if !self.has_postponed_trigger(key) {
-            return Ok(());
-        }
-        // Drops of triggers do not say whose they are: the order of all of them is kept up to the last of this table.
-        let last = self
-            .postponed
-            .iter()
-            .rposition(|one| one.table.as_ref() == Some(key))
-            .unwrap_or(0);
-        let rest = self.postponed.split_off(last + 1);
-        self.run_postponed()?;
-        self.postponed = rest;
-        Ok(())
-    }
-
     /// Runs the definitions that were put off, each in the session state that it stands in.
     pub(super) fn run_postponed(&mut self) -> Result<(), LoadError> {
         if self.in_past() {
@@ -458,6 +435,9 @@ impl Conductor<'_> {
         let key = (one.object.database.clone(), one.object.name.clone());
         if !one.creates {
             self.forget_created(one.object.kind, &key);
+            if one.object.kind == Kind::Trigger {
+                self.forget_trigger(&key);
+            }
         } else if warnings.iter().any(|code| EVENT_IS_OVER.contains(code)) {
             self.ctx.events.note(format!(
                 "event {}.{} is over, and the server keeps no events that are",
@@ -466,7 +446,7 @@ impl Conductor<'_> {
         } else {
             self.created.push(one.object);
             if let Some(table) = one.table {
-                self.triggered.insert(table);
+                self.note_trigger(table, key.1);
             }
         }
     }

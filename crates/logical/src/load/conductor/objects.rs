@@ -96,6 +96,7 @@ impl Conductor<'_> {
         if self.define(kind, true, &key, text, item)?
             && let Some(kind) = kind
         {
+            self.look_at_view_again(&key);
             self.created.push(created(kind, &key));
         }
         Ok(())
@@ -144,7 +145,7 @@ impl Conductor<'_> {
         for key in &keys {
             self.forget_created(Kind::View, key);
             // A table of this name is no view, and is there still.
-            if self.known(key).is_none() {
+            if self.known(key).is_none() || self.is_known_view(key) {
                 self.forget(key);
             }
         }
@@ -162,12 +163,11 @@ impl Conductor<'_> {
     pub(super) fn postpone(
         &mut self,
         (kind, name): (Kind, &ObjectName),
-        table: Option<&ObjectName>,
+        table: Option<TableKey>,
         creates: bool,
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        let table = table.map(|table| self.resolve(table)).transpose()?;
         let wanted = match &table {
             Some(key) => self.wanted(key) && !self.leaves_out(&key.0)?,
             None => self.ctx.options.tables.is_empty(),

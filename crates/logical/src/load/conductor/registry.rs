@@ -318,6 +318,11 @@ impl Conductor<'_> {
             return Ok(index);
         }
         self.touch(&key.0, Touch::Rows)?;
+        if self.is_view(key)? {
+            let index = self.register_view(key)?;
+            self.read_layout(index)?;
+            return Ok(index);
+        }
         if let Some(detail) = self.appended_to(key)? {
             let index = self.register(key.clone(), false, detail.rows_before);
             self.read_layout(index)?;
@@ -420,7 +425,8 @@ impl Conductor<'_> {
         }
         let ctx = Arc::clone(&self.ctx);
         if let Some(cluster) = &ctx.cluster {
-            let keyless = !has_primary_key(&self.show_create(&table)?.0)
+            let keyless = !table.is_view()
+                && !has_primary_key(&self.show_create(&table)?.0)
                 && !self.has_key_in_its_place(&table).map_err(server)?;
             let engine = &self.entries[index].engine;
             cluster.admit(&ctx, &table.label(), engine, keyless)?;

@@ -74,6 +74,11 @@ impl Conductor<'_> {
         self.resume.frontiers > 0
     }
 
+    /// Whether an earlier process has marked rows of this table that were not met yet.
+    pub(super) fn has_marks_of(&self, key: &(String, String)) -> bool {
+        self.resume.found.tables.contains_key(key)
+    }
+
     fn file(&self) -> u64 {
         self.ctx
             .marks

@@ -138,15 +138,21 @@ impl Conductor<'_> {
         if missing.is_empty() {
             return Ok(());
         }
-        let triggered = self.triggered.contains(&key) || self.has_postponed_trigger(&key);
+        self.meet_triggers(index, &key)?;
+        let triggered = self.triggered.contains_key(&key);
         let numbered = self.leaves_number(index, &session, header, text);
         let complex = rows.complex && !only_converts(text, session.lex_mode());
-        if complex || self.control_only || triggered || numbered {
+        let through_view = self.entries[index].table.is_view();
+        if complex || self.control_only || triggered || numbered || through_view {
             // They may look at any other row, and other statements at the number that they take.
             self.finish_current()?;
             self.queue.wait_rows()?;
             self.queue.wait_key(index)?;
-            self.run_postponed_triggers(&key)?;
+            self.run_postponed_triggers()?;
+            if through_view {
+                // Keys of the table below decide about rows.
+                self.finish_builds()?;
+            }
             if missing.len() > 1 || missing[0].1.len() < text.len() {
                 return Err(LoadError::SourceDiffers {
                     file: self.place.name.to_string(),
@@ -156,10 +162,10 @@ impl Conductor<'_> {
                 });
             }
             let table = Some((index, &missing[0].0));
-            if !triggered {
+            if !triggered && !through_view {
                 return self.rows_on_control(table, header, text, item);
             }
-            // What a trigger does to other tables nobody follows.
+            // What a trigger or a view does to other tables nobody follows.
             let counted = self.count_before(None)?;
             self.rows_on_control(table, header, text, item)?;
             return self.count_after(&counted);

@@ -117,11 +117,10 @@ impl Conductor<'_> {
             }
             StatementKind::DropSequence { sequences } => self.drop_tables(sequences, text, item),
             StatementKind::CreateTrigger { trigger, table } => {
+                let table = self.resolve(table)?;
                 self.postpone((Kind::Trigger, trigger), Some(table), true, text, item)
             }
-            StatementKind::DropTrigger { trigger } => {
-                self.postpone((Kind::Trigger, trigger), None, false, text, item)
-            }
+            StatementKind::DropTrigger { trigger } => self.drop_trigger(trigger, text, item),
             StatementKind::CreateEvent { event } => {
                 self.postpone((Kind::Event, event), None, true, text, item)
             }

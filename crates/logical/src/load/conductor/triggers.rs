@@ -139,9 +139,12 @@ impl Conductor<'_> {
     pub(super) fn forget_trigger(&mut self, key: &TableKey) {
         // MariaDB keeps each in a file of its name.
         let exact = self.catalog.server().vendor == Vendor::MariaDb;
-        let other = |name: &String| match exact {
-            true => *name != key.1,
-            false => !name.eq_ignore_ascii_case(&key.1),
+        let other = |name: &String| {
+            if exact {
+                *name != key.1
+            } else {
+                !name.eq_ignore_ascii_case(&key.1)
+            }
         };
         self.triggered.retain(|table, names| {
             if table.0 == key.0 {

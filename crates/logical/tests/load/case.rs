@@ -7,7 +7,7 @@
 //! | `dump.sql` | a dump written by hand, instead of a source |
 //! | `before.sql` | run on the target before each load |
 //! | `load.args` | options of the load, as `refloat load` spells them |
-//! | `expect` | `same` (default), `fails` (the stock client fails too) or `refused`, and behind a colon words that the error must have |
+//! | `expect` | `same` (default), `warns` (the same, with a warning that the outcome lists), `fails` (the stock client fails too) or `refused`, and behind a colon words that the error must have |
 //! | `servers` | `skip <server>: reason`, one per line |
 //! | `sources` | its presence loads the first dump compressed in every way, and through a pipe, as well |
 //! | `history` | its presence compares all rows of system-versioned tables with their times |
@@ -25,6 +25,8 @@ const DUMP_ARGS: &str = "--routines --events --triggers it";
 pub enum Expect {
     /// As the stock client's.
     Same,
+    /// As the stock client's, and not proven: the warnings have these words.
+    Warns(String),
     /// In an error, as the stock client's does, with these words.
     Fails(String),
     /// In an error with these words, although the stock client would go on.
@@ -37,6 +39,7 @@ impl Expect {
         let words = words.trim().to_owned();
         match word.trim() {
             "" | "same" => Self::Same,
+            "warns" => Self::Warns(words),
             "fails" => Self::Fails(words),
             "refused" => Self::Refused(words),
             other => panic!("nothing is expected by {other:?}"),

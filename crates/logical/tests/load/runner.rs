@@ -179,7 +179,9 @@ impl Bench {
             (Expect::Fails(_), Ok(())) => {
                 return Err("the stock client was to fail, and did not".to_owned());
             }
-            (Expect::Same, Err(error)) => return Err(format!("the stock client fails: {error}")),
+            (Expect::Same | Expect::Warns(_), Err(error)) => {
+                return Err(format!("the stock client fails: {error}"));
+            }
             _ => {}
         }
         let wanted = self.snapshot(scope)?;
@@ -219,7 +221,7 @@ impl Bench {
                     changed.join(", ")
                 ));
             }
-            if *expect == Expect::Same {
+            if matches!(expect, Expect::Same | Expect::Warns(_)) {
                 self.connect()
                     .exec(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
                     .unwrap();
@@ -309,7 +311,17 @@ fn judge(expect: &Expect, result: &Result<LoadOutcome, String>) -> Option<String
             "not proven: {:?}, warnings {:?}, settings left {:?}",
             outcome.proof, outcome.warnings, outcome.settings_left
         )),
-        (Expect::Same, Err(error)) => Some(format!("it fails: {error}")),
+        (Expect::Warns(words), Ok(outcome)) => {
+            let warnings = format!("{:?}", outcome.warnings);
+            let told = !outcome.proven && warnings.contains(words.as_str());
+            (!told || !outcome.proof.differences.is_empty()).then(|| {
+                format!(
+                    "it was to warn of {words:?}: proven {}, {warnings}, {:?}",
+                    outcome.proven, outcome.proof
+                )
+            })
+        }
+        (Expect::Same | Expect::Warns(_), Err(error)) => Some(format!("it fails: {error}")),
         (Expect::Fails(words) | Expect::Refused(words), Err(error)) => (!error
             .contains(words.as_str()))
         .then(|| format!("the error does not say {words:?}: {error}")),

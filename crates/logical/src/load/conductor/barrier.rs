@@ -271,8 +271,9 @@ impl Conductor<'_> {
     fn after_alone(&mut self) -> Result<(), LoadError> {
         self.session = None;
         // Whatever it was, it may have changed tables: their columns are read again before more rows come.
-        for entry in &self.entries {
+        for entry in &mut self.entries {
             entry.table.set_layout(None);
+            entry.has_foreign_keys = None;
         }
         self.place.last_header = None;
         self.session().map(drop)

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use refloat_run::Event;
 use refloat_run::progress::{Phase, TableState};
+use refloat_sqltext::InsertVerb;
 use refloat_wire::Vendor;
 
 use super::Conductor;
@@ -94,14 +95,18 @@ impl Conductor<'_> {
     /// Adds what was put off for one table, before rows come that need it.
     pub(super) fn build_now(&mut self, index: usize) -> Result<(), LoadError> {
         let table = Arc::clone(&self.entries[index].table);
-        let clauses = table.deferral().clauses();
-        if clauses.is_empty() {
+        let deferral = table.deferral().clone();
+        if deferral.clauses().is_empty() {
             return Ok(());
         }
         self.queue.flush(index, None)?;
         self.queue.wait_key(index)?;
+        if deferral.foreign_keys_checked && !deferral.foreign_keys.is_empty() {
+            // The server looks for the parents of the rows that are in.
+            self.queue.wait_rows()?;
+        }
         self.enter_catalog()?;
-        for clause in clauses {
+        for clause in deferral.keys.into_iter().chain(deferral.fulltext) {
             let statement = format!("ALTER TABLE {} {clause}", table.quoted());
             alter(&mut self.catalog, &self.ctx, &statement).map_err(|source| LoadError::Index {
                 table: table.label(),
@@ -109,9 +114,12 @@ impl Conductor<'_> {
                 source,
             })?;
         }
-        let built = std::mem::take(&mut *table.deferral());
-        table.note_built(built.len() as u64);
-        Ok(())
+        let mut left = table.deferral();
+        let built = left.keys.len() + left.fulltext.len();
+        (left.keys, left.fulltext) = (Vec::new(), Vec::new());
+        drop(left);
+        table.note_built(built as u64);
+        self.add_foreign_keys_of(index)
     }
 
     /// What follows the rows of a table: its indexes, if they were put off.
@@ -172,48 +180,77 @@ impl Conductor<'_> {
     /// Adds foreign keys, one table after the other: parents and children lock each other's definitions.
     fn add_foreign_keys(&mut self) -> Result<(), LoadError> {
         for index in 0..self.entries.len() {
-            let table = Arc::clone(&self.entries[index].table);
-            let deferral = table.deferral().clone();
-            if deferral.foreign_keys.is_empty() || self.entries[index].dropped {
-                continue;
+            let waits = !self.entries[index].table.deferral().foreign_keys.is_empty();
+            if waits && !self.entries[index].dropped {
+                self.ctx.phases.enter(Phase::ForeignKeys);
+                self.add_foreign_keys_of(index)?;
             }
-            self.ctx.phases.enter(Phase::ForeignKeys);
-            self.check_cancel()?;
-            let _shown = self
-                .ctx
-                .progress
-                .table(&table.label(), TableState::ForeignKeys);
-            self.enter_catalog()?;
-            let failed = |error| LoadError::server("preparing the session for foreign keys", error);
-            // With checks on, the server itself scans the rows, and refuses orphans.
-            let checks = deferral.foreign_keys_checked
-                && self.ctx.options.foreign_keys != ForeignKeyMode::Checked;
-            self.catalog
-                .exec(format!(
-                    "SET SESSION foreign_key_checks = {}",
-                    u8::from(checks)
-                ))
-                .map_err(failed)?;
-            let what = deferral.foreign_keys.join(", ");
-            let statement = format!("ALTER TABLE {} {what}", table.quoted());
-            let result = alter(&mut self.catalog, &self.ctx, &statement);
-            self.catalog
-                .exec("SET SESSION foreign_key_checks = 0")
-                .map_err(failed)?;
-            if let Err(source) = result {
-                if self.ctx.cancel.is_cancelled() {
-                    return Err(self.ctx.interrupted());
-                }
-                return Err(LoadError::Index {
-                    table: table.label(),
-                    what,
-                    source,
-                });
-            }
-            let built = std::mem::take(&mut table.deferral().foreign_keys);
-            table.note_built(built.len() as u64);
         }
         Ok(())
+    }
+
+    /// Adds the foreign keys that were put off for one table, if there are any.
+    fn add_foreign_keys_of(&mut self, index: usize) -> Result<(), LoadError> {
+        let table = Arc::clone(&self.entries[index].table);
+        let deferral = table.deferral().clone();
+        if deferral.foreign_keys.is_empty() {
+            return Ok(());
+        }
+        self.check_cancel()?;
+        let _shown = self
+            .ctx
+            .progress
+            .table(&table.label(), TableState::ForeignKeys);
+        self.enter_catalog()?;
+        let failed = |error| LoadError::server("preparing the session for foreign keys", error);
+        // With checks on, the server itself scans the rows, and refuses orphans.
+        let checks = deferral.foreign_keys_checked
+            && self.ctx.options.foreign_keys != ForeignKeyMode::Checked;
+        self.catalog
+            .exec(format!(
+                "SET SESSION foreign_key_checks = {}",
+                u8::from(checks)
+            ))
+            .map_err(failed)?;
+        let what = deferral.foreign_keys.join(", ");
+        let statement = format!("ALTER TABLE {} {what}", table.quoted());
+        let result = alter(&mut self.catalog, &self.ctx, &statement);
+        self.catalog
+            .exec("SET SESSION foreign_key_checks = 0")
+            .map_err(failed)?;
+        if let Err(source) = result {
+            if self.ctx.cancel.is_cancelled() {
+                return Err(self.ctx.interrupted());
+            }
+            return Err(LoadError::Index {
+                table: table.label(),
+                what,
+                source,
+            });
+        }
+        let built = std::mem::take(&mut table.deferral().foreign_keys);
+        table.note_built(built.len() as u64);
+        Ok(())
+    }
+
+    /// Whether the server compares rows of this table with those of parents, and leaves out by itself which have none: what is in decides
+    /// what `INSERT IGNORE` stores.
+    pub(super) fn leaves_out_orphans(
+        &mut self,
+        index: usize,
+        verb: InsertVerb,
+    ) -> Result<bool, LoadError> {
+        if verb != InsertVerb::InsertIgnore || !self.session()?.foreign_key_checks() {
+            return Ok(false);
+        }
+        if let Some(has) = self.entries[index].has_foreign_keys {
+            return Ok(has);
+        }
+        let table = Arc::clone(&self.entries[index].table);
+        let (create, _) = self.show_create(&table)?;
+        let has = create.contains(" FOREIGN KEY (");
+        self.entries[index].has_foreign_keys = Some(has);
+        Ok(has)
     }
 }
 

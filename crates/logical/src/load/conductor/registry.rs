@@ -58,6 +58,8 @@ pub struct Entry {
     pub versioned: bool,
     /// Whether `DISABLE KEYS` was run for it.
     pub keys_disabled: bool,
+    /// Whether it has foreign keys, once somebody has looked; looked at again when the dump may have changed it.
+    pub has_foreign_keys: Option<bool>,
     /// Whether its indexes and foreign keys are all in place.
     pub complete: bool,
     /// Whether it was dropped again by the dump.
@@ -297,6 +299,7 @@ impl Conductor<'_> {
             engine: String::new(),
             versioned: false,
             keys_disabled: false,
+            has_foreign_keys: None,
             complete: false,
             dropped: false,
         });

@@ -143,14 +143,15 @@ impl Conductor<'_> {
         let numbered = self.leaves_number(index, &session, header, text);
         let complex = rows.complex && !only_converts(text, session.lex_mode());
         let through_view = self.entries[index].table.is_view();
-        if complex || self.control_only || triggered || numbered || through_view {
+        let orphans = self.leaves_out_orphans(index, header.verb)?;
+        if complex || self.control_only || triggered || numbered || through_view || orphans {
             // They may look at any other row, and other statements at the number that they take.
             self.finish_current()?;
             self.queue.wait_rows()?;
             self.queue.wait_key(index)?;
             self.run_postponed_triggers()?;
-            if through_view {
-                // Keys of the table below decide about rows.
+            if through_view || orphans {
+                // Keys of the table below, or of the parents, decide about rows.
                 self.finish_builds()?;
             }
             if missing.len() > 1 || missing[0].1.len() < text.len() {

@@ -1,0 +1,8 @@
+SET NAMES utf8mb4;
+CREATE TABLE p (id INT PRIMARY KEY);
+CREATE TABLE c (id INT PRIMARY KEY, p INT, CONSTRAINT of_p FOREIGN KEY (p) REFERENCES p (id));
+INSERT INTO p VALUES (1);
+-- A row without a parent, that nobody asks to leave out.
+INSERT INTO c VALUES (1, 1), (98, 98);
+INSERT INTO p VALUES (2);
+INSERT IGNORE INTO c VALUES (2, 2);

@@ -45,7 +45,7 @@ pub use outcome::DumpOutcome;
 
 use crate::load::context::kill_on_cancel;
 use crate::load::phases::Phases;
-use crate::manifest::MANIFEST;
+use crate::manifest::{self, MANIFEST};
 use catalog::{DataPolicy, Database, Programs, Table};
 use cost::Watcher;
 use desync::Desync;
@@ -190,7 +190,7 @@ fn with_server(
     outcome.snapshot = snapshot.info.clone();
     let manifest = complete(written, tables, snapshot.info, control);
     count(&manifest, outcome);
-    let text = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
+    let text = manifest::write(&manifest).unwrap_or_default();
     folder.seal(MANIFEST, &text)?;
     outcome.complete = true;
     Ok(())

@@ -156,6 +156,9 @@ fn run_load(
     let mut source = open()?;
     outcome.source = source.name();
     let outline = source.look(options, &run.cancel)?;
+    for note in source.notes() {
+        run.events.warn(note);
+    }
     let mut control = connect(options, &run.cancel)?;
     let kill = kill_on_cancel(&run.cancel, &control);
     outcome.server = format!(

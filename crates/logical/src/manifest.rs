@@ -3,17 +3,21 @@
 //! It is written last: a folder without it is a dump that was not finished. `docs/format.md` describes it for those who restore
 //! without this program.
 
+mod text;
+
 use serde::{Deserialize, Serialize};
+
+pub use text::{ManifestError, caveat, parse, seal, unseal, write};
 
 /// Name of the manifest's file.
 pub const MANIFEST: &str = "manifest.json";
-/// The format that this version writes.
-pub const FORMAT: u32 = 1;
+/// The format that this version writes. Manifests of format 1 have no checksum of themselves; nothing else is different in them.
+pub const FORMAT: u32 = 2;
 
-/// A finished dump.
+/// A finished dump. [`write`] makes the bytes of its file, which end with their checksum; [`parse`] reads them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Number of the format: [`FORMAT`].
+    /// Number of the format: [`FORMAT`], or an earlier one.
     pub format: u32,
     /// The program and its version.
     pub made_by: String,

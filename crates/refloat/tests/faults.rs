@@ -98,6 +98,8 @@ mod proof;
 mod replicas;
 #[path = "faults/resumed.rs"]
 mod resumed;
+#[path = "faults/sealed.rs"]
+mod sealed;
 #[path = "faults/secrets.rs"]
 mod secrets;
 #[path = "faults/statements.rs"]

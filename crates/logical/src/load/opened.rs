@@ -182,6 +182,18 @@ impl Opened {
         }
     }
 
+    /// What somebody should know of it before it is loaded: sentences that begin with its name.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Stream(_) => Vec::new(),
+            Self::Layout(layout) => {
+                let name = layout.path.display();
+                let notes = layout.notes.iter();
+                notes.map(|note| format!("{name}: {note}")).collect()
+            }
+        }
+    }
+
     /// Looks at the source: is it a dump, and is it whole as far as that can be seen?
     pub fn look(
         &mut self,

@@ -133,6 +133,7 @@ pub(crate) fn plan_from(
     let mut conn = super::connect(options, cancel)?;
     let facts = Facts::read(&mut conn)?;
     let (name, compression) = (source.name(), source.compression());
+    let mut advice = source.notes();
     let earlier = Earlier::look(options, &mut source, &mut conn)?;
     let mut survey = Survey::new(options, &name);
     match source {
@@ -176,6 +177,9 @@ pub(crate) fn plan_from(
         .map(|(name, _)| name.to_owned())
         .collect();
     databases.dedup();
+    if write_path == preflight.write_path {
+        advice.extend(preflight.advice.iter().cloned());
+    }
     Ok(LoadPlan {
         source: name,
         compression,
@@ -191,11 +195,7 @@ pub(crate) fn plan_from(
         refused: found.refused,
         left_out: found.left_out,
         durability: super::tuning::durability(options, &preflight),
-        advice: if write_path == preflight.write_path {
-            preflight.advice
-        } else {
-            Vec::new()
-        },
+        advice,
         settings,
         resumes: earlier.begun.map(|begun| Resumption {
             rows: begun.found.stored(),

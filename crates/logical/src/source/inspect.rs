@@ -42,6 +42,8 @@ pub struct Inspection {
     pub objects: BTreeMap<String, u64>,
     /// Files that bring nothing into a database.
     pub passed_over: Vec<String>,
+    /// What somebody should know of it before it is loaded.
+    pub notes: Vec<String>,
 }
 
 /// A table of a source.
@@ -246,6 +248,7 @@ fn of_file(mut input: Input) -> Result<Inspection, SourceError> {
         objects: gathered.objects.clone(),
         tables: gathered.tables(),
         passed_over: Vec::new(),
+        notes: Vec::new(),
     })
 }
 
@@ -321,6 +324,7 @@ fn of_layout(layout: &Layout, checksums: bool) -> Result<Inspection, SourceError
         objects: gathered.objects.clone(),
         tables: gathered.tables(),
         passed_over: layout.passed_over.clone(),
+        notes: layout.notes.clone(),
     })
 }
 

@@ -63,6 +63,8 @@ pub struct Layout {
     pub passed_over: Vec<String>,
     /// What is missing or too much: a source without any is whole.
     pub faults: Vec<String>,
+    /// What somebody should know of it before it is loaded.
+    pub notes: Vec<String>,
     /// Where the files are while this lives, when the source is an archive.
     pub unpacked: Option<Arc<Unpacked>>,
 }
@@ -272,6 +274,7 @@ impl Layout {
             session: Vec::new(),
             passed_over: Vec::new(),
             faults: Vec::new(),
+            notes: Vec::new(),
             unpacked: None,
         }
     }

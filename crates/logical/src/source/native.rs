@@ -10,7 +10,7 @@ use super::folder::{self, Entry};
 use super::layout::{
     DelimitedFile, Layout, RowFile, RowForm, Segment, SourceFormat, SqlFile, TableRows,
 };
-use crate::manifest::{FORMAT, FieldLoad, FileEntry, MANIFEST, Manifest, TableEntry};
+use crate::manifest::{self, FieldLoad, FileEntry, MANIFEST, Manifest, TableEntry};
 
 /// What every session begins with: values are stored as they are written.
 pub const SESSION: &[&str] = &[
@@ -42,6 +42,7 @@ pub fn layout(path: &Path) -> Result<Layout, SourceError> {
         manifest.server.hostname,
         manifest.snapshot.at
     ));
+    layout.notes.extend(manifest::caveat(&manifest));
     let mut files = Files {
         root: path,
         known: BTreeSet::from([MANIFEST.to_owned()]),
@@ -104,7 +105,7 @@ pub fn form<'a>(
 /// The manifest of a dump.
 ///
 /// # Errors
-/// There is none, it is none, or it is of a later version of the format.
+/// There is none, it is damaged, or it is of a later version of the format.
 pub fn read(path: &Path) -> Result<Manifest, SourceError> {
     let file = path.join(MANIFEST);
     let unreadable = |reason: String| SourceError::Unreadable {
@@ -112,27 +113,7 @@ pub fn read(path: &Path) -> Result<Manifest, SourceError> {
         reason,
     };
     let text = folder::read(&file)?;
-    let damaged = |error| unreadable(format!("it is damaged: {error}"));
-    match format(&text).map_err(damaged)? {
-        Some(format) if format == u64::from(FORMAT) => folder::metadata(&text).map_err(damaged),
-        Some(format) => Err(unreadable(format!(
-            "its format is {format}, and this version reads {FORMAT}: take a newer one"
-        ))),
-        None => Err(unreadable("it names no format of refloat".to_owned())),
-    }
-}
-
-/// The number of the format that a manifest names, whatever else is in it: what is in one of a later format is not known.
-///
-/// # Errors
-/// It is no JSON, in words.
-pub fn format(text: &[u8]) -> Result<Option<u64>, String> {
-    #[derive(serde::Deserialize)]
-    struct Format {
-        #[serde(default)]
-        format: Option<u64>,
-    }
-    folder::metadata::<Format>(text).map(|found| found.format)
+    manifest::parse(&text).map_err(|error| unreadable(error.to_string()))
 }
 
 struct Files<'a> {

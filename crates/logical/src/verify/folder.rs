@@ -16,8 +16,8 @@ use refloat_store::Unpacked;
 use twox_hash::XxHash3_128;
 
 use super::error::VerifyError;
-use crate::manifest::{ChunkEntry, FORMAT, FileEntry, MANIFEST, Manifest, TableEntry};
-use crate::source::{folder, native};
+use crate::manifest::{self, ChunkEntry, FileEntry, MANIFEST, Manifest, ManifestError, TableEntry};
+use crate::source::folder;
 use counted::{Counted, adds_up};
 pub use fields::Fields;
 
@@ -57,20 +57,13 @@ impl DumpFolder {
             });
         }
         let text = folder::read(&path)?;
-        let damaged =
-            |error| VerifyError::damaged(&path, format!("the manifest cannot be read: {error}"));
-        if let Some(format) = native::format(&text).map_err(damaged)?
-            && format > u64::from(FORMAT)
-        {
-            return Err(VerifyError::Refused {
-                reason: format!(
-                    "{} has format {format}, and this version reads up to {FORMAT}",
-                    root.display()
-                ),
+        let manifest = manifest::parse(&text).map_err(|error| match error {
+            ManifestError::Later(_) => VerifyError::Refused {
+                reason: format!("{}: {error}", path.display()),
                 hint: "Use the version that made it, or a newer one.".to_owned(),
-            });
-        }
-        let manifest: Manifest = folder::metadata(&text).map_err(damaged)?;
+            },
+            error => VerifyError::damaged(&path, format!("the manifest cannot be read: {error}")),
+        })?;
         let folder = Self {
             root: root.to_owned(),
             _unpacked: unpacked,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use refloat_logical::dump::RowCompression;
-use refloat_logical::manifest::{KeyValue, TableEntry};
+use refloat_logical::manifest::{self, KeyValue, TableEntry};
 use refloat_logical::source::read_manifest;
 use refloat_logical::verify::VerifyError;
 use refloat_sandbox::ServerKind;
@@ -84,15 +84,18 @@ fn a_folder_without_a_manifest_and_a_name_that_leads_out_are_refused() {
     });
     let compare = || compare_with(folder(&out), at(two.first), |_| {});
     let manifest = out.join("manifest.json");
-    let text = fs::read_to_string(&manifest).unwrap();
+    let text = fs::read(&manifest).unwrap();
+    let (text, _) = manifest::unseal(&text).unwrap();
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    let write = |text: String| fs::write(&manifest, manifest::seal(text.as_bytes())).unwrap();
     let rows = file(&out, ".tsv");
     fs::copy(&rows, scratch.path().join("outside")).unwrap();
     let name = format!("d/{}", rows.file_name().unwrap().to_string_lossy());
-    fs::write(&manifest, text.replace(&name, "../outside")).unwrap();
+    write(text.replace(&name, "../outside"));
     let error = compare().unwrap_err();
     assert!(chain(&error).contains("../outside"), "{error}");
     // More rows than the manifest says: the checksum of the file is right, the count is not.
-    fs::write(&manifest, text.replace("\"rows\": 1", "\"rows\": 2")).unwrap();
+    write(text.replace("\"rows\": 1", "\"rows\": 2"));
     let error = compare().unwrap_err();
     assert!(
         chain(&error).contains("the manifest says 2 rows"),
@@ -264,12 +267,43 @@ fn a_manifest_that_says_other_digests_or_keys_is_named() {
     for (file, words, change) in cases {
         let mut manifest = whole.clone();
         change(&mut manifest.databases[0].tables[0]);
-        let text = serde_json::to_vec(&manifest).unwrap();
+        let text = manifest::write(&manifest).unwrap();
         fs::write(out.join("manifest.json"), text).unwrap();
         let error = chain(&compare_with(folder(&out), at(two.first), |_| {}).unwrap_err());
         assert!(
             error.contains(file) && error.contains(words),
             "{words}: {error}"
+        );
+    }
+}
+
+#[test]
+fn no_bit_of_a_manifest_changes_unnoticed() {
+    let two = two(KIND);
+    fill(
+        two.first,
+        "CREATE TABLE t1 (a INT, b INT); CREATE TABLE t3 (a INT, b INT); INSERT INTO t1 VALUES (1, 10), (2, 20); INSERT INTO t3 VALUES (3, 30);",
+    );
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("dump");
+    take(two.first, &out, |_| {});
+    let path = out.join("manifest.json");
+    let whole = fs::read(&path).unwrap();
+    // Bits all over the file; `manifest::text` has a test with every bit of one.
+    for step in 0..400 {
+        let bit = step * 7919 % (whole.len() * 8);
+        let mut flipped = whole.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        fs::write(&path, &flipped).unwrap();
+        let error = read_manifest(&out).unwrap_err();
+        assert!(
+            chain(&error).contains("manifest.json"),
+            "bit {bit}: {error}"
+        );
+        let error = compare_with(folder(&out), at(two.first), |_| {}).unwrap_err();
+        assert!(
+            chain(&error).contains("manifest.json"),
+            "bit {bit}: {error}"
         );
     }
 }

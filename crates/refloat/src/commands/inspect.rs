@@ -121,9 +121,16 @@ fn page(found: &Inspection) -> String {
     if !found.passed_over.is_empty() {
         let _ = writeln!(text, "  not loaded  {}", found.passed_over.join(", "));
     }
+    for note in &found.notes {
+        let _ = writeln!(text, "  note        {note}");
+    }
     if found.whole {
         text.push_str(match found.checksums {
-            Some(true) => "  whole       yes: every file is the one that was written\n",
+            Some(true) if found.notes.is_empty() => {
+                "  whole       yes: every file is the one that was written\n"
+            }
+            // Nothing proves what the checksums stand in.
+            Some(true) => "  whole       yes: every file is the one whose checksum it holds\n",
             Some(false) => "  whole       yes, by names and sizes; --checksums reads all files\n",
             None => "  whole       yes, as far as can be seen without loading it\n",
         });

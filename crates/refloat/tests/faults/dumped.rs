@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use refloat_logical::manifest;
 use refloat_sandbox::{Ephemeral, Instance, ServerKind};
 use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::servers;
@@ -15,7 +16,8 @@ use serde_json::Value;
 
 use crate::large::peak_kib;
 use crate::support::{
-    BOTH, Desk, Run, Running, StopOnDrop, ask, dump, finish, shared, table, wait_until,
+    BOTH, Desk, Run, Running, StopOnDrop, ask, dump, edit_manifest, finish, shared, table,
+    wait_until,
 };
 
 /// Writers beside a dump.
@@ -36,7 +38,7 @@ fn dump_it(desk: &Desk, server: &Instance, name: &str, more: &[&str]) -> (Run, P
     (run, out)
 }
 
-fn manifest(out: &Path) -> Value {
+fn read_manifest(out: &Path) -> Value {
     serde_json::from_slice(&fs::read(out.join("manifest.json")).unwrap()).unwrap()
 }
 
@@ -176,7 +178,7 @@ fn bank_of(
                 ],
             );
             run.exits(0).says("all rows of one moment").says(method);
-            let manifest = manifest(&out);
+            let manifest = read_manifest(&out);
             let (a, b) = (table_of(&manifest, "a"), table_of(&manifest, "b"));
             assert!(
                 a["chunks"].as_array().unwrap().len() > 2,
@@ -251,7 +253,7 @@ fn equal_places_in_the_log_are_not_called_one_moment() {
         .says("NOT guaranteed to be of one moment")
         .says("sql_log_bin=0")
         .says("--threads 1 sees one moment");
-    let snapshot = &manifest(&desk.path("best"))["snapshot"];
+    let snapshot = &read_manifest(&desk.path("best"))["snapshot"];
     assert_eq!(snapshot["consistent"], false);
     assert!(snapshot["binlog_position"].is_u64(), "{snapshot}");
     dump("required", "4", "require").exits(3).says("RELOAD");
@@ -272,7 +274,7 @@ fn nobody_waits_for_one_reader_of_a_mariadb_that_logs() {
     run.exits(0)
         .says("all rows of one moment")
         .says("nobody had to wait");
-    let snapshot = &manifest(&out)["snapshot"];
+    let snapshot = &read_manifest(&out)["snapshot"];
     let position = ask(&server, "SHOW MASTER STATUS");
     let at = format!(
         "{}\t{}",
@@ -363,7 +365,7 @@ fn definitions_that_change_meanwhile_are_noticed_or_cannot_change() {
             // The change had to wait until the dump was over.
             run.exits(0);
             assert_eq!(
-                table_of(&manifest(&out), "second")["columns"]
+                table_of(&read_manifest(&out), "second")["columns"]
                     .as_array()
                     .unwrap()
                     .len(),
@@ -393,7 +395,11 @@ fn limits_of_the_server_do_not_cut_rows_off() {
         );
         let (run, out) = dump_it(&desk, &server, "out", &["--max-rate", "100K"]);
         run.exits(0);
-        assert_eq!(table_of(&manifest(&out), "items")["rows"], 3000, "{kind}");
+        assert_eq!(
+            table_of(&read_manifest(&out), "items")["rows"],
+            3000,
+            "{kind}"
+        );
     }
 }
 
@@ -482,7 +488,7 @@ fn what_the_account_cannot_see_is_not_left_out_in_silence() {
             .says("RELOAD");
         let run = finish(dump_command(&desk, &url, &out, &skip)).exits(0);
         run.says("NOT guaranteed to be of one moment");
-        assert_eq!(manifest(&out)["snapshot"]["consistent"], false);
+        assert_eq!(read_manifest(&out)["snapshot"]["consistent"], false);
         // LOCK TABLES is enough for rows of one moment.
         ask(
             server,
@@ -492,7 +498,7 @@ fn what_the_account_cannot_see_is_not_left_out_in_silence() {
         finish(dump_command(&desk, &url, &locked, &require))
             .exits(0)
             .says("LOCK TABLES");
-        let names = &manifest(&locked)["databases"][0];
+        let names = &read_manifest(&locked)["databases"][0];
         assert_eq!(
             (
                 &names["triggers"][0],
@@ -611,7 +617,7 @@ fn memory_does_not_grow_with_the_dump_or_its_threads() {
         std::thread::sleep(Duration::from_millis(10));
     }
     running.ends_within(Duration::from_secs(1)).exits(0);
-    let table = &manifest(&out)["databases"][0]["tables"][0];
+    let table = &read_manifest(&out)["databases"][0]["tables"][0];
     assert!(table["chunks"].as_array().unwrap().len() > 24, "{table}");
     assert!(peak <= 256 << 10, "{} MiB", peak >> 10);
     eprintln!("220 MB by 24 readers: {} MiB", peak >> 10);
@@ -791,7 +797,7 @@ fn a_damaged_dump_is_never_loaded_as_whole() {
     .exits(0);
     let whole = some_dump(&desk, server, "whole");
     let chunk = |out: &Path, number: usize| {
-        let manifest = manifest(out);
+        let manifest = read_manifest(out);
         let path = table_of(&manifest, "items")["chunks"][number]["path"]
             .as_str()
             .unwrap()
@@ -819,12 +825,9 @@ fn a_damaged_dump_is_never_loaded_as_whole() {
             3,
             "take a newer one",
             Box::new(|out| {
-                let text = fs::read_to_string(out.join("manifest.json")).unwrap();
-                fs::write(
-                    out.join("manifest.json"),
-                    text.replacen("\"format\": 1", "\"format\": 2", 1),
-                )
-                .unwrap();
+                edit_manifest(out, |text| {
+                    text.replacen("\"format\": 2", "\"format\": 3", 1)
+                });
             }),
         ),
         (
@@ -854,13 +857,8 @@ fn a_damaged_dump_is_never_loaded_as_whole() {
             3,
             "is no file of the folder",
             Box::new(|out| {
-                let text = fs::read_to_string(out.join("manifest.json")).unwrap();
                 let schema = format!("\"{}/schema.sql\"", desk.db);
-                fs::write(
-                    out.join("manifest.json"),
-                    text.replacen(&schema, "\"../schema.sql\"", 1),
-                )
-                .unwrap();
+                edit_manifest(out, |text| text.replacen(&schema, "\"../schema.sql\"", 1));
             }),
         ),
         (
@@ -878,12 +876,9 @@ fn a_damaged_dump_is_never_loaded_as_whole() {
             1,
             "rows",
             Box::new(|out| {
-                let text = fs::read_to_string(out.join("manifest.json")).unwrap();
-                fs::write(
-                    out.join("manifest.json"),
-                    text.replacen("\"rows\": 300", "\"rows\": 301", 1),
-                )
-                .unwrap();
+                edit_manifest(out, |text| {
+                    text.replacen("\"rows\": 300", "\"rows\": 301", 1)
+                });
             }),
         ),
         (
@@ -891,11 +886,10 @@ fn a_damaged_dump_is_never_loaded_as_whole() {
             1,
             "manifest.json says that it has",
             Box::new(|out| {
-                let mut found = manifest(out);
-                let tables = found["databases"][0]["tables"].as_array_mut().unwrap();
-                let bytes = &mut tables[0]["chunks"][0]["text_bytes"];
-                *bytes = (bytes.as_u64().unwrap() + 1).into();
-                fs::write(out.join("manifest.json"), found.to_string()).unwrap();
+                let path = out.join("manifest.json");
+                let mut found = manifest::parse(&fs::read(&path).unwrap()).unwrap();
+                found.databases[0].tables[0].chunks[0].text_bytes += 1;
+                fs::write(path, manifest::write(&found).unwrap()).unwrap();
             }),
         ),
     ];
@@ -969,7 +963,7 @@ fn two_files_of_rows_in_each_others_place_are_found_before_the_load_has_ended() 
         let (run, out) = dump_it(&desk, server, "out", &more);
         run.exits(0);
         let wanted = desk.ask(server, "CHECKSUM TABLE @db.w");
-        let said = manifest(&out);
+        let said = read_manifest(&out);
         let chunks = table_of(&said, "w")["chunks"].as_array().unwrap();
         let path = |at: usize| chunks[at]["path"].as_str().unwrap();
         assert!(chunks.len() > 4 && chunks[1]["bytes"] == chunks[2]["bytes"]);
@@ -1041,7 +1035,7 @@ fn no_row_of_a_file_in_the_place_of_another_tables_gets_into_a_table() {
         ];
         let (run, out) = dump_it(&desk, server, "out", &more);
         run.exits(0);
-        let said = manifest(&out);
+        let said = read_manifest(&out);
         let second = |name: &str| {
             let chunks = table_of(&said, name)["chunks"].as_array().unwrap();
             assert!(chunks.len() > 2);

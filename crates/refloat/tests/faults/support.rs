@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use refloat_logical::manifest;
 use refloat_sandbox::{Instance, ServerKind};
 use refloat_testkit::servers;
 use tempfile::TempDir;
@@ -424,6 +425,17 @@ impl Drop for Running {
             let _ = child.wait();
         }
     }
+}
+
+/// Changes what the manifest of a dump says, and gives it the checksum of what it says now.
+pub fn edit_manifest(out: &Path, change: impl FnOnce(&str) -> String) {
+    let path = out.join("manifest.json");
+    let text = std::fs::read(&path).unwrap();
+    let (body, _) = manifest::unseal(&text).expect("it ends with its checksum");
+    let body = std::str::from_utf8(body).unwrap();
+    let changed = change(body);
+    assert_ne!(body, changed, "nothing was changed");
+    std::fs::write(path, manifest::seal(changed.as_bytes())).unwrap();
 }
 
 /// Waits until something holds.

@@ -1,0 +1,241 @@
+//! The bytes of a manifest: JSON whose last member is the checksum of all bytes before it.
+//!
+//! What the manifest says of every other file proves that file; nothing but this proves the manifest. Everything that follows the bytes
+//! that the checksum is of has one form, byte by byte: no bit of the file can change unnoticed. `docs/format.md` tells how to
+//! compare it by hand.
+
+use std::collections::BTreeSet;
+
+use twox_hash::XxHash3_128;
+
+use super::{FORMAT, Manifest};
+use crate::source::folder::metadata;
+
+/// The first format whose manifests have a checksum.
+const WITH_CHECKSUM: u64 = 2;
+/// The earliest format that is read.
+const EARLIEST: u64 = 1;
+/// What stands before the digits of the checksum, behind the line end of the last member before it.
+const BEFORE: &[u8] = b"  \"checksum\": \"";
+/// What stands behind them.
+const AFTER: &[u8] = b"\"\n}\n";
+/// Hexadecimal digits of XXH3-128.
+const DIGITS: usize = 32;
+/// What is to be done about a manifest that is not what was written.
+const HINT: &str = "nothing that it says is believed: fetch the dump again, or take another one";
+
+/// Why a text is no manifest that can be believed.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// It is not what was written.
+    #[error("it is damaged: {0}")]
+    Damaged(String),
+    /// It is of a later version of the format.
+    #[error("its format is {0}, and this version reads up to {FORMAT}: take a newer one")]
+    Later(u64),
+    /// It is of none.
+    #[error("it names no format of refloat")]
+    NoFormat,
+}
+
+/// The bytes of the manifest's file.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn write(manifest: &Manifest) -> Result<Vec<u8>, serde_json::Error> {
+    let text = serde_json::to_vec_pretty(manifest)?;
+    let body = text.strip_suffix(b"\n}").unwrap_or(&text);
+    Ok(seal(&[body, b",\n"].concat()))
+}
+
+/// Ends a manifest, all of which but the checksum is there: `body` ends behind the comma and line end of its last member.
+pub fn seal(body: &[u8]) -> Vec<u8> {
+    let checksum = checksum_of(body);
+    [body, BEFORE, checksum.as_bytes(), AFTER].concat()
+}
+
+/// What [`seal`] was given, and the digits that stand behind it; `None` where the text does not end as it does.
+pub fn unseal(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = text.strip_suffix(AFTER)?;
+    let (text, digits) = text.split_at_checked(text.len().checked_sub(DIGITS)?)?;
+    Some((text.strip_suffix(BEFORE)?, digits))
+}
+
+fn checksum_of(body: &[u8]) -> String {
+    format!("{:032x}", XxHash3_128::oneshot(body))
+}
+
+/// Reads a manifest, and believes it only when its checksum is that of its bytes. Those of format 1 have none: [`caveat`] says so.
+///
+/// # Errors
+/// It is damaged, of a later version of the format, or none at all.
+pub fn parse(text: &[u8]) -> Result<Manifest, ManifestError> {
+    let damaged = ManifestError::Damaged;
+    let sealed = unseal(text);
+    if let Some((body, digits)) = sealed {
+        let found = checksum_of(body);
+        if found.as_bytes() != digits {
+            let said = String::from_utf8_lossy(digits);
+            return Err(damaged(format!(
+                "the checksum of its bytes is {found}, and its end says {said}; {HINT}"
+            )));
+        }
+    }
+    match format(text).map_err(damaged)? {
+        None | Some(0) => return Err(ManifestError::NoFormat),
+        Some(format) if format > u64::from(FORMAT) => return Err(ManifestError::Later(format)),
+        Some(WITH_CHECKSUM..) if sealed.is_none() => {
+            return Err(damaged(format!(
+                "it does not end with its checksum, as it was written; {HINT}"
+            )));
+        }
+        Some(EARLIEST..) => {}
+    }
+    let manifest: Manifest = metadata(text).map_err(damaged)?;
+    match named_twice(&manifest) {
+        Some(what) => Err(damaged(format!("it names {what} twice; {HINT}"))),
+        None => Ok(manifest),
+    }
+}
+
+/// What nothing proves of a manifest that was read, where that is so.
+pub fn caveat(manifest: &Manifest) -> Option<String> {
+    (u64::from(manifest.format) < WITH_CHECKSUM).then(|| {
+        "its manifest has no checksum: made by an earlier version; nothing shows whether the manifest is as it was written".to_owned()
+    })
+}
+
+/// The number of the format that a manifest names, whatever else is in it: what is in one of a later format is not known.
+fn format(text: &[u8]) -> Result<Option<u64>, String> {
+    #[derive(serde::Deserialize)]
+    struct Format {
+        #[serde(default)]
+        format: Option<u64>,
+    }
+    metadata::<Format>(text).map(|found| found.format)
+}
+
+/// A database, or a table or column of one, that has two entries.
+fn named_twice(manifest: &Manifest) -> Option<String> {
+    let mut databases = BTreeSet::new();
+    for database in &manifest.databases {
+        if !databases.insert(&database.name) {
+            return Some(format!("the database {}", database.name));
+        }
+        let mut tables = BTreeSet::new();
+        for table in &database.tables {
+            let label = format!("{}.{}", database.name, table.name);
+            if !tables.insert(&table.name) {
+                return Some(format!("the table {label}"));
+            }
+            let mut columns = BTreeSet::new();
+            let mut names = table.columns.iter().map(|column| &column.name);
+            if let Some(name) = names.find(|name| !columns.insert(*name)) {
+                return Some(format!("the column {name} of {label}"));
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A manifest with two tables of one row each.
+    fn example() -> Manifest {
+        let table = |name: &str| {
+            serde_json::json!({
+                "name": name, "engine": "InnoDB", "data": true, "columns": [{"name": "a"}, {"name": "b"}], "key": [], "rows": 1,
+                "digest": "562591323b675829dedb980100c87e72", "chunks": []
+            })
+        };
+        let file = serde_json::json!({"path": "d/schema.sql", "bytes": 24, "checksum": "200d6aa1e03e2dbab319f0e0bc501483"});
+        serde_json::from_value(serde_json::json!({
+            "format": FORMAT, "made_by": "refloat 0.1.0", "server": {"vendor": "MariaDB", "version": "10.11.8", "hostname": "h"},
+            "snapshot": {
+                "at": "2026-01-01T00:00:00Z", "consistent": true, "method": "x", "locked_seconds": 0.1, "binlog_file": "b.000001",
+                "binlog_position": 4, "gtid": null, "galera": null, "replica_of": []
+            },
+            "databases": [{
+                "name": "d", "schema": file, "tables": [table("t1"), table("t3")], "sequences": [], "views": [],
+                "invalid_views": [], "routines": [], "triggers": [], "events": []
+            }],
+            "programs": null, "users": null, "notes": ["é"]
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let text = write(&example()).unwrap();
+        assert_eq!(parse(&text).unwrap(), example());
+        assert_eq!(caveat(&example()), None);
+        let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        let checksum = json["checksum"].as_str().unwrap();
+        // As by hand: all lines but the last two.
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let body = lines[..lines.len() - 2].concat();
+        assert_eq!(checksum, checksum_of(body.as_bytes()));
+    }
+
+    #[test]
+    fn no_bit_changes_unnoticed() {
+        let text = write(&example()).unwrap();
+        for bit in 0..text.len() * 8 {
+            let mut flipped = text.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let found = parse(&flipped);
+            assert!(found.is_err(), "bit {bit}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn no_byte_is_lost_or_added_unnoticed() {
+        let text = write(&example()).unwrap();
+        for at in 0..text.len() {
+            assert!(parse(&text[..at]).is_err(), "cut at {at}");
+            let mut without = text.clone();
+            without.remove(at);
+            assert!(parse(&without).is_err(), "without byte {at}");
+        }
+        assert!(parse(&[&*text, b"\n"].concat()).is_err());
+    }
+
+    #[test]
+    fn one_of_an_earlier_version_is_read_and_said() {
+        let mut earlier = example();
+        earlier.format = 1;
+        let text = serde_json::to_vec_pretty(&earlier).unwrap();
+        let found = parse(&text).unwrap();
+        assert_eq!(found, earlier);
+        assert!(caveat(&found).unwrap().contains("has no checksum"));
+        let compact = serde_json::to_vec(&example()).unwrap();
+        assert!(parse(&compact).is_err(), "one of today has a checksum");
+    }
+
+    #[test]
+    fn a_later_format_and_none_are_told_apart() {
+        let mut later = example();
+        later.format = FORMAT + 1;
+        let found = parse(&write(&later).unwrap());
+        assert!(matches!(found, Err(ManifestError::Later(_))), "{found:?}");
+        let found = parse(b"{}");
+        assert!(matches!(found, Err(ManifestError::NoFormat)), "{found:?}");
+    }
+
+    #[test]
+    fn a_name_that_stands_twice_is_refused() {
+        let mut manifest = example();
+        manifest.databases[0].tables[0].name = "t3".to_owned();
+        let said = |manifest: &Manifest| parse(&write(manifest).unwrap()).unwrap_err().to_string();
+        assert!(said(&manifest).contains("the table d.t3 twice"));
+        // Without a checksum, too.
+        manifest.format = 1;
+        assert!(said(&manifest).contains("the table d.t3 twice"));
+        let mut manifest = example();
+        manifest.databases[0].tables[1].columns[0].name = "b".to_owned();
+        assert!(said(&manifest).contains("the column b of d.t3 twice"));
+    }
+}

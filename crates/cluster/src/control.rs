@@ -108,7 +108,7 @@ impl Control {
     /// Starts the node, and comes back when it is on its way: whether it arrives is for the caller to see.
     ///
     /// `donors` are the nodes (`wsrep_node_name`) that it should ask first. The sandbox hands them over for this one start, a unit of
-    /// systemd gets them by a piece that goes with that start (see [`asking`]), and commands find them in `REFLOAT_SST_DONOR`.
+    /// systemd gets them by a piece that goes with that start (see `control::asking`), and commands find them in `REFLOAT_SST_DONOR`.
     ///
     /// # Errors
     /// [`ControlError`] with what was said about it.

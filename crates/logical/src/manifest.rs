@@ -14,7 +14,7 @@ pub const MANIFEST: &str = "manifest.json";
 /// The format that this version writes. Manifests of format 1 have no checksum of themselves; nothing else is different in them.
 pub const FORMAT: u32 = 2;
 
-/// A finished dump. [`write`] makes the bytes of its file, which end with their checksum; [`parse`] reads them.
+/// A finished dump. [`write()`] makes the bytes of its file, which end with their checksum; [`parse`] reads them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Number of the format: [`FORMAT`], or an earlier one.

@@ -113,9 +113,10 @@ impl Control {
     /// # Errors
     /// [`ControlError`] with what was said about it.
     pub fn start(&self, as_what: StartAs, donors: &[&str]) -> Result<(), ControlError> {
-        // The comma at the end: if none of them can, any other.
+        // The comma at the end: if none of them can, any other. One that has no name cannot be asked.
         let donors = donors
             .iter()
+            .filter(|donor| !donor.is_empty())
             .fold(String::new(), |all, donor| all + donor + ",");
         match self {
             Self::Sandbox(node) => {

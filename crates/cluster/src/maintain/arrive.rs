@@ -123,13 +123,9 @@ impl Maintenance<'_> {
         let node = &state.plan.node;
         // Of several names Galera takes whichever has got furthest.
         let best = state.plan.holders.first();
-        let donors: Vec<&str> = best
-            .map(|holder| holder.node_name.as_str())
-            .filter(|name| !name.is_empty())
-            .into_iter()
-            .collect();
+        let donor = best.map(|holder| holder.node_name.as_str());
         self.run.events.note(format!("starting {node}"));
-        let started = self.control.start(StartAs::Member, &donors);
+        let started = self.control.start(StartAs::Member, donor.as_slice());
         if let Err(error) = &started {
             self.run.events.warn(format!(
                 "{error}. What {node} misses is kept on: mend it and start it by hand, or give it up with Ctrl-C"

@@ -141,15 +141,11 @@ impl Rejoining<'_> {
         // Of several names Galera takes whichever has got furthest.
         let mut donors = plan.donors.iter();
         let best = donors.find(|donor| keep_it.is_empty() || keep_it.contains(&donor.name));
-        let donors: Vec<&str> = best
-            .map(|donor| donor.node_name.as_str())
-            .filter(|name| !name.is_empty())
-            .into_iter()
-            .collect();
+        let donor = best.map(|donor| donor.node_name.as_str());
         self.run.events.note(format!("starting {}", plan.node));
         // A restore that was given up may have left with what it was to stand alone.
         self.control.end_standalone()?;
-        Ok(self.control.start(StartAs::Member, &donors)?)
+        Ok(self.control.start(StartAs::Member, donor.as_slice())?)
     }
 
     fn wait_for_it(

@@ -9,7 +9,6 @@ use refloat_run::settings::{Durability, Facts, SettingsPlan};
 use serde::Serialize;
 
 use super::error::LoadError;
-use super::galera::Node;
 use super::opened::Opened;
 use super::options::{LoadOptions, WritePath};
 use super::outcome::{Bounded, Resumption};
@@ -98,16 +97,9 @@ pub fn refused(options: &LoadOptions, alone: bool) -> Result<(), LoadError> {
     let node = if alone {
         None
     } else {
-        Node::of(&mut conn, &facts)
-            .map_err(|error| LoadError::server("looking at the server", error))?
+        preflight::node_of(&mut conn, &facts)?
     };
-    let (_, refusals) =
-        preflight::judge_server(options, &mut conn, &facts, outline, &earlier, node)?;
-    if refusals.is_empty() {
-        Ok(())
-    } else {
-        Err(LoadError::Refused(refusals))
-    }
+    preflight::look_at_server_as(options, &mut conn, &facts, outline, &earlier, node).map(drop)
 }
 
 /// Whether the dump can be taken for one, and for a whole one as far as that can be seen without reading all of it. No server is asked.
@@ -143,8 +135,7 @@ pub(crate) fn plan_from(
     let found = survey.end()?;
     let appended = preflight::not_appended(options, &mut conn, &found.outline)
         .map_err(|error| LoadError::server("looking at the server", error))?;
-    let node = Node::of(&mut conn, &facts)
-        .map_err(|error| LoadError::server("looking at the server", error))?;
+    let node = preflight::node_of(&mut conn, &facts)?;
     let (preflight, mut refusals) = preflight::judge_server(
         options,
         &mut conn,

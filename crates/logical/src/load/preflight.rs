@@ -111,8 +111,24 @@ pub fn look_at_server(
     outline: Option<Outline>,
     earlier: &Earlier,
 ) -> Result<Preflight, LoadError> {
-    let node =
-        Node::of(conn, facts).map_err(|error| LoadError::server("looking at the server", error))?;
+    let node = node_of(conn, facts)?;
+    look_at_server_as(options, conn, facts, outline, earlier, node)
+}
+
+/// What a server is of a Galera cluster, if it is a node of one.
+pub fn node_of(conn: &mut Connection, facts: &Facts) -> Result<Option<Node>, LoadError> {
+    Node::of(conn, facts).map_err(|error| LoadError::server("looking at the server", error))
+}
+
+/// [`look_at_server`], where `node` is what the server will be of a cluster by the time of the load.
+pub fn look_at_server_as(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    facts: &Facts,
+    outline: Option<Outline>,
+    earlier: &Earlier,
+    node: Option<Node>,
+) -> Result<Preflight, LoadError> {
     let (preflight, refusals) = judge_server(options, conn, facts, outline, earlier, node)?;
     if !refusals.is_empty() {
         return Err(LoadError::Refused(refusals));
@@ -120,8 +136,7 @@ pub fn look_at_server(
     Ok(preflight)
 }
 
-/// [`look_at_server`] with everything that is in the way beside what was found; `node` is what the server is of a cluster, or will be by
-/// the time of the load.
+/// [`look_at_server_as`] with everything that is in the way beside what was found.
 pub fn judge_server(
     options: &LoadOptions,
     conn: &mut Connection,

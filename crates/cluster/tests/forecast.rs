@@ -2,20 +2,23 @@
 //!
 //! `REFLOAT_FORECAST_ROUNDS` says how often it is tried; each round prints both.
 
+#[path = "nodes/looking.rs"]
+mod looking;
 mod nodes;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use refloat_cluster::{ClusterView, Member, Observation, RejoinKind, WantedTables, observe};
+use refloat_cluster::{ClusterView, Member, RejoinKind, WantedTables};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, ServerKind};
 use refloat_testkit::servers;
 
+use looking::{look_for, until};
 use nodes::{connect, members};
 
-/// Nothing here takes longer.
-const LONG: Duration = Duration::from_secs(90);
+/// How long rates are measured where they do not matter.
+const BRIEF: Duration = Duration::from_millis(100);
 /// Bytes of a row of the application.
 const ROW: u64 = 20_000;
 /// Time from one row to the next: a schedule, so that a slow moment is made up for and the rate stays.
@@ -43,30 +46,6 @@ fn application(node: &GaleraNode, stop: &AtomicBool, rows: &AtomicU64) {
     }
 }
 
-fn look(members: &[Member], sample: Duration) -> ClusterView {
-    let how = Observation {
-        sample,
-        tables: WantedTables::Never,
-        ..Observation::default()
-    };
-    observe("test", members, &how)
-}
-
-fn look_until(
-    members: &[Member],
-    what: &str,
-    wanted: impl Fn(&ClusterView) -> bool,
-) -> ClusterView {
-    let begun = Instant::now();
-    loop {
-        let view = look(members, Duration::from_millis(100));
-        if wanted(&view) {
-            return view;
-        }
-        assert!(begun.elapsed() < LONG, "{what}: {view:#?}");
-    }
-}
-
 fn near(what: &str, foretold: f64, happened: f64) {
     let off = happened / foretold - 1.0;
     println!(
@@ -91,12 +70,13 @@ fn by_ist(view: &ClusterView) -> Option<(u64, f64)> {
 
 fn round(cluster: &EphemeralCluster, members: &[Member]) {
     let node = cluster.node(AWAY as u32 + 1).unwrap();
+    let brief = || look_for(members, BRIEF, WantedTables::Never);
     let (stop, rows) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
         let worker = scope.spawn(|| application(cluster.node(1).unwrap(), &stop, &rows));
         // The ring is full of its rows, as it is after a day.
         thread::sleep(Duration::from_secs(20));
-        let view = look(members, Duration::from_secs(2));
+        let view = look_for(members, Duration::from_secs(2), WantedTables::Never);
         let gcache = &view.nodes[0].state.as_ref().unwrap().gcache;
         let covers = gcache.covers_seconds.unwrap();
 
@@ -104,7 +84,7 @@ fn round(cluster: &EphemeralCluster, members: &[Member]) {
         let (left, before) = (Instant::now(), rows.load(Ordering::SeqCst));
         let mut compared = false;
         loop {
-            let view = look(members, Duration::from_millis(100));
+            let view = brief();
             let away = left.elapsed().as_secs_f64();
             let Some((write_sets, bytes)) = by_ist(&view) else {
                 near("seconds of absence", covers, away);
@@ -124,7 +104,7 @@ fn round(cluster: &EphemeralCluster, members: &[Member]) {
         worker.join().unwrap();
     });
     node.start().unwrap();
-    look_until(members, "the node is back", |view| view.quorum.synced == 3);
+    until("the node is back", brief, |view| view.quorum.synced == 3);
 }
 
 #[test]

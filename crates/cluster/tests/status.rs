@@ -1,45 +1,32 @@
 //! What is said of a real cluster: whole, with a node away, frozen, killed, and down altogether.
 
+#[path = "nodes/looking.rs"]
+mod looking;
 mod nodes;
 
 use std::time::{Duration, Instant};
 
 use refloat_cluster::{
-    ClusterView, Control, ControlConfig, Host, Member, Observation, RejoinKind, Role, Severity,
-    StartAs, WantedTables, discover, observe,
+    ClusterView, Control, ControlConfig, Host, Member, RejoinKind, Role, Severity, StartAs,
+    WantedTables, discover,
 };
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
 use refloat_testkit::servers;
 use refloat_wire::ConnectOptions;
 
+use looking::{LONG, look_for, until};
 use nodes::{connect, members};
 
-/// Nothing here takes longer.
-const LONG: Duration = Duration::from_secs(90);
-
 fn look(members: &[Member]) -> ClusterView {
-    let how = Observation {
-        sample: Duration::from_millis(200),
-        tables: WantedTables::Always,
-        ..Observation::default()
-    };
-    observe("test", members, &how)
+    look_for(members, Duration::from_millis(200), WantedTables::Always)
 }
 
-/// Looks until it is as wanted.
 fn look_until(
     members: &[Member],
     what: &str,
     wanted: impl Fn(&ClusterView) -> bool,
 ) -> ClusterView {
-    let begun = Instant::now();
-    loop {
-        let view = look(members);
-        if wanted(&view) {
-            return view;
-        }
-        assert!(begun.elapsed() < LONG, "{what}: {view:#?}");
-    }
+    until(what, || look(members), wanted)
 }
 
 fn finding<'a>(view: &'a ClusterView, words: &str) -> &'a refloat_cluster::Finding {

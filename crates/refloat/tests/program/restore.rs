@@ -81,16 +81,22 @@ impl Place {
         self.node(at).name()
     }
 
-    pub fn restore_by(&self, file: &Path, args: &[&str]) -> Command {
+    /// The command for a dump, by whichever way it takes.
+    pub fn restore_of(&self, dump: &Path, file: &Path, args: &[&str]) -> Command {
         let mut command = command(self.state.path());
         command
             .args(["cluster", "restore"])
-            .arg(&self.dump)
+            .arg(dump)
             .arg("--cluster")
             .arg(file)
-            .args(["--no-defaults", "--way", "rebuild"])
+            .arg("--no-defaults")
             .args(args);
         command
+    }
+
+    pub fn restore_by(&self, file: &Path, args: &[&str]) -> Command {
+        let args = [&["--way", "rebuild"], args].concat();
+        self.restore_of(&self.dump, file, &args)
     }
 
     #[track_caller]

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::restore::{LONG, Place, ROWS, at_words};
-use crate::support::{Run, command, state_folder};
+use crate::support::{Run, among_own_mounts, command, state_folder};
 
 #[test]
 fn a_cluster_that_crashed_is_restored_although_nodes_die() {
@@ -72,17 +72,11 @@ fn a_cluster_that_crashed_is_restored_although_nodes_die() {
 
 /// A command as another machine runs it that sees the same nodes: what a state directory says of runs and locks is its own.
 fn elsewhere(place: &Place, other: &Path, here: &Command) -> Run {
-    const SCRIPT: &str = "mount --bind \"$0/runs\" \"$1/runs\" && mount --bind \"$0/clusters\" \"$1/clusters\" \
-        && shift && exec \"$@\"";
-    let mut there = Command::new("unshare");
-    there.env_clear().args(["--mount", "sh", "-c", SCRIPT]);
-    there.arg(other).arg(place.state.path());
-    there.arg(here.get_program()).args(here.get_args());
-    there.envs(
-        here.get_envs()
-            .filter_map(|(name, value)| Some((name, value?))),
-    );
-    Run::new(there.output().expect("unshare, of util-linux"))
+    among_own_mounts(
+        "mount --bind \"$0/runs\" \"$1/runs\" && mount --bind \"$0/clusters\" \"$1/clusters\"",
+        [other, place.state.path()],
+        here,
+    )
 }
 
 /// The run's folder is copied to another machine while its program stands still, and then has ended.

@@ -68,6 +68,18 @@ impl Run {
     }
 }
 
+/// Runs a command where these mounts (a shell's words) are made beforehand, which nobody else sees. `$0` and `$1` in them are the paths.
+pub fn among_own_mounts(mounts: &str, paths: [&Path; 2], here: &Command) -> Run {
+    let script = format!("{mounts} && shift && exec \"$@\"");
+    let mut there = Command::new("unshare");
+    there.env_clear().args(["--mount", "sh", "-c", &script]);
+    there.args(paths);
+    there.arg(here.get_program()).args(here.get_args());
+    let envs = here.get_envs();
+    there.envs(envs.filter_map(|(name, value)| Some((name, value?))));
+    Run::new(there.output().expect("unshare, of util-linux"))
+}
+
 /// A state directory whose servers may run as another user than root, who starts them.
 pub fn state_folder() -> tempfile::TempDir {
     tempfile::Builder::new()

@@ -8,19 +8,11 @@ use refloat_sandbox::{GaleraOptions, ServerKind};
 use refloat_testkit::servers;
 
 use crate::restore::{Place, ROWS, StopOnDrop};
-use crate::support::{Run, command};
+use crate::support::{Run, among_own_mounts, command};
 
 /// The command without `--way`.
 fn restore(place: &Place, args: &[&str]) -> Command {
-    let mut command = command(place.state.path());
-    command
-        .args(["cluster", "restore"])
-        .arg(&place.dump)
-        .arg("--cluster")
-        .arg(place.cluster.toml())
-        .arg("--no-defaults")
-        .args(args);
-    command
+    place.restore_of(&place.dump, &place.cluster.toml(), args)
 }
 
 fn run(mut command: Command) -> Run {
@@ -148,15 +140,12 @@ fn applications_go_on(place: &Place) {
 
 /// The command where the data directories of the last two nodes are mount points.
 fn on_mount_points(place: &Place, here: &Command) -> Run {
-    const SCRIPT: &str =
-        "mount --bind \"$0\" \"$0\" && mount --bind \"$1\" \"$1\" && shift && exec \"$@\"";
-    let mut there = Command::new("unshare");
-    there.env_clear().args(["--mount", "sh", "-c", SCRIPT]);
-    there.args([place.node(1).datadir(), place.node(2).datadir()]);
-    there.arg(here.get_program()).args(here.get_args());
-    let envs = here.get_envs();
-    there.envs(envs.filter_map(|(name, value)| Some((name, value?))));
-    Run::new(there.output().expect("unshare, of util-linux"))
+    let folders = [1, 2].map(|at| place.node(at).datadir());
+    among_own_mounts(
+        "mount --bind \"$0\" \"$0\" && mount --bind \"$1\" \"$1\"",
+        [&folders[0], &folders[1]],
+        here,
+    )
 }
 
 /// What the load would be refused for at the end of an hour is found before any node stops.
@@ -171,18 +160,8 @@ fn refused_while_the_cluster_serves(place: &Place) {
     let text = std::fs::read_to_string(&place.dump).expect("the dump");
     let cut = place.state.path().join("cut.sql");
     std::fs::write(&cut, &text[..text.len() / 2]).expect("it can be written");
-    let mut command = restore(place, &["--way", "rebuild", "--replace"]);
-    let words: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
-    let given = place.dump.as_os_str();
-    command = crate::support::command(place.state.path());
-    command.args(words.iter().map(|word| {
-        if word == given {
-            cut.as_os_str()
-        } else {
-            word.as_os_str()
-        }
-    }));
-    run(command)
+    let args = ["--way", "rebuild", "--replace"];
+    run(place.restore_of(&cut, &place.cluster.toml(), &args))
         .exits(3)
         .says("cut.sql: the dump ends at byte")
         .says("Nothing was touched");

@@ -316,6 +316,7 @@ pub(crate) fn look(
         },
     })?;
     let mut notes = privileges::check(options, &facts, &databases)?;
+    notes.extend(catalog::own_left_out(control, &databases)?);
     cost::can_be_watched(control, options)?;
     if complete {
         notes.extend(beyond::notes(control, options, &facts)?);

@@ -22,6 +22,7 @@ pub(crate) mod opened;
 mod options;
 mod outcome;
 pub(crate) mod outline;
+pub(crate) mod own;
 mod patience;
 pub(crate) mod pattern;
 pub(crate) mod phases;

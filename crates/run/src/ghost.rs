@@ -5,6 +5,8 @@
 
 use refloat_wire::{Connection, Error, Vendor};
 
+use crate::own::namesakes;
+
 /// `ER_NO_SUCH_TABLE_IN_ENGINE`.
 pub const GHOST: u16 = 1932;
 
@@ -47,6 +49,9 @@ pub fn settle_removal(conn: &mut Connection, schema: &str) -> Result<(), Error> 
         // MySQL keeps what it removes in the log of its dictionary, and removes it again when it recovers.
         return Ok(());
     }
+    if is_somebodys(conn, schema)? {
+        return Ok(());
+    }
     let table = format!("`{schema}`.`{SETTLED}`");
     for sql in [
         format!("CREATE TABLE IF NOT EXISTS {table} (a INT) ENGINE=MEMORY"),
@@ -66,6 +71,9 @@ pub fn settle_removal(conn: &mut Connection, schema: &str) -> Result<(), Error> 
 /// # Errors
 /// The connection is lost.
 pub fn drop_settled(conn: &mut Connection, schema: &str) -> Result<(), Error> {
+    if is_somebodys(conn, schema)? {
+        return Ok(());
+    }
     let there = format!(
         "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA='{schema}' AND TABLE_NAME='{SETTLED}'"
     );
@@ -76,6 +84,16 @@ pub fn drop_settled(conn: &mut Connection, schema: &str) -> Result<(), Error> {
     };
     match dropped {
         Ok(_) | Err(Error::Server { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the name of the table that [`settle_removal`] makes is taken by somebody's, which stays.
+fn is_somebodys(conn: &mut Connection, schema: &str) -> Result<bool, Error> {
+    match namesakes(conn, schema) {
+        Ok(names) => Ok(names.contains(SETTLED)),
+        // What cannot be told is not dropped.
+        Err(Error::Server { .. }) => Ok(true),
         Err(error) => Err(error),
     }
 }

@@ -132,6 +132,11 @@ pub enum SettingsError {
         /// Its host.
         host: String,
     },
+    /// Somebody's table has the name of the journal's, so that no change could be written down.
+    #[error(
+        "the table {JOURNAL_SCHEMA}.{JOURNAL_TABLE} on the server is not Refloat's: the journal of settings has no place, and nothing was changed; rename that table"
+    )]
+    PlaceTaken,
     /// A journal's row on the server cannot be understood.
     #[error(
         "the row of run {run} in {JOURNAL_SCHEMA}.{JOURNAL_TABLE} cannot be understood: {reason}"

@@ -8,7 +8,7 @@ mod unshown;
 
 use std::collections::BTreeSet;
 
-use refloat_run::own::{holds_programs, is_own_database, is_own_table};
+use refloat_run::own::{holds_programs, is_own_schema, is_own_table, namesakes};
 use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, Error, ResultSet};
 
@@ -57,6 +57,7 @@ pub fn list(conn: &mut Connection, options: &DumpOptions) -> Result<Vec<Database
     let of_files = !conn.server().is_mysql_since((8, 0, 0));
     let mut listed = Vec::with_capacity(databases.len());
     for name in databases {
+        let theirs = namesakes(conn, &name).map_err(failed)?;
         let query = format!("SHOW FULL TABLES FROM {}", quote_ident(&name));
         let found = match conn.query(query) {
             // Somebody dropped it in between.
@@ -72,7 +73,8 @@ pub fn list(conn: &mut Connection, options: &DumpOptions) -> Result<Vec<Database
         };
         let (names, kinds) = (texts(&found, 0)?, texts(&found, 1)?);
         for (name, kind) in names.into_iter().zip(kinds) {
-            if !wanted_table(options, &database.name, &name) {
+            let own = is_own_table(&database.name, &name) && !theirs.contains(&name);
+            if own || !asked_table(options, &database.name, &name) {
                 continue;
             }
             // A file whose name is no table's, such as what a killed ALTER leaves. MySQL 8.0 and newer list no files, so there it is a name.
@@ -89,7 +91,8 @@ pub fn list(conn: &mut Connection, options: &DumpOptions) -> Result<Vec<Database
         database.tables.sort_unstable();
         database.sequences.sort_unstable();
         database.views.sort_unstable();
-        if is_own_database(&database.name, database.objects())
+        if is_own_schema(&database.name)
+            && database.objects().next().is_none()
             && !holds_programs(conn, &database.name).map_err(failed)?
         {
             continue;
@@ -166,10 +169,41 @@ pub fn wanted_database(options: &DumpOptions, name: &str) -> bool {
     asked && !is_system_database(name)
 }
 
-/// Whether a table, view or sequence is asked for. Refloat's own tables never are.
+/// Whether a table, view or sequence is asked for, and has no name of one of Refloat's own tables, which never are.
 pub fn wanted_table(options: &DumpOptions, database: &str, name: &str) -> bool {
+    asked_table(options, database, name) && !is_own_table(database, name)
+}
+
+/// Whether a table, view or sequence is asked for, whosever it is.
+pub fn asked_table(options: &DumpOptions, database: &str, name: &str) -> bool {
     let asked = options.tables.is_empty() || matches_any(&options.tables, database, name);
-    asked && !matches_any(&options.exclude, database, name) && !is_own_table(database, name)
+    asked && !matches_any(&options.exclude, database, name)
+}
+
+/// Says which of Refloat's own tables are left out of these databases, in which there is something of somebody's.
+pub fn own_left_out(
+    conn: &mut Connection,
+    databases: &[Database],
+) -> Result<Vec<String>, DumpError> {
+    let failed = |error| DumpError::server("listing tables", error);
+    let mut notes = Vec::new();
+    for database in databases.iter().filter(|of| is_own_schema(&of.name)) {
+        let theirs = namesakes(conn, &database.name).map_err(failed)?;
+        let query = format!("SHOW TABLES FROM {}", quote_ident(&database.name));
+        let found = texts(&conn.query(query).map_err(failed)?, 0)?;
+        let own = found
+            .iter()
+            .filter(|name| is_own_table(&database.name, name) && !theirs.contains(*name));
+        let own: Vec<&str> = own.map(String::as_str).collect();
+        if !own.is_empty() {
+            notes.push(format!(
+                "database {}: left out are Refloat's own tables ({})",
+                database.name,
+                own.join(", ")
+            ));
+        }
+    }
+    Ok(notes)
 }
 
 /// The collations of all databases, by name.

@@ -19,6 +19,7 @@ use refloat_store::InputError;
 
 use super::error::LoadError;
 use super::options::{LoadOptions, StatementClass, SystemSchemaMode};
+use super::own::is_namesake;
 use super::pattern::{is_system_database, matches_any};
 use super::renamed;
 
@@ -51,6 +52,8 @@ pub struct Outline {
     pub completed: bool,
     /// Tables of other engines than InnoDB: database, where the dump says it, table, engine, and the line of the definition.
     pub engines: Vec<(Option<String>, String, String, u64)>,
+    /// Tables of somebody's that are called like one of Refloat's own, and the line of the definition.
+    pub namesakes: Vec<(String, u64)>,
     /// Definitions that name the database which the dump was made of, when it goes into another; the line of each, and its beginning.
     pub old_database: Vec<(u64, String)>,
 }
@@ -284,6 +287,19 @@ impl<'a> Gather<'a> {
         self.outline.contents.entry(key).or_default()
     }
 
+    /// Keeps a table that is called like one of Refloat's own and is none, if it is asked for.
+    fn namesake(&mut self, table: &ObjectName, text: &[u8], mode: LexMode, line: u64) {
+        let database = table.database.as_deref().map(shown);
+        let database = database.as_deref().or(self.database()).unwrap_or_default();
+        let name = shown(&table.name);
+        let patterns = &self.options.tables;
+        let asked = patterns.is_empty() || matches_any(patterns, database, &name);
+        if asked && is_namesake(database, &name, text, mode) {
+            let label = format!("{database}.{name}");
+            self.outline.namesakes.push((label, line));
+        }
+    }
+
     fn name_database(&mut self, database: &[u8], line: u64) {
         self.outline.named.entry(shown(database)).or_insert(line);
     }
@@ -301,6 +317,14 @@ impl<'a> Gather<'a> {
         {
             let found = (line, super::outcome::head(text));
             self.outline.old_database.push(found);
+        }
+        if let StatementKind::CreateTable {
+            table,
+            temporary: false,
+            ..
+        } = kind
+        {
+            self.namesake(table, text, mode, line);
         }
         match kind {
             StatementKind::Use { database } => {

@@ -15,6 +15,7 @@ use super::error::{LoadError, Refusal};
 use super::galera::{self, Node};
 use super::options::{LoadOptions, OnError, StatementClass, SystemSchemaMode, WritePath};
 use super::outline::Outline;
+use super::own;
 use super::pattern::is_system_database;
 use super::resume::{Begun, Earlier};
 
@@ -227,6 +228,8 @@ fn places(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
             hint: "Leave --database away to load into the dump's own databases; renaming a database is not done.".to_owned(),
         });
     }
+    let namesakes = outline.namesakes.iter();
+    refusals.extend(namesakes.map(|(table, line)| own::refused_in_dump(table, *line)));
     let class = StatementClass::OldDatabase;
     if !options.allow.contains(&class)
         && !options.skip.contains(&class)

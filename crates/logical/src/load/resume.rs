@@ -13,6 +13,7 @@ use super::error::{LoadError, Refusal};
 use super::marks::{self, About, Fingerprint, Found, Gone, Marks, take_over};
 use super::opened::Opened;
 use super::options::{LoadOptions, ResumeMode};
+use super::own::refuse_on_target;
 use super::preflight::Preflight;
 use crate::source::SourceFormat;
 
@@ -122,6 +123,7 @@ impl Earlier {
         source: &mut Opened,
         conn: &mut Connection,
     ) -> Result<Self, LoadError> {
+        refuse_on_target(conn)?;
         if !keeps_marks(source) {
             return Ok(Self {
                 fingerprint: Fingerprint::default(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use refloat_run::Run;
 use refloat_run::cancel::HookGuard;
-use refloat_run::own::{is_own_database, is_own_schema};
+use refloat_run::own::{has_own_columns, is_own_schema};
 use refloat_store::Unpacked;
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -13,7 +13,7 @@ use super::folder::DumpFolder;
 use super::options::{Compared, Endpoint, VerifyOptions};
 use super::other::{OtherDump, OtherTable};
 use super::outcome::SideInfo;
-use crate::dump::catalog::{Database, Table, wanted_database, wanted_table};
+use crate::dump::catalog::{Database, Table, asked_table, wanted_database};
 use crate::dump::snapshot::Snapshot;
 use crate::dump::{self, DumpOptions, session};
 use crate::load::context::kill_on_cancel;
@@ -83,8 +83,11 @@ impl Side {
                 databases.retain(|database| wanted_database(&asked, &database.name));
                 for database in databases.iter_mut() {
                     let name = database.name.clone();
-                    let wanted = |object: &String| wanted_table(&asked, &name, object);
-                    database.tables.retain(|table| wanted(&table.name));
+                    let wanted = |object: &String| asked_table(&asked, &name, object);
+                    database.tables.retain(|table| {
+                        let columns = table.columns.iter().map(|column| column.name.as_str());
+                        wanted(&table.name) && !has_own_columns(&name, &table.name, columns)
+                    });
                     database.views.retain(wanted);
                     database.sequences.retain(wanted);
                 }
@@ -343,7 +346,8 @@ fn is_own(database: &DatabaseEntry) -> bool {
     let tables = database.tables.iter().map(|table| &table.name);
     let objects = tables.chain(&database.views).chain(&database.sequences);
     let programs = [&database.routines, &database.events];
-    is_own_database(&database.name, objects.map(String::as_str))
+    is_own_schema(&database.name)
+        && objects.count() == 0
         && programs.iter().all(|names| names.is_empty())
 }
 

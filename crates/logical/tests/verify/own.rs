@@ -5,6 +5,7 @@ use std::path::Path;
 
 use refloat_logical::copy::{CopyOptions, copy};
 use refloat_logical::load::{LoadOptions, LoadOutcome, load};
+use refloat_logical::source::read_manifest;
 use refloat_run::settings::Durability;
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::oracle::{self, Scope, Snapshot};
@@ -68,7 +69,7 @@ fn theirs(kind: ServerKind) {
     let out = state.path().join("dump");
     take(two.first, &out, |_| {});
     let manifest = fs::read_to_string(out.join("manifest.json")).unwrap();
-    for own in ["settings_journal", "\"runs\""] {
+    for own in ["\"name\": \"settings_journal\"", "\"name\": \"runs\""] {
         assert!(!manifest.contains(own), "{own}: {manifest}");
     }
     loaded(two.second, &out, Some(Durability::Keep));
@@ -174,6 +175,93 @@ fn databases_called_like_ours_are_theirs_on_mariadb_11_8() {
 fn databases_called_like_ours_are_theirs_on_mysql_9_7() {
     theirs(ServerKind::MySql97);
     nobodys(ServerKind::MySql97);
+}
+
+/// Somebody's tables with the names of ours are data. A load, which has no place for its own beside them, touches nothing.
+fn namesakes(kind: ServerKind) {
+    let two = two(kind);
+    forget(two.first);
+    forget(two.second);
+    let state = tempfile::tempdir().unwrap();
+    script(
+        two.first,
+        &format!(
+            "{MARKS}CREATE TABLE refloat_load.marks (a INT); INSERT INTO refloat_load.marks VALUES (1), (2);
+             CREATE TABLE refloat_load.removal_settled (b INT); INSERT INTO refloat_load.removal_settled VALUES (3);
+             CREATE TABLE refloat_load.orders (id INT PRIMARY KEY); INSERT INTO refloat_load.orders VALUES (7);
+             CREATE DATABASE refloat; CREATE TABLE refloat.settings_journal (a INT);"
+        ),
+    );
+    let out = state.path().join("dump");
+    take(two.first, &out, |_| {});
+    let manifest = read_manifest(&out).unwrap();
+    let databases = manifest.databases.iter();
+    let tables = databases.flat_map(|database| &database.tables);
+    let names: Vec<&str> = tables.map(|table| table.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["settings_journal", "marks", "orders", "removal_settled"],
+        "{kind}"
+    );
+    let note = "database refloat_load: left out are Refloat's own tables (runs)";
+    assert!(
+        manifest.notes.iter().any(|one| one == note),
+        "{:?}",
+        manifest.notes
+    );
+    let outcome = compare(folder(&out), at(two.first)).unwrap();
+    assert!(outcome.same, "{:?}", found(&outcome));
+    assert_eq!(outcome.a.rows, 4);
+
+    let refused = |source: &Path, tables: &[&str]| {
+        let mut options = LoadOptions::new(source, servers::target(two.second));
+        options.durability = Some(Durability::Keep);
+        options.tables = tables.iter().map(|&name| name.to_owned()).collect();
+        let loaded = load(&options, &run(state.path(), "load"));
+        loaded.err().map(|failure| chain(&failure.error))
+    };
+    let ours = "SHOW DATABASES LIKE 'refloat%'";
+    let said = refused(&out, &[]).expect("it is refused");
+    for table in [
+        "refloat.settings_journal",
+        "refloat_load.marks",
+        "refloat_load.removal_settled",
+    ] {
+        assert!(said.contains(table), "{table}: {said}");
+    }
+    assert!(!said.contains("refloat_load.orders"), "{said}");
+    assert_eq!(ask(two.second, ours), "");
+    assert_eq!(refused(&out, &["orders"]), None);
+    let orders = "SELECT COUNT(*) FROM refloat_load.orders";
+    assert_eq!(ask(two.second, orders), "1");
+
+    // The place is taken on the target.
+    servers::empty(two.second);
+    script(
+        two.second,
+        "CREATE DATABASE refloat_load; CREATE TABLE refloat_load.marks (a INT); INSERT INTO refloat_load.marks VALUES (5)",
+    );
+    let said = refused(&out, &["orders"]).expect("it is refused");
+    let words = "the server has a table refloat_load.marks that is not Refloat's";
+    assert!(said.contains(words), "{said}");
+    assert_eq!(ask(two.second, "SELECT a FROM refloat_load.marks"), "5");
+    assert_eq!(
+        ask(two.second, "SHOW TABLES FROM refloat_load LIKE 'o%'"),
+        ""
+    );
+    forget(two.first);
+    forget(two.second);
+}
+
+#[test]
+fn tables_called_like_ours_are_theirs() {
+    for kind in [
+        ServerKind::MariaDb1011,
+        ServerKind::MariaDb118,
+        ServerKind::MySql97,
+    ] {
+        namesakes(kind);
+    }
 }
 
 /// What another tool writes of such a server has Refloat's tables too: those of the target stay.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::facts::REDO_LOG;
 use super::{Durability, SettingsError};
 use crate::ghost::{drop_ghost, drop_settled, is_ghost, settle_removal};
+use crate::own::namesakes;
 use crate::probe;
 use crate::{Owner, RunDir, RunDirError, RunId};
 
@@ -172,6 +173,10 @@ fn rows(conn: &mut Connection) -> Result<Vec<Journal>, SettingsError> {
     if conn.query(exists)?.u64(0, 0) != Some(1) {
         return Ok(Vec::new());
     }
+    // Somebody's table of this name holds no journal.
+    if is_taken(conn)? {
+        return Ok(Vec::new());
+    }
     let all = format!(
         "SELECT run, IF(LENGTH(journal) > {ROW_MAX}, '', journal) FROM `{JOURNAL_SCHEMA}`.`{JOURNAL_TABLE}` ORDER BY run LIMIT 1000"
     );
@@ -194,6 +199,11 @@ fn rows(conn: &mut Connection) -> Result<Vec<Journal>, SettingsError> {
         found.push(journal);
     }
     Ok(found)
+}
+
+/// Whether somebody's table has the name of the journal's.
+fn is_taken(conn: &mut Connection) -> Result<bool, SettingsError> {
+    Ok(namesakes(conn, JOURNAL_SCHEMA)?.contains(JOURNAL_TABLE))
 }
 
 /// Runs `work` with this session's binary log off where the account may do that: the journal is about this server and
@@ -220,6 +230,9 @@ pub(super) fn write_row(conn: &mut Connection, journal: &Journal) -> Result<(), 
             source,
         })?,
     );
+    if is_taken(conn)? {
+        return Err(SettingsError::PlaceTaken);
+    }
     unlogged(conn, |conn| {
         drop_ghost(conn, &format!("`{JOURNAL_SCHEMA}`.`{JOURNAL_TABLE}`"))?;
         drop_settled(conn, JOURNAL_SCHEMA)?;

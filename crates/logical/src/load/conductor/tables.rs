@@ -10,6 +10,8 @@ use crate::load::definition::{Lost, OtherDefault, differences, other_defaults, w
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::ExistingPolicy;
 use crate::load::outcome::{LoadWarning, head};
+use crate::load::own::{is_namesake, refused_in_dump};
+use crate::load::pattern::matches_any;
 use crate::load::programs::Kind;
 
 /// `ER_WRONG_MRG_TABLE`: a table of engine MERGE stands before those that it is made of.
@@ -30,6 +32,13 @@ impl Conductor<'_> {
         item: &Item,
     ) -> Result<(), LoadError> {
         let key = self.resolve(table)?;
+        let patterns = &self.ctx.options.tables;
+        let asked = patterns.is_empty() || matches_any(patterns, &key.0, &key.1);
+        let mode = self.session()?.lex_mode();
+        if asked && is_namesake(&key.0, &key.1, text, mode) {
+            let label = format!("{}.{}", key.0, key.1);
+            return Err(LoadError::Refused(vec![refused_in_dump(&label, item.line)]));
+        }
         if !self.wanted(&key) || self.leaves_out(&key.0)? {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use refloat_run::own::is_own_table;
 use refloat_sqltext::{
     CharsetFamily, ItemKind, LexMode, ObjectName, ScanOptions, Scanner, StatementKind, Step,
     parse_set,
@@ -9,7 +10,8 @@ use refloat_sqltext::{
 
 use super::Definitions;
 use super::of_server::kind;
-use crate::dump::catalog::{wanted_database, wanted_table};
+use crate::dump::catalog::{asked_table, wanted_database};
+use crate::load::own::is_namesake;
 use crate::manifest::FileEntry;
 use crate::verify::error::VerifyError;
 use crate::verify::folder::DumpFolder;
@@ -125,7 +127,7 @@ impl<'a> Reader<'a> {
             StatementKind::CreateView { view } => self.object("view", view, text),
             StatementKind::CreateTrigger { trigger, table } => {
                 let asked = asked(self.options, &refloat_wire::ConnectOptions::default());
-                if !wanted_table(&asked, &self.database, &words(&table.name)) {
+                if !asked_table(&asked, &self.database, &words(&table.name)) {
                     return;
                 }
                 let label = self.label(trigger);
@@ -154,7 +156,8 @@ impl<'a> Reader<'a> {
         let own = String::from_utf8_lossy(&name.name);
         let database = self.database_of(name);
         let asked = asked(self.options, &refloat_wire::ConnectOptions::default());
-        if wanted_table(&asked, &database, &own) {
+        let ours = is_own_table(&database, &own) && !is_namesake(&database, &own, text, self.mode);
+        if !ours && asked_table(&asked, &database, &own) {
             let label = format!("{database}.{own}");
             self.add(kind, (&database, label), text);
         }

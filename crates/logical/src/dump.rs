@@ -12,6 +12,7 @@ mod cost;
 mod desync;
 pub(crate) mod error;
 mod identity;
+mod json_types;
 mod names;
 pub(crate) mod options;
 mod outcome;
@@ -182,6 +183,9 @@ fn with_server(
     (outcome.held_seconds, outcome.snapshot_cost) = (read.held.as_secs_f64(), read.cost);
     clock.enter(Phase::Proof);
     written.notes.extend(plan.notes);
+    written
+        .notes
+        .extend(tables.iter().flat_map(TableWork::notes));
     written.notes.extend(snapshot.info.caveats());
     for note in &written.notes {
         run.events.warn(note.clone());

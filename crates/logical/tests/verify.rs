@@ -9,6 +9,8 @@ mod case;
 mod cases;
 #[path = "verify/damage.rs"]
 mod damage;
+#[path = "verify/json_types.rs"]
+mod json_types;
 #[path = "dump/lost.rs"]
 mod lost;
 #[path = "verify/mutations.rs"]

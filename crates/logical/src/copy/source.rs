@@ -165,7 +165,11 @@ impl Source {
         });
         Ok(Fed {
             read,
-            notes: info.caveats(),
+            notes: tables
+                .iter()
+                .flat_map(TableWork::notes)
+                .chain(info.caveats())
+                .collect(),
             snapshot: info,
             kept,
         })

@@ -92,6 +92,8 @@ pub struct DumpOptions {
     pub no_data: bool,
     /// Leave rows of the past out of system-versioned tables.
     pub no_history: bool,
+    /// Look in JSON columns of MySQL for values of types that text cannot carry, and note them.
+    pub json_types: bool,
     /// Write accounts, roles and grants as well.
     pub users: bool,
     /// Leave `DEFINER` out of views and programs, and make them `SQL SECURITY INVOKER`.
@@ -133,6 +135,7 @@ impl DumpOptions {
             no_data: false,
             no_history: false,
             users: false,
+            json_types: true,
             strip_definer: false,
             compression: RowCompression::Zstd { level: ZSTD_LEVEL },
             chunk_bytes: CHUNK_BYTES,

@@ -96,11 +96,10 @@ pub fn write(
     };
     let (read, written) = std::thread::scope(|scope| {
         let (stream, snapshot, control) = (&stream, &mut snapshot, &mut *control);
+        let tables = &tables;
         let reader = scope.spawn(move || {
             let _kill = kill_on_cancel(reading.cancel, control);
-            let read = catch_unwind(AssertUnwindSafe(|| {
-                reading.read(&tables, snapshot, control)
-            }));
+            let read = catch_unwind(AssertUnwindSafe(|| reading.read(tables, snapshot, control)));
             let read = read.unwrap_or_else(|_panic| Err(DumpError::defect()));
             stream.end(read.is_ok());
             read
@@ -121,6 +120,9 @@ pub fn write(
     (outcome.held_seconds, outcome.snapshot_cost) = (read.held.as_secs_f64(), read.cost);
     clock.enter(Phase::Proof);
     outcome.notes.extend(plan.notes);
+    outcome
+        .notes
+        .extend(tables.iter().flat_map(TableWork::notes));
     outcome.notes.extend(snapshot.info.caveats());
     let limit = control.max_allowed_packet().min(CLIENT_LIMIT);
     for of in sql.iter().filter(|of| of.longest >= limit) {

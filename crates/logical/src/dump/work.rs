@@ -14,6 +14,7 @@ use super::block::BlockWriter;
 use super::catalog::{Table, show_create};
 use super::chunk::ChunkWriter;
 use super::error::DumpError;
+use super::json_types;
 use super::options::DumpOptions;
 use super::ranges::{self, Range};
 use super::throttle::Throttle;
@@ -133,6 +134,7 @@ struct TableFiles {
     chunks: Vec<(usize, Vec<ChunkEntry>)>,
     rows: u64,
     shown: Option<Arc<TableProgress>>,
+    notes: Vec<String>,
 }
 
 impl TableWork {
@@ -148,6 +150,11 @@ impl TableWork {
 
     fn state(&self) -> MutexGuard<'_, TableFiles> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What somebody should know of its rows, once they are read.
+    pub fn notes(&self) -> Vec<String> {
+        self.state().notes.clone()
     }
 
     /// The files, in the order of the key.
@@ -274,6 +281,10 @@ impl Work<'_> {
                 if of.open.fetch_sub(1, Ordering::SeqCst) == 1 {
                     if range.is_part() && of.table.has_text_in_key() {
                         counted(reader, &of.table, of.state().rows)?;
+                    }
+                    if self.options.json_types {
+                        let notes = json_types::notes(reader, &of.table)?;
+                        of.state().notes.extend(notes);
                     }
                     self.table_done(of)?;
                     if let Sink::Stream(stream) = self.sink {

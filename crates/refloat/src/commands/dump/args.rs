@@ -168,6 +168,12 @@ pub struct ReadArgs {
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = parse_count)]
     pub lock_wait: u64,
 
+    /// Do not look in JSON columns of MySQL for values of types that text cannot carry
+    ///
+    /// Such values (DECIMAL, DATE, TIME, DATETIME, bytes) are noted; to find them every document is read once more.
+    #[arg(long)]
+    pub no_json_types: bool,
+
     /// Read no more than so much row text per second, over all connections
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub max_rate: Option<u64>,
@@ -287,6 +293,7 @@ impl ReadArgs {
             ConsistencyArg::None => Consistency::None,
         };
         options.lock_patience = Duration::from_secs(self.lock_wait);
+        options.json_types = !self.no_json_types;
         options.max_rate = self.max_rate;
         options.max_running = self.max_running;
         options.max_history = self.max_history;

@@ -35,6 +35,7 @@ mod resume;
 mod rows;
 mod session;
 mod table;
+mod transaction;
 mod tuning;
 mod worker;
 mod writer;

@@ -215,7 +215,8 @@ impl<'a> Conductor<'a> {
         let mut reader = SqlReader::new(input, Ends::Client, &pool);
         while self.read_statements(&mut reader)? {}
         self.check_marks()?;
-        self.end()
+        self.end()?;
+        self.check_committed()
     }
 
     /// Finishes everything that the dump asked for.

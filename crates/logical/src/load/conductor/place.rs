@@ -9,6 +9,7 @@ use super::{BLOCK_BYTES, Conductor, PIECE_BYTES_WHOLE, has_tail};
 use crate::load::chunk::{Block, BlockPool, Head, Piece, PlainFile};
 use crate::load::error::LoadError;
 use crate::load::session::Session;
+use crate::load::transaction::Transaction;
 use crate::source::cutter::{Cutter, Ends, fill_target};
 
 /// How far one file is, and what its rows wait for.
@@ -37,6 +38,8 @@ pub struct Place {
     pub keeps_databases: bool,
     /// Rows that it has brought so far.
     pub rows: u64,
+    /// The transaction that its session would be in.
+    pub transaction: Transaction,
 }
 
 impl Place {
@@ -55,6 +58,7 @@ impl Place {
             enters: false,
             keeps_databases: false,
             rows: 0,
+            transaction: Transaction::default(),
         }
     }
 }

@@ -125,6 +125,10 @@ impl Conductor<'_> {
         self.entries[index].text_bytes += text.len() as u64;
         self.touched = true;
         self.place.rows += rows.row_count;
+        let table = &self.entries[index].table;
+        if table.is_transactional() || table.is_view() {
+            self.place.transaction.rows(rows.row_count);
+        }
         let (offset, count) = (Self::offset_of(item, rows), rows.row_count);
         let line = Self::line_of(&block[at..], item, rows);
         let head = Head {

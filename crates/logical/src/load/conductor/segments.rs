@@ -21,6 +21,7 @@ use crate::load::chunk::{BlockPool, PlainFile};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::SystemSchemaMode;
 use crate::load::session::Session;
+use crate::load::transaction::Transaction;
 use crate::source::cutter::Ends;
 use crate::source::folder::plain_name;
 use crate::source::layout::{Layout, RowFile, RowForm, Segment, SqlFile, TableRows};
@@ -113,6 +114,7 @@ impl Conductor<'_> {
         database: Option<&str>,
     ) -> Result<(), LoadError> {
         self.control_only = false;
+        self.place.transaction = Transaction::default();
         self.unset = super::unset::Unset::default();
         self.ensure_database()?;
         let mut wanted = (**start).clone();
@@ -195,7 +197,8 @@ impl Conductor<'_> {
             });
         }
         position.fetch_add(reader.position(), Ordering::Relaxed);
-        self.finish_current()
+        self.finish_current()?;
+        self.check_committed()
     }
 
     fn rows_of(
@@ -338,6 +341,7 @@ impl Conductor<'_> {
                 FileReader::Delimited(text) => &text.input,
             };
             check(input, read.checksum.as_deref())?;
+            self.check_committed()?;
             if let (FileReader::Delimited(found), Some((expected, by))) = (&file, &read.text) {
                 found.check_bytes(*expected, by, &self.place.name)?;
             }

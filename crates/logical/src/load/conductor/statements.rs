@@ -16,6 +16,7 @@ use crate::load::outcome::{LoadWarning, StatementFailure};
 use crate::load::pattern::matches_any;
 use crate::load::programs::Kind;
 use crate::load::renamed;
+use crate::load::transaction::OPEN_HINT;
 
 /// Warnings about definitions that say nothing about the result: deprecated syntax, names and modes, objects that a
 /// `DROP … IF EXISTS` did not find (or only a name of, 1932) or a `CREATE … IF NOT EXISTS` did, a spatial index that queries will not use,
@@ -63,6 +64,8 @@ impl Conductor<'_> {
         ) {
             self.tell_lost_of(text, item)?;
         }
+        let transaction = &mut self.place.transaction;
+        transaction.statement(kind, text, item.line, item.offset);
         match kind {
             StatementKind::Empty => Ok(()),
             StatementKind::Set => self.set(text, item),
@@ -233,6 +236,34 @@ impl Conductor<'_> {
             head: head(text),
             code: 0,
             message: reason.to_owned(),
+            table: None,
+        })
+    }
+
+    /// Refuses the end of a file in a transaction that nothing commits.
+    pub(super) fn check_committed(&mut self) -> Result<(), LoadError> {
+        let Some(open) = self.place.transaction.open() else {
+            return Ok(());
+        };
+        if open.rows == 0 && !self.ctx.options.tables.is_empty() {
+            // With a choice of tables, what changes them otherwise is left out.
+            return Ok(());
+        }
+        let (begun, reason) = (open.begun.clone(), open.reason());
+        if self.marks.header && !self.marks.closed {
+            // The file was cut, and whoever loads it wants what there is of it.
+            self.ctx
+                .events
+                .warn(format!("line {}: {}: {reason}", begun.line, begun.head));
+            return Ok(());
+        }
+        self.fail(StatementFailure {
+            file: self.place.name.to_string(),
+            line: begun.line,
+            offset: begun.offset,
+            head: begun.head,
+            code: 0,
+            message: format!("refused: {reason}. {OPEN_HINT}"),
             table: None,
         })
     }

@@ -6,6 +6,7 @@ use super::Conductor;
 use super::databases::default_collation;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::session::VariableEffect;
+use crate::load::transaction::Begun;
 
 impl Conductor<'_> {
     pub(super) fn set(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
@@ -59,6 +60,13 @@ impl Conductor<'_> {
             }
         }
         if autocommit {
+            let value = self
+                .control
+                .query_value("SELECT @@SESSION.autocommit")
+                .map_err(|error| LoadError::server("reading a variable", error))?;
+            let begun = Begun::new(&text, item.line, item.offset);
+            let on = value.as_deref() != Some("0");
+            self.place.transaction.autocommit(on, begun);
             // A transaction left open here would lock the tables that workers write and indexes are built on.
             self.control
                 .exec("SET SESSION autocommit = 1")

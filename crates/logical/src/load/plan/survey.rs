@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use refloat_run::own::{is_own_schema, is_own_table};
-use refloat_sqltext::{ClientCommand, CommentKind, Danger, ItemKind, StatementKind};
+use refloat_sqltext::{ClientCommand, CommentKind, Danger, ItemKind, StatementKind, parse_set};
 use refloat_store::Input;
 
 use super::PlannedTable;
@@ -15,6 +15,7 @@ use crate::load::options::{
 use crate::load::outcome::{Bounded, head};
 use crate::load::outline::{Gather, Modes, Outline};
 use crate::load::pattern::matches_any;
+use crate::load::transaction::{Begun, OPEN_HINT, Transaction, autocommit_by};
 use crate::source::cutter::Ends;
 use crate::source::items::{Items, ItemsError, Runs};
 use crate::source::layout::{DelimitedFile, Layout, RowForm};
@@ -47,6 +48,8 @@ pub struct Survey<'a> {
     modes: Modes,
     matched: Vec<bool>,
     items: u64,
+    /// The transaction that the session of the file would be in.
+    transaction: Transaction,
     /// Whether it is a source of several files, which say themselves where they end.
     several: bool,
     /// Where each table stands in the list: a folder has definitions in one file and rows in others.
@@ -78,6 +81,7 @@ impl<'a> Survey<'a> {
             modes: Modes::default(),
             matched: vec![false; options.tables.len()],
             items: 0,
+            transaction: Transaction::default(),
             several: false,
             places: HashMap::new(),
             found: Found {
@@ -191,6 +195,7 @@ impl<'a> Survey<'a> {
                 }
                 ItemKind::Statement(kind) => {
                     self.gather.outline().completed = false;
+                    self.follow(kind, text, item.line, item.offset);
                     let mode = matches!(kind, StatementKind::Set).then(|| self.modes.set(text));
                     if !matches!(kind, StatementKind::Empty) {
                         self.items += 1;
@@ -212,7 +217,31 @@ impl<'a> Survey<'a> {
             }
         }
         self.found.bytes = before + items.bytes();
+        self.refuse_open();
         Ok(())
+    }
+
+    /// Follows the transaction that the file's session would be in.
+    fn follow(&mut self, kind: &StatementKind, text: &[u8], line: u64, offset: u64) {
+        if !matches!(kind, StatementKind::Set) {
+            return self.transaction.statement(kind, text, line, offset);
+        }
+        let set = parse_set(text, self.modes.now()).unwrap_or_default();
+        if let Some(on) = set.iter().rev().find_map(autocommit_by) {
+            let begun = Begun::new(text, line, offset);
+            self.transaction.autocommit(on, begun);
+        }
+    }
+
+    /// Refuses the end of a file in a transaction that nothing commits, as a load does.
+    fn refuse_open(&mut self) {
+        let transaction = std::mem::take(&mut self.transaction);
+        let outline = self.gather.outline();
+        let cut = outline.header && !outline.completed;
+        if let Some(open) = transaction.open().filter(|_| !cut) {
+            let head = open.begun.head.as_bytes();
+            self.refuse(&open.reason(), OPEN_HINT.to_owned(), head, open.begun.line);
+        }
     }
 
     /// The error of a file that cannot be read to its end.
@@ -258,6 +287,7 @@ impl<'a> Survey<'a> {
             return;
         }
         self.gather.rows(database, table);
+        self.transaction.rows(rows);
         self.count(place, shown(table), rows, bytes);
     }
 

@@ -1,0 +1,6 @@
+SET NAMES utf8mb4;
+CREATE TABLE t (id INT PRIMARY KEY);
+SET autocommit = 0;
+INSERT INTO t VALUES (1), (2);
+COMMIT;
+INSERT INTO t VALUES (3), (4);

@@ -25,6 +25,7 @@ mod installation;
 mod instance;
 mod kind;
 mod launch;
+mod neighbours;
 mod options;
 mod ports;
 mod process;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::cache::{Cache, copy_folder};
 use crate::galera::{check_removable, owner};
 use crate::instance::{self, Entry, Instance, Status};
+use crate::neighbours::Neighbours;
 use crate::options::check_option;
 use crate::record::{FORMAT, Folder, NodeRecord, Record, SOCKET_PATH_LIMIT};
 use crate::user::ServerUser;
@@ -27,6 +28,13 @@ const REMOVE_PATIENCE: Duration = Duration::from_secs(200);
 
 /// The longest name of an instance, in bytes.
 const NAME_LIMIT: usize = 64;
+
+/// While it lasts nobody chooses ports, see [`Sandbox::lock_ports`].
+#[derive(Debug)]
+pub struct PortLocks {
+    _own: files::Lock,
+    _neighbours: Option<Neighbours>,
+}
 
 /// Where instances live, and how they start.
 ///
@@ -298,15 +306,33 @@ impl Sandbox {
         instance.folder.write(&instance.record)
     }
 
-    /// Nobody else of this sandbox takes ports while the lock lasts. With it, those that are taken, by what runs and by
-    /// what is stopped.
-    pub(crate) fn lock_ports(&self) -> Result<(files::Lock, HashSet<u16>)> {
+    /// Nobody else takes ports of this sandbox, and none of this user's on this machine takes any, while the locks last. With them, the ports
+    /// that are taken, by what runs and by what is stopped.
+    pub(crate) fn lock_ports(&self) -> Result<(PortLocks, HashSet<u16>)> {
         let path = self.state.join("ports.lock");
-        let Some(lock) = files::Lock::take(&path, LOCK_PATIENCE)? else {
+        let Some(own) = files::Lock::take(&path, LOCK_PATIENCE)? else {
             return Err(Error::Busy {
                 name: "ports".to_owned(),
             });
         };
+        let neighbours = Neighbours::meet();
+        let mut taken = self.ports()?;
+        for state in neighbours
+            .iter()
+            .flat_map(|meeting| meeting.others(&self.state))
+        {
+            // What is wrong with a neighbour is for those to hear who use it.
+            taken.extend(Self::new(state).ports().unwrap_or_default());
+        }
+        let locks = PortLocks {
+            _own: own,
+            _neighbours: neighbours,
+        };
+        Ok((locks, taken))
+    }
+
+    /// The ports of this sandbox, of what runs and of what is stopped.
+    fn ports(&self) -> Result<HashSet<u16>> {
         let mut taken = HashSet::new();
         for name in self.names()? {
             // A state file that cannot be read takes no port; `list` is the one to complain.
@@ -325,7 +351,7 @@ impl Sandbox {
                 taken.extend(record.haproxy.map(|haproxy| haproxy.port));
             }
         }
-        Ok((lock, taken))
+        Ok(taken)
     }
 
     /// A port that nothing of this sandbox has. It is the caller's when it is written down.

@@ -1,0 +1,99 @@
+//! The other state directories that this user has on this machine.
+//!
+//! A server that is down, and the places where a node takes a state transfer, have ports at which nobody listens now. A sandbox with another
+//! state directory would find them free, take one, and the node would not come back. So sandboxes of one user know of each other.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::files::{self, Lock};
+
+/// How long others may take to choose their ports. Who waits longer goes on without: they are not worth a failure.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The state directories that are known, one a line.
+const STATES: &str = "states";
+
+/// The sandboxes of this user on this machine. While it lasts no other of them takes ports.
+#[derive(Debug)]
+pub struct Neighbours {
+    folder: PathBuf,
+    _lock: Lock,
+}
+
+impl Neighbours {
+    /// `None`: there is no folder for temporary files in which they can meet.
+    pub fn meet() -> Option<Self> {
+        let user = rustix::process::getuid().as_raw();
+        Self::meet_in(std::env::temp_dir().join(format!("refloat-sandbox-{user}")))
+    }
+
+    fn meet_in(folder: PathBuf) -> Option<Self> {
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return None,
+            _ => (),
+        }
+        // Anybody may make such a folder, or a link of this name, before us.
+        let meta = fs::symlink_metadata(&folder).ok()?;
+        if !meta.is_dir() || meta.uid() != rustix::process::getuid().as_raw() {
+            return None;
+        }
+        let lock = Lock::take(&folder.join("lock"), PATIENCE).ok()??;
+        Some(Self {
+            folder,
+            _lock: lock,
+        })
+    }
+
+    /// The state directories of the others that are there still. From now on `own` is one of them.
+    pub fn others(&self, own: &Path) -> Vec<PathBuf> {
+        let path = self.folder.join(STATES);
+        let known = fs::read_to_string(&path).unwrap_or_default();
+        let mut others: Vec<PathBuf> = known.lines().map(PathBuf::from).collect();
+        others.retain(|other| other != own && other.is_dir());
+        others.dedup();
+        // A path with a line break or without UTF-8 cannot be written down; then nobody knows of it, as before.
+        let lines: Vec<&str> = others
+            .iter()
+            .map(PathBuf::as_path)
+            .chain([own])
+            .filter_map(Path::to_str)
+            .filter(|line| !line.contains('\n'))
+            .collect();
+        let text = lines.join("\n") + "\n";
+        if text != known {
+            let _ = files::write_whole(&path, text.as_bytes());
+        }
+        others
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_know_of_each_other_while_they_are_there() {
+        let place = tempfile::tempdir().unwrap();
+        let [one, two] = ["one", "two"].map(|name| place.path().join(name));
+        fs::create_dir(&one).unwrap();
+        fs::create_dir(&two).unwrap();
+        let meet = || Neighbours::meet_in(place.path().join("meeting")).unwrap();
+        assert!(meet().others(&one).is_empty());
+        assert_eq!(meet().others(&two), [one.as_path()]);
+        assert_eq!(meet().others(&one), [two.as_path()]);
+        fs::remove_dir(&two).unwrap();
+        assert!(meet().others(&one).is_empty());
+    }
+
+    #[test]
+    fn a_link_of_somebody_is_not_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink(place.path(), &link).unwrap();
+        assert!(Neighbours::meet_in(link).is_none());
+    }
+}

@@ -197,14 +197,30 @@ impl<'a> Joining<'a> {
         text.or_else(|| LogMark::last_part(self.member.host.as_ref()?, now))
     }
 
-    /// The last error in its log, to be put behind a sentence.
+    /// The last error in its log and what it began with, to be put behind a sentence.
     pub fn last_words(&self) -> String {
-        let text = self.log();
-        let line = text.as_deref().and_then(|text| {
-            let mut lines = text.lines().rev();
-            lines.find(|line| line.contains("[ERROR]") || line.contains("[Fatal"))
-        });
-        line.map_or_else(String::new, |line| format!(": {}", plain(line)))
+        self.log()
+            .map_or_else(String::new, |text| words_of_errors(&text))
+    }
+}
+
+/// The last error of a log, which says that it is over, and the first one, which says why: of the script of the transfer, if that has said any.
+fn words_of_errors(text: &str) -> String {
+    let errors: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("[ERROR]") || line.contains("[Fatal"))
+        .collect();
+    let Some(last) = errors.last() else {
+        return String::new();
+    };
+    let first = errors
+        .iter()
+        .find(|line| line.contains("WSREP_SST:"))
+        .unwrap_or(&errors[0]);
+    if first == last {
+        format!(": {}", plain(last))
+    } else {
+        format!(": {} (it began with: {})", plain(last), plain(first))
     }
 }
 
@@ -278,4 +294,23 @@ pub(crate) fn look(member: &Member) -> Result<NodeState, String> {
     let view = ask(member, &brief());
     view.state
         .ok_or_else(|| view.unreachable.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_that_began_it_is_told_beside_the_last_one() {
+        assert_eq!(words_of_errors("1 [Note] all is well\n"), "");
+        assert_eq!(
+            words_of_errors("1 [Note] a\n2 [ERROR] b\n"),
+            ": 2 [ERROR] b"
+        );
+        let log = "1 [ERROR] WSREP: noise\nWSREP_SST: [ERROR] the port has been taken\n3 [ERROR] WSREP: failed\n4 [Note] bye\n";
+        assert_eq!(
+            words_of_errors(log),
+            ": 3 [ERROR] WSREP: failed (it began with: WSREP_SST: [ERROR] the port has been taken)"
+        );
+    }
 }

@@ -49,7 +49,7 @@ use refloat_run::probe::{self, ServerProbe};
 use refloat_run::progress::Phase;
 use refloat_run::settings::{AppliedSettings, Facts, SettingsPlan};
 use refloat_run::{Cancel, Event, Run};
-use refloat_wire::{CommitCounter, Connection};
+use refloat_wire::{CommitCounter, ConnectOptions, Connection};
 
 pub use error::{EarlierMark, LoadError, LoadFailure, Refusal};
 pub(crate) use form::DelimitedRows;
@@ -78,6 +78,7 @@ use conductor::Conductor;
 use context::{Context, Setup, kill_on_cancel};
 use error::guarded;
 use galera::Replicated;
+use galera::others::Others;
 use opened::Opened;
 use phases::Phases;
 use preflight::Preflight;
@@ -183,7 +184,13 @@ fn run_load(
     let options = &galera::settle(options, preflight.node.as_ref());
     outcome.advice.clone_from(&preflight.advice);
     clock.enter(Phase::Settings);
-    let settings = tuning::plan(options, &facts, &preflight, source.text_bytes());
+    let warn = |line| run.events.warn(line);
+    let ended = earlier.begun.as_ref().map(|begun| &begun.about.owner);
+    let clear = Some((run, ended));
+    let mut others = Others::look(options, &preflight, clear, &run.cancel, warn)?;
+    let (dump_bytes, here) = (source.text_bytes(), others.near() + 1);
+    let settings = tuning::plan(options, &facts, &preflight, dump_bytes, here);
+    others.plan(options, &preflight, dump_bytes, here);
     if let Some(refusal) = preflight::path_refused(options, &facts, &settings) {
         return Err(LoadError::Refused(vec![refusal]));
     }
@@ -194,30 +201,25 @@ fn run_load(
     for line in preflight::left_out(options, &settings, &[]) {
         run.events.warn(line);
     }
-    let changed = applied.apply(&mut control, &settings, &run.events);
+    let changed = others.apply(run, || applied.apply(&mut control, &settings, &run.events));
     drop(kill);
     outcome.settings_skipped = preflight::left_out(options, &settings, applied.skipped());
-    outcome.settings_changed = applied
-        .changes()
-        .iter()
-        .map(|change| {
-            format!(
-                "{}: {} -> {} ({})",
-                change.name, change.old, change.new, change.reason
-            )
-        })
-        .collect();
+    outcome.settings_changed = applied.changes().iter().map(tuning::change_line).collect();
+    outcome.settings_changed.extend(others.changes());
     let result = match changed {
+        _ if run.cancel.is_cancelled() => Err(LoadError::interrupted(&run.cancel)),
         Ok(()) => guarded(|| {
             with_settings(
                 options, run, outcome, clock, source, control, &preflight, &settings, earlier,
             )
         }),
-        Err(_) if run.cancel.is_cancelled() => Err(LoadError::interrupted(&run.cancel)),
         Err(error) => Err(error.into()),
     };
     clock.enter(Phase::Revert);
-    let reverted = tuning::put_back(options, run, outcome, &mut applied);
+    let (reverted, left) = others.put_back(run, || {
+        tuning::put_back(options, run, outcome, &mut applied)
+    });
+    outcome.settings_left.extend(left);
     run.progress.set_phase(Phase::Done);
     result?;
     reverted?;
@@ -441,7 +443,15 @@ fn unchanged(file: &PlainFile, name: &str) -> Result<(), LoadError> {
 
 /// Connects; Ctrl-C need not wait for a server that does not answer.
 pub(crate) fn connect(options: &LoadOptions, cancel: &Cancel) -> Result<Connection, LoadError> {
-    let target = options.target.clone();
+    connect_to(&options.target, cancel)
+}
+
+/// [`connect`] to another server than that of the load.
+pub(crate) fn connect_to(
+    server: &ConnectOptions,
+    cancel: &Cancel,
+) -> Result<Connection, LoadError> {
+    let target = server.clone();
     let connected = abandonable(cancel, move || {
         let mut conn = Connection::connect(&target)?;
         context::be_patient(&mut conn)?;
@@ -449,10 +459,7 @@ pub(crate) fn connect(options: &LoadOptions, cancel: &Cancel) -> Result<Connecti
     });
     match connected {
         Some(connected) => connected.map_err(|error: refloat_wire::Error| {
-            LoadError::server(
-                format!("connecting to {}", options.target.describe()),
-                error,
-            )
+            LoadError::server(format!("connecting to {}", server.describe()), error)
         }),
         None => Err(LoadError::interrupted(cancel)),
     }

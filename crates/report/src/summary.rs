@@ -130,6 +130,14 @@ fn planned(page: &mut Page, plan: &LoadPlan) {
             &format!("{}: left alone: {}", skipped.name, skipped.reason),
         );
     }
+    for (node, settings) in &plan.other_nodes {
+        for change in &settings.changes {
+            page.line(
+                "",
+                &format!("{node}: {}: {} -> {}", change.name, change.old, change.new),
+            );
+        }
+    }
     page.list(
         "statements that run alone, when all before them is done",
         &plan.alone,

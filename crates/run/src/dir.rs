@@ -139,6 +139,11 @@ impl RunDir {
         &self.path
     }
 
+    /// The state directory that the run's folder is in.
+    pub fn state_dir(&self) -> Option<&Path> {
+        self.path.parent()?.parent()
+    }
+
     /// Writes a file of the run, whole and on disk when this returns.
     pub fn write<T: Serialize>(&self, name: &str, value: &T) -> Result<(), RunDirError> {
         write_json(&self.path, name, value)

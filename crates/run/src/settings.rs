@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{RunDirError, RunId};
 
-pub use apply::AppliedSettings;
+pub use apply::{AppliedSettings, left_by_dead_runs};
 pub use catalog::{Advice, PlannedChange, SessionChange, SettingsPlan, Skipped};
 pub use facts::{Facts, Grants};
 pub use journal::{

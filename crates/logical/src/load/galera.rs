@@ -4,6 +4,7 @@
 //! definitions stop everybody for as long as they take, and what the other nodes cannot keep up with makes flow control stop the
 //! applications of all: [`pace`] holds the load back before that.
 
+pub mod others;
 pub mod pace;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,8 +24,8 @@ use pace::{Pace, PacedNode, Rule, When};
 /// Share of the time that flow control may stop a cluster because of a load, when nobody says.
 pub const MAX_PAUSED_DEFAULT: f64 = 0.05;
 /// How long it is watched whether applications write, before the load begins.
-const LISTEN: Duration = Duration::from_secs(1);
-const LISTEN_POLL: Duration = Duration::from_millis(100);
+const LISTEN: Duration = Duration::from_millis(500);
+const LISTEN_POLL: Duration = Duration::from_millis(50);
 /// Part of `wsrep_max_ws_size` that the dump text of a transaction may have: a row's image and its certification keys can be larger
 /// than its text (`(1,2),` is six bytes, and eight of values beside some twenty of a key).
 const TEXT_PER_WRITE_SET: u64 = 16;

@@ -9,6 +9,7 @@ use refloat_run::settings::{Durability, Facts, SettingsPlan};
 use serde::Serialize;
 
 use super::error::LoadError;
+use super::galera::others::Others;
 use super::opened::Opened;
 use super::options::{LoadOptions, WritePath};
 use super::outcome::{Bounded, Resumption};
@@ -50,6 +51,8 @@ pub struct LoadPlan {
     pub durability: Durability,
     /// Settings that will be changed, and advice.
     pub settings: SettingsPlan,
+    /// The same of the other nodes of the cluster that rows are replicated in, by node.
+    pub other_nodes: Vec<(String, SettingsPlan)>,
     /// Why a slower path than the best one is taken.
     pub advice: Vec<String>,
     /// The unfinished load of this source that it would go on with.
@@ -149,7 +152,12 @@ pub(crate) fn plan_from(
             refusals.push(refusal);
         }
     }
-    let settings = super::tuning::plan(options, &facts, &preflight, Some(found.bytes));
+    let mut others = Others::look(options, &preflight, None, cancel, |line| {
+        advice.push(line);
+    })?;
+    let here = others.near() + 1;
+    let settings = super::tuning::plan(options, &facts, &preflight, Some(found.bytes), here);
+    others.plan(options, &preflight, Some(found.bytes), here);
     refusals.extend(preflight::path_refused(options, &facts, &settings));
     if !refusals.is_empty() {
         return Err(LoadError::Refused(refusals));
@@ -188,6 +196,10 @@ pub(crate) fn plan_from(
         durability: super::tuning::durability(options, &preflight),
         advice,
         settings,
+        other_nodes: others
+            .plans()
+            .map(|(node, plan)| (node.to_owned(), plan.clone()))
+            .collect(),
         resumes: earlier.begun.map(|begun| Resumption {
             rows: begun.found.stored(),
             run: begun.run,

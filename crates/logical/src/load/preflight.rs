@@ -5,7 +5,6 @@ mod privileges;
 mod wishes;
 
 use refloat_run::Cancel;
-use refloat_run::probe::ServerProbe;
 use refloat_run::settings::{Facts, SettingsPlan};
 use refloat_store::{Input, LooksLike};
 use refloat_wire::Connection;
@@ -18,6 +17,7 @@ use super::outline::Outline;
 use super::own;
 use super::pattern::is_system_database;
 use super::resume::{Begun, Earlier};
+use super::tuning;
 
 pub use contents::not_appended;
 pub use wishes::left_out;
@@ -189,8 +189,7 @@ pub fn judge_server(
         .filter(|begun| begun.about.empty_server);
     let ours = ours.map(Begun::databases).unwrap_or_default();
     let empty_server = contents::holds_nothing_else(conn, &facts.grants, &ours).map_err(server)?;
-    let server_is_local =
-        ServerProbe::find(&conn.identity().hostname, conn.identity().port).is_some();
+    let server_is_local = tuning::is_near(conn);
     let preflight = Preflight {
         outline,
         write_path,

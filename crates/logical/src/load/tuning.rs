@@ -1,8 +1,12 @@
 //! The server's settings for a load: which are changed, what is advised, and how they are put back.
 
 use refloat_run::machine::Machine;
-use refloat_run::settings::{Advice, AppliedSettings, Durability, Facts, Hints, SettingsPlan};
+use refloat_run::probe::ServerProbe;
+use refloat_run::settings::{
+    Advice, AppliedSettings, Durability, Facts, Hints, JournalEntry, SettingsPlan,
+};
 use refloat_run::{Cancel, Run};
+use refloat_wire::Connection;
 
 use super::options::{BinlogMode, LoadOptions, WritePath};
 use super::outcome::LoadOutcome;
@@ -18,24 +22,36 @@ pub fn durability(options: &LoadOptions, preflight: &Preflight) -> Durability {
     })
 }
 
-/// What is to be changed for this load.
+/// Whether a server runs on this machine, so that its memory and its disk can be seen.
+pub fn is_near(conn: &Connection) -> bool {
+    ServerProbe::find(&conn.identity().hostname, conn.identity().port).is_some()
+}
+
+/// What a plan for a server rests on besides its own words; `near`: it runs on this machine, whose memory is for `here` servers.
+pub fn hints(facts: &Facts, near: bool, dump_bytes: Option<u64>, here: usize) -> Hints {
+    let datadir = facts.get("datadir").map(std::path::PathBuf::from);
+    Hints {
+        dump_bytes,
+        server_memory_available: Machine::here()
+            .filter(|_| near)
+            .map(|machine| machine.memory_available / here.max(1) as u64),
+        server_disk_available: datadir
+            .filter(|_| near)
+            .and_then(|path| refloat_run::machine::disk_available(&path)),
+        ..Hints::default()
+    }
+}
+
+/// What is to be changed for this load on its server, which is one of `here` on its machine.
 pub fn plan(
     options: &LoadOptions,
     facts: &Facts,
     preflight: &Preflight,
     dump_bytes: Option<u64>,
+    here: usize,
 ) -> SettingsPlan {
     let level = durability(options, preflight);
-    let near = preflight.server_is_local;
-    let datadir = facts.get("datadir").map(std::path::PathBuf::from);
     let hints = Hints {
-        dump_bytes,
-        server_memory_available: Machine::here()
-            .filter(|_| near)
-            .map(|machine| machine.memory_available),
-        server_disk_available: datadir
-            .filter(|_| near)
-            .and_then(|path| refloat_run::machine::disk_available(&path)),
         allow_local_infile: match options.write_path {
             // The array-bound insert needs no permission.
             WritePath::Auto => {
@@ -45,12 +61,21 @@ pub fn plan(
             WritePath::Bulk | WritePath::Insert => false,
         },
         skip_binlog: options.binlog == BinlogMode::Off,
+        ..hints(facts, preflight.server_is_local, dump_bytes, here)
     };
     let mut plan = refloat_run::settings::plan_for(facts, level, &hints);
     if options.binlog == BinlogMode::Keep {
         plan.session.retain(|change| change.name != "sql_log_bin");
     }
     plan
+}
+
+/// A change, for people.
+pub fn change_line(change: &JournalEntry) -> String {
+    format!(
+        "{}: {} -> {} ({})",
+        change.name, change.old, change.new, change.reason
+    )
 }
 
 /// A piece of advice, for people.

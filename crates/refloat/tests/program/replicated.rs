@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -28,13 +28,17 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
+        Self::with(|options| options)
+    }
+
+    fn with(more: impl FnOnce(GaleraOptions) -> GaleraOptions) -> Self {
         let state = state_folder();
         // Flow control that begins early, as on a cluster whose nodes must not lag.
         let options = GaleraOptions::new(ServerKind::MariaDb1011, 3)
             .provider_option("gcs.fc_limit", "4")
             .haproxy(HaproxyOptions::default());
         Self {
-            cluster: Cluster::start_with(&options),
+            cluster: Cluster::start_with(&more(options)),
             state,
         }
     }
@@ -299,7 +303,12 @@ fn applications_go_on_beside_a_load() {
 /// What is asked of a load into a node, and what is said about it.
 #[test]
 fn nothing_stays_on_one_node_unasked() {
-    let place = Place::new();
+    // A redo log that is too small for even these dumps.
+    let place = Place::with(|options| {
+        options
+            .option("innodb_log_file_size", "4M")
+            .option("innodb_log_buffer_size", "2M")
+    });
     let small = place.dump(
         "small.sql",
         &dump_of(
@@ -316,6 +325,7 @@ fn nothing_stays_on_one_node_unasked() {
     limits_hold(&place);
     statements_that_were_cut_are_known_again(&place);
     goes_on_at_another_node(&place);
+    settings_of_all_nodes(&place);
     without_a_key(&place);
 
     let gone = |place: &Place| {
@@ -484,41 +494,64 @@ fn statements_that_were_cut_are_known_again(place: &Place) {
     }
 }
 
-/// The marks are on every node; what is still at work on one of them is seen from the others.
-fn goes_on_at_another_node(place: &Place) {
+/// A load that is at work in the background.
+struct AtWork(Child);
+
+impl AtWork {
+    /// Begins the load, and comes back when rows of it are on another node.
+    fn begin(place: &Place, dump: &Path, args: &[&str], table: &str) -> Self {
+        let mut load = command(place.state.path());
+        load.arg("load")
+            .arg(dump)
+            .args(["--no-defaults", "--to", &place.cluster.url(0)])
+            .args(["--chunk-rows", "200"])
+            .args(args);
+        let load = load
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program can be started");
+        let begun = Instant::now();
+        let some = || {
+            let rows = place
+                .node(1)
+                .query(&format!("SELECT COUNT(*) FROM {table}"));
+            rows.is_ok_and(|rows| rows.parse::<u64>().unwrap() > 1000)
+        };
+        while !some() {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Self(load)
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.0.id().to_string();
+        let status = Command::new("kill").args([name, &pid]).status();
+        assert!(status.expect("kill runs").success());
+    }
+
+    fn kill(mut self) {
+        self.signal("-KILL");
+        self.0.wait().expect("it ends");
+    }
+}
+
+/// A dump of a table in which nothing but the marks keeps a row from coming twice.
+fn keyless(place: &Place, database: &str) -> PathBuf {
     let body = format!(
         "{}{}",
-        // Without a key nothing but the marks keeps a row from coming twice.
         "CREATE TABLE t (id BIGINT NOT NULL, k INT, v VARCHAR(100)) ENGINE=InnoDB;\n",
         rows_of("t", 60_000, 1000)
     );
-    let dump = place.dump("on.sql", &dump_of("onward", &body));
-    let mut first = command(place.state.path());
-    first
-        .arg("load")
-        .arg(&dump)
-        .args(["--no-defaults", "--to", &place.cluster.url(0)]);
-    let mut first = first
-        .args(["--chunk-rows", "200"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the program can be started");
-    let begun = Instant::now();
-    let some = || {
-        let rows = place.node(1).query("SELECT COUNT(*) FROM onward.t");
-        rows.is_ok_and(|rows| rows.parse::<u64>().unwrap() > 1000)
-    };
-    while !some() {
-        assert!(begun.elapsed() < Duration::from_secs(60));
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let pid = first.id().to_string();
-    let signal = |name: &str| {
-        let status = Command::new("kill").args([name, &pid]).status();
-        assert!(status.expect("kill runs").success());
-    };
-    signal("-STOP");
+    place.dump(&format!("{database}.sql"), &dump_of(database, &body))
+}
+
+/// The marks are on every node; what is still at work on one of them is seen from the others.
+fn goes_on_at_another_node(place: &Place) {
+    let dump = keyless(place, "onward");
+    let first = AtWork::begin(place, &dump, &[], "onward.t");
+    first.signal("-STOP");
     let there = place.cluster.url(1);
     let port = place.cluster.url(0);
     let port = port.rsplit(':').next().unwrap().trim_end_matches('/');
@@ -528,8 +561,7 @@ fn goes_on_at_another_node(place: &Place) {
         .says(&format!(
             "is loading this source into node 127.0.0.1:{port}"
         ));
-    signal("-KILL");
-    first.wait().expect("it ends");
+    first.kill();
     let (outcome, _) = place.loads(&dump, &there, &["--chunk-rows", "200"]);
     assert!(
         outcome["resumed"]["rows"].as_u64().unwrap() >= 1000,
@@ -540,6 +572,72 @@ fn goes_on_at_another_node(place: &Place) {
     assert_eq!(place.ask(2, sql), "60000\t60000");
     place.all_are_the_same();
     place.ask(0, "DROP DATABASE onward");
+}
+
+/// Nodes that apply what is loaded get the settings of the node of the load, and their own back: at the end, after a kill by the load that goes on
+/// at another node, or by hand.
+fn settings_of_all_nodes(place: &Place) {
+    const WATCHED: &str =
+        "SELECT @@innodb_log_file_size, @@innodb_io_capacity, @@innodb_io_capacity_max";
+    let all = || [0, 1, 2].map(|at| place.ask(at, WATCHED));
+    let before = all();
+    let relaxed = ["--durability", "relaxed", "--chunk-rows", "200"];
+    let differ = || {
+        for (at, (was, is)) in before.iter().zip(all()).enumerate() {
+            let fields = was.split('\t').zip(is.split('\t'));
+            assert_eq!(
+                fields.filter(|(was, is)| was != is).count(),
+                3,
+                "node {at}: {was} {is}"
+            );
+        }
+    };
+    let none_left = || {
+        assert_eq!(all(), before);
+        assert_eq!(place.ask(0, "SHOW DATABASES LIKE 'refloat'"), "");
+    };
+    let settings = |args: &[&str]| {
+        let mut command = command(place.state.path());
+        command.arg("settings").args(args);
+        Run::new(command.output().expect("the program can be started"))
+    };
+
+    let dump = keyless(place, "tuned");
+    let plan = place.load(
+        &dump,
+        &place.cluster.url(0),
+        &["--plan", "--durability", "relaxed"],
+    );
+    let node = place.cluster.url(1);
+    let node = node.rsplit('@').next().unwrap().trim_end_matches('/');
+    let plan = plan.exits(0).stdout;
+    let change = format!("{node}: innodb_log_file_size: ");
+    assert!(plan.contains(&change), "{plan}");
+    none_left();
+
+    AtWork::begin(place, &dump, &relaxed[..2], "tuned.t").kill();
+    differ();
+    let left = settings(&["list"]).exits(6).stdout;
+    assert!(left.contains(node), "{left}");
+    let (outcome, run) = place.loads(&dump, &place.cluster.url(1), &relaxed);
+    assert_eq!(outcome["rows"], 60_000);
+    let changed = outcome["settings_changed"].as_array().unwrap();
+    assert_eq!(changed.len(), 9, "{changed:?} {}", run.stderr);
+    none_left();
+    settings(&["list"]).exits(0);
+    place.all_are_the_same();
+    place.ask(0, "DROP DATABASE tuned");
+
+    AtWork::begin(place, &dump, &relaxed[..2], "tuned.t").kill();
+    differ();
+    for at in 0..3 {
+        let url = place.cluster.url(at);
+        settings(&["revert", "--no-defaults", "--to", &url]).exits(0);
+    }
+    none_left();
+    place.loads(&dump, &place.cluster.url(0), &["--chunk-rows", "200"]);
+    place.all_are_the_same();
+    place.ask(0, "DROP DATABASE tuned");
 }
 
 fn limits_hold(place: &Place) {

@@ -1,5 +1,6 @@
 //! Journal first, then change, then read back.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use refloat_wire::Connection;
@@ -233,21 +234,7 @@ impl AppliedSettings {
 
     /// Whether a dead run left changes on this server, as far as this account may see.
     fn something_left(&self, conn: &mut Connection) -> bool {
-        let dead = |other: &OpenRun| self.is_dead(other);
-        if journal::list_on_server(conn).is_ok_and(|open| open.iter().any(dead)) {
-            return true;
-        }
-        let Some(state) = self.dir.path().parent().and_then(|p| p.parent()) else {
-            return false;
-        };
-        let Ok(open) = journal::list(state) else {
-            return false;
-        };
-        open.iter().any(dead)
-            && ServerMark::of(conn).is_ok_and(|here| {
-                open.iter()
-                    .any(|other| dead(other) && other.journal.server.same_server(&here))
-            })
+        is_left(conn, self.dir.state_dir(), |other| self.is_dead(other))
     }
 
     /// Puts back what dead runs left; returns a run that is in the way.
@@ -259,7 +246,7 @@ impl AppliedSettings {
     ) -> Result<Option<OpenRun>, SettingsError> {
         let mut open = journal::list_on_server(conn)?;
         // Without a row (it could not be written) the folder beside ours is the only trace.
-        if let Some(state) = self.dir.path().parent().and_then(|p| p.parent()) {
+        if let Some(state) = self.dir.state_dir() {
             for other in journal::list(state)? {
                 let known = open.iter().any(|o| o.journal.run == other.journal.run);
                 if !known && other.journal.server.same_server(server) {
@@ -288,7 +275,7 @@ impl AppliedSettings {
     }
 
     fn close_folder(&self, journal: &Journal) -> Result<(), SettingsError> {
-        if let Some(state) = self.dir.path().parent().and_then(|p| p.parent())
+        if let Some(state) = self.dir.state_dir()
             && let Ok(dir) = RunDir::open(state, &journal.run)
         {
             dir.write(RunDir::SETTINGS, journal)?;
@@ -384,6 +371,32 @@ impl AppliedSettings {
         self.dir.write(RunDir::SETTINGS, journal)?;
         report.map(Some)
     }
+}
+
+/// Whether a run whose process has ended left changes on this server, as far as this account may see: by the server's own rows, or by the
+/// folders under a state directory. Of `ended` it is known that it has ended, although it ran where that cannot be seen.
+pub fn left_by_dead_runs(conn: &mut Connection, state_dir: &Path, ended: Option<&Owner>) -> bool {
+    is_left(conn, Some(state_dir), |other| {
+        other.alive == Some(false) || ended == Some(&other.journal.owner)
+    })
+}
+
+fn is_left(
+    conn: &mut Connection,
+    state_dir: Option<&Path>,
+    dead: impl Fn(&OpenRun) -> bool,
+) -> bool {
+    if journal::list_on_server(conn).is_ok_and(|open| open.iter().any(&dead)) {
+        return true;
+    }
+    let Some(Ok(open)) = state_dir.map(journal::list) else {
+        return false;
+    };
+    open.iter().any(&dead)
+        && ServerMark::of(conn).is_ok_and(|here| {
+            open.iter()
+                .any(|other| dead(other) && other.journal.server.same_server(&here))
+        })
 }
 
 /// Whether an error means that the run is being stopped, and no refusal: the connection is lost, or its statement was ended by Ctrl-C.

@@ -4,6 +4,7 @@
 //! `refloat.settings_journal` on the server itself. Either alone is enough to put everything back.
 
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use refloat_wire::Connection;
 use serde::{Deserialize, Serialize};
@@ -206,6 +207,14 @@ fn is_taken(conn: &mut Connection) -> Result<bool, SettingsError> {
     Ok(namesakes(conn, JOURNAL_SCHEMA)?.contains(JOURNAL_TABLE))
 }
 
+/// Nodes of a cluster have one table for all of them, and a run that changes several at once makes and removes it one node after the other: a
+/// table that one of them has just made is not left over, and it is the last one that removes it.
+static ROWS: Mutex<()> = Mutex::new(());
+
+fn one_at_a_time() -> MutexGuard<'static, ()> {
+    ROWS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Runs `work` with this session's binary log off where the account may do that: the journal is about this server and
 /// no other.
 fn unlogged<T>(
@@ -233,6 +242,7 @@ pub(super) fn write_row(conn: &mut Connection, journal: &Journal) -> Result<(), 
     if is_taken(conn)? {
         return Err(SettingsError::PlaceTaken);
     }
+    let _one = one_at_a_time();
     unlogged(conn, |conn| {
         drop_ghost(conn, &format!("`{JOURNAL_SCHEMA}`.`{JOURNAL_TABLE}`"))?;
         drop_settled(conn, JOURNAL_SCHEMA)?;
@@ -305,6 +315,7 @@ fn objects(conn: &mut Connection) -> Result<Option<u64>, SettingsError> {
 /// Removes the row, the table when it holds no other, and the schema when it is ours and holds nothing else. What a run that ended in the
 /// middle of this has removed already is no error.
 pub(super) fn remove_row(conn: &mut Connection, run: &RunId) -> Result<(), SettingsError> {
+    let _one = one_at_a_time();
     unlogged(conn, |conn| {
         let table = format!("`{JOURNAL_SCHEMA}`.`{JOURNAL_TABLE}`");
         drop_ghost(conn, &table)?;

@@ -148,8 +148,7 @@ pub struct Node {
 impl Node {
     /// Asks the server. `None`: it has no provider.
     pub fn of(conn: &mut Connection, facts: &Facts) -> Result<Option<Self>, Error> {
-        let provider = facts.get("wsrep_provider").unwrap_or_default();
-        if provider.is_empty() || provider.eq_ignore_ascii_case("none") {
+        if !facts.is_node() {
             return Ok(None);
         }
         let status = conn.query("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'")?;

@@ -92,6 +92,12 @@ impl Facts {
         self.get(name).is_some_and(|v| super::value::same(v, "ON"))
     }
 
+    /// Whether it may apply what other nodes of a Galera cluster write: it has a provider.
+    pub fn is_node(&self) -> bool {
+        let provider = self.get("wsrep_provider").unwrap_or_default();
+        !provider.is_empty() && !provider.eq_ignore_ascii_case("none")
+    }
+
     /// Whether the account has one of these privileges on everything.
     pub fn may(&self, any: &[&str]) -> bool {
         self.grants.may(any)

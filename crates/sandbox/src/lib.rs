@@ -3,9 +3,9 @@
 //! A sandbox is a folder with server instances in it. Each instance has its own data directory, port, socket
 //! and error log, keeps running when the program that started it ends, and goes away without a trace when it is
 //! removed. The room starts and stops programs and nothing else: it never talks to a server except through the
-//! server's own client, never prints, never reads the environment, and never signals a process before it has
-//! proven that the process is the server that it started. It installs nothing either: `scripts/install-servers`
-//! does.
+//! server's own client, prints nothing but the last words of a cluster that was started for something that panics,
+//! never reads the environment, and never signals a process before it has proven that the process is the server
+//! that it started. It installs nothing either: `scripts/install-servers` does.
 //!
 //! A Galera cluster is a set of instances that know each other, with an optional network of their own for each and an
 //! optional proxy in front: [`GaleraOptions`], [`GaleraCluster`], [`GaleraNode`].

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 
+use refloat_sandbox::Sandbox;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -63,6 +64,9 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", Sandbox::new(self.0.path()).last_words());
+        }
         self.sandbox(&["remove", "--all"]);
     }
 }

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde::Serialize;
 
 use crate::galera::GaleraNode;
-use crate::process::{ProcessId, find_marked, find_with};
+use crate::process::{ProcessId, find_marked, find_server, find_with};
 use crate::record::{Folder, Record};
 use crate::user::ServerUser;
 use crate::{Error, Installation, Result, Sandbox, ServerKind, files, launch, ports};
@@ -323,12 +323,19 @@ impl Instance {
         lock(&self.folder, self.name(), LOCK_PATIENCE)
     }
 
-    /// Reads the state file again: another process may have restarted the server.
+    /// Reads the state file again: another process may have restarted the server, and may have been killed before it could write that
+    /// down. A second server in the same folder would destroy what the first one writes.
     pub(crate) fn refresh(&mut self) -> Result<()> {
         let gone = || Error::NoSuchInstance {
             name: self.record.name.clone(),
         };
         self.record = self.folder.read()?.ok_or_else(gone)?;
+        let mark = self.folder.mark();
+        if !self.record.process.is_some_and(|it| it.runs_with(&mark))
+            && let Some(process) = find_server(&mark)
+        {
+            self.record.process = Some(process);
+        }
         Ok(())
     }
 }

@@ -132,6 +132,24 @@ pub fn find_with(argument: &str) -> Vec<ProcessId> {
         .collect()
 }
 
+/// The server that was started with this argument and goes on serving, which one that only recovers or initialises does not.
+pub fn find_server(argument: &str) -> Option<ProcessId> {
+    const PROGRAMS: [&str; 2] = ["mariadbd", "mysqld"];
+    const ENDS_BY_ITSELF: [&str; 4] = [
+        "--wsrep-recover",
+        "--initialize-insecure",
+        "--bootstrap",
+        "--help",
+    ];
+    find_with(argument).into_iter().find(|process| {
+        let line = command_line(process.pid);
+        let program = line.split(|&byte| byte == 0).next().unwrap_or_default();
+        let name = program.rsplit(|&byte| byte == b'/').next();
+        name.is_some_and(|name| PROGRAMS.iter().any(|one| one.as_bytes() == name))
+            && !ENDS_BY_ITSELF.iter().any(|word| contains(&line, word))
+    })
+}
+
 /// Every process of this machine that was started with this setting (`NAME=value`) in its environment, as far as it
 /// may be looked at: root may look at all, others at their own.
 pub fn find_marked(setting: &str) -> Vec<ProcessId> {

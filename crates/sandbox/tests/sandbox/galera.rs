@@ -11,7 +11,8 @@ use refloat_sandbox::{
     Sandbox, ServerKind, SstMethod, Status, Tls,
 };
 
-use crate::common::{assert_nothing_left, folder, sandbox_in};
+use crate::common::{assert_nothing_left, folder, processes_of, sandbox_in};
+use crate::mishaps::edit_state;
 use crate::owners::{given_folder, in_another_process};
 
 /// A cluster notices within this time that a node is gone, or there again.
@@ -158,6 +159,7 @@ fn a_cluster_goes_through_its_troubles() {
     a_frozen_node_answers_nobody(&cluster);
     a_killed_node_comes_back_by_ist(&cluster);
     a_node_that_is_cut_off_comes_back(&cluster);
+    a_start_that_nobody_wrote_down_is_not_made_twice(&cluster);
     a_node_without_a_past_comes_back_by_sst(&cluster);
     a_whole_cluster_begins_again(&cluster);
     let networks = networks_of(&cluster);
@@ -289,6 +291,26 @@ fn a_node_that_is_cut_off_comes_back(cluster: &EphemeralCluster) {
     assert_eq!(third.status().unwrap(), Status::Running);
     comes_back(third, cluster.nodes(), "3");
     assert_eq!(rows(third), rows(first));
+}
+
+/// Whoever started it was killed between the start of the server and the note of its process.
+fn a_start_that_nobody_wrote_down_is_not_made_twice(cluster: &EphemeralCluster) {
+    let third = &cluster.nodes()[2];
+    let datadir = third.datadir();
+    let forget = || {
+        edit_state(third.folder(), |state| {
+            state["process"] = serde_json::Value::Null;
+        });
+    };
+    let before = processes_of(&datadir);
+    forget();
+    third.start().unwrap();
+    assert_eq!(processes_of(&datadir), before);
+    forget();
+    assert_eq!(third.status().unwrap(), Status::Running);
+    third.stop().unwrap();
+    assert!(processes_of(&datadir).is_empty());
+    third.start().unwrap();
 }
 
 fn a_node_without_a_past_comes_back_by_sst(cluster: &EphemeralCluster) {

@@ -13,6 +13,7 @@ mod catalog;
 mod durable;
 mod facts;
 mod journal;
+mod pool;
 mod provider;
 mod redo;
 mod revert;

@@ -209,6 +209,7 @@ const CASES: &[Case] = &[
     ("killed, from the row alone", killed_row),
     ("killed before the changes were confirmed", killed_early),
     ("killed while the journal was removed", killed_removing),
+    ("killed while the pool was made small", killed_shrinking),
     ("the next run puts back first", next_run),
     ("two runs at once", two_runs),
     ("changed by someone else", changed_by_someone_else),
@@ -403,6 +404,60 @@ fn killed_removing(lab: &mut Lab) {
             .unwrap();
         assert!(report.complete, "{gone}: {report:?}");
         assert!(!databases(&mut conn).contains(&"refloat".to_owned()));
+    }
+}
+
+/// A pool that is made small at once takes itself for full meanwhile, and refuses changes to others.
+fn killed_shrinking(lab: &mut Lab) {
+    let dir = abandoned(lab);
+    kill_owner(lab, &dir);
+    let mut conn = lab.connect();
+    let size = |conn: &mut Connection| {
+        let size = conn.query_value("SELECT @@GLOBAL.innodb_buffer_pool_size");
+        size.unwrap().unwrap().parse::<u64>().unwrap()
+    };
+    // The first of the steps on which it could have been killed.
+    let large = size(&mut conn);
+    assert!(large >= 512 * MIB, "{large}");
+    let unit = if lab.server.kind().is_mariadb() {
+        MIB
+    } else {
+        128 * MIB
+    };
+    let step = (large - large / 8 * 3).next_multiple_of(unit);
+    conn.exec(format!("SET GLOBAL innodb_buffer_pool_size = {step}"))
+        .unwrap();
+    while size(&mut conn) == large {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    conn.exec("SET GLOBAL log_output = 'TABLE', general_log = ON")
+        .unwrap();
+    let report = revert_run(&dir, &mut conn, &quiet(), false)
+        .unwrap()
+        .unwrap();
+    conn.exec("SET GLOBAL general_log = OFF, log_output = 'FILE'")
+        .unwrap();
+    assert!(report.complete, "{report:?}");
+    assert!(
+        report
+            .settings
+            .iter()
+            .all(|s| s.result == RevertResult::Reverted),
+        "{report:?}"
+    );
+    let set = "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE CONVERT(argument USING utf8mb4) LIKE 'SET GLOBAL%innodb\\_buffer\\_pool\\_size%' ORDER BY event_time";
+    let sizes: Vec<u64> = conn
+        .query(set)
+        .unwrap()
+        .texts(0)
+        .map(|sql| sql.rsplit(' ').next().unwrap().parse().unwrap())
+        .collect();
+    assert!(sizes.len() >= 2, "{sizes:?}");
+    assert_eq!(sizes.last(), Some(&size(&mut conn)));
+    let mut before = step;
+    for size in sizes {
+        assert!(size < before && size >= before / 2, "{before} to {size}");
+        before = size;
     }
 }
 

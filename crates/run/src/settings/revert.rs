@@ -11,7 +11,7 @@ use super::facts::REDO_LOG;
 use super::journal::{self, Journal, JournalEntry, ServerMark};
 use super::provider::{GCACHE_MEMORY, GCACHE_PURGE};
 use super::redo::LOG_FILE_SIZE;
-use super::{SettingsError, value};
+use super::{SettingsError, pool, value};
 use crate::{Event, Events, RunDir, RunId};
 
 /// Settings that a run may have changed, and nothing else: a journal is read from a server and is not to be trusted with
@@ -232,9 +232,11 @@ fn revert_one(
             setting(String::new(), RevertResult::Failed { reason }),
         ));
     }
+    let mut unit = 0;
     if entry.name == POOL {
         // What it reads before its resize has ended is not what it will be.
         await_resize(conn)?;
+        unit = pool::unit(conn)?;
     }
     let Some(before) = read(conn, &entry.name)? else {
         let reason = "the server has no such setting any more".to_owned();
@@ -252,7 +254,7 @@ fn revert_one(
         }
         // Killed between the change and its confirmation.
         None => value::accepted(&entry.name, &entry.new, &before),
-    };
+    } || is_on_its_way_back(entry, &before, unit);
     if !ours {
         let result = if restarted {
             RevertResult::GoneWithRestart
@@ -261,25 +263,64 @@ fn revert_one(
         };
         return Ok((before.clone(), setting(before, result)));
     }
+    let mut now = before.clone();
+    for size in way_back(entry, &before, unit) {
+        match put(conn, run, &entry.name, &now, &size)? {
+            Ok(read) => now = read,
+            Err(reason) => {
+                let now = read(conn, &entry.name)?.unwrap_or_default();
+                return Ok((before, setting(now, RevertResult::Failed { reason })));
+            }
+        }
+    }
+    Ok((before, setting(now, RevertResult::Reverted)))
+}
+
+/// The values that a setting gets one after the other until it is back. `unit`: of the buffer pool.
+fn way_back(entry: &JournalEntry, before: &str, unit: u64) -> Vec<String> {
+    match (before.parse(), entry.old.parse()) {
+        (Ok(from), Ok(to)) if entry.name == POOL => {
+            let steps = pool::steps(from, to, unit).into_iter();
+            steps.map(|size| size.to_string()).collect()
+        }
+        _ => vec![entry.old.clone()],
+    }
+}
+
+/// Whether a value is one that a run has left which was killed while it put the setting back.
+fn is_on_its_way_back(entry: &JournalEntry, now: &str, unit: u64) -> bool {
+    let begun = entry.applied.as_ref().unwrap_or(&entry.new);
+    way_back(entry, begun, unit)
+        .iter()
+        .any(|step| value::accepted(&entry.name, step, now))
+}
+
+/// Gives a setting a value; what it reads then, or why it could not be set.
+fn put(
+    conn: &mut Connection,
+    run: &RunId,
+    name: &str,
+    before: &str,
+    new: &str,
+) -> Result<Result<String, String>, SettingsError> {
     let mut failure = String::new();
     for _ in 0..TRIES {
-        match write(conn, run, &entry.name, &entry.old) {
+        match write(conn, run, name, new) {
             Ok(()) => {
-                let now = read_settled(conn, &entry.name, &before, &entry.old)?;
-                if value::accepted(&entry.name, &entry.old, &now) {
-                    return Ok((before, setting(now, RevertResult::Reverted)));
+                let now = read_settled(conn, name, before, new)?;
+                if name == POOL {
+                    await_resize(conn)?;
                 }
-                failure = format!("set to {} and reads {now}", entry.old);
+                if value::accepted(name, new, &now) {
+                    return Ok(Ok(now));
+                }
+                failure = format!("set to {new} and reads {now}");
             }
             Err(e) if conn.is_closed() => return Err(e),
             Err(e) => failure = e.to_string(),
         }
     }
-    let now = read(conn, &entry.name)?.unwrap_or_default();
-    Ok((
-        before,
-        setting(now, RevertResult::Failed { reason: failure }),
-    ))
+    Ok(Err(failure))
 }
 
 fn words(result: &RevertResult) -> String {

@@ -61,15 +61,6 @@ impl Planner<'_> {
         if useful.is_some_and(|u| (u as f64) < now as f64 * POOL_MIN_GROWTH) {
             return;
         }
-        if self.facts.is_node() {
-            // While a pool shrinks InnoDB takes it for full and refuses changes (1206); what the others have applied has to be applied, so the
-            // node calls itself inconsistent and leaves the cluster (seen on 10.11.19, with one row written by another node).
-            self.skip(
-                NAME,
-                "a node whose pool is made small again may fail to apply a write-set meanwhile, and would leave its cluster",
-            );
-            return;
-        }
         let Some(free) = self.hints.server_memory_available else {
             self.skip(
                 NAME,

@@ -154,23 +154,6 @@ fn the_pool_grows_only_as_far_as_useful_and_free() {
 }
 
 #[test]
-fn the_pool_of_a_node_of_a_cluster_stays() {
-    let pool = |provider: &str| {
-        let variables = [
-            ("innodb_buffer_pool_size", "134217728"),
-            ("wsrep_provider", provider),
-        ];
-        let facts = facts(Vendor::MariaDb, (10, 11, 19), &variables);
-        new_of(
-            &catalog::plan(&facts, Relaxed, &hints()),
-            "innodb_buffer_pool_size",
-        )
-    };
-    assert!(pool("none").is_some() && pool("").is_some());
-    assert_eq!(pool("/usr/lib/galera/libgalera_smm.so"), None);
-}
-
-#[test]
 fn the_page_cache_helps_where_the_pool_cannot_grow() {
     let maria = |max: u64| {
         let max = max.to_string();

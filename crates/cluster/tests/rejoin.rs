@@ -155,6 +155,7 @@ fn what_a_node_misses_is_kept_while_it_starts() {
         a_node_that_has_given_up_is_not_waited_for(cluster, folder.path(), application);
         a_node_is_ended_before_it_takes_a_copy(cluster, folder.path(), application);
     });
+    a_node_that_has_left_is_not_waited_for(cluster, folder.path());
 }
 
 /// So many bytes are written.
@@ -324,4 +325,36 @@ fn a_node_that_has_given_up_is_not_waited_for(
     node.start().unwrap();
     application.pause.store(false, Ordering::SeqCst);
     place.nothing_is_left();
+}
+
+/// It could not apply what another one wrote, has called itself inconsistent, and runs on for nobody.
+fn a_node_that_has_left_is_not_waited_for(cluster: &EphemeralCluster, state: &Path) {
+    let place = Place::new(cluster, state);
+    let mut first = connect(&cluster.nodes()[0]);
+    let mut node = connect(place.node());
+    first.exec("CREATE DATABASE left_behind").unwrap();
+    first
+        .exec("CREATE TABLE left_behind.a (a INT PRIMARY KEY)")
+        .unwrap();
+    node.exec("SET SESSION wsrep_sync_wait = 15").unwrap();
+    node.query("SELECT * FROM left_behind.a").unwrap();
+    node.exec("SET SESSION wsrep_on = OFF").unwrap();
+    node.exec("DROP TABLE left_behind.a").unwrap();
+    first.exec("INSERT INTO left_behind.a VALUES (1)").unwrap();
+    wait("it leaves", || {
+        let connected = place.node().query("SHOW STATUS LIKE 'wsrep_connected'");
+        connected.is_ok_and(|connected| connected.ends_with("OFF"))
+    });
+    let how = Observation {
+        tables: WantedTables::Never,
+        ..Observation::default()
+    };
+    let view = observe("c", &place.members, &how);
+    let name = &place.members[NODE].name;
+    let refused = plan_rejoin(&view, &place.members, name, &place.control, &how);
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.contains("runs, and has left its cluster (Inconsistent)"),
+        "{refused}"
+    );
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
@@ -129,24 +129,11 @@ pub fn tail(path: &Path, from: u64) -> String {
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
-/// What the servers in the folders of this one logged last, and what nodes of clusters had written down about themselves.
-pub fn last_words(instances: &Path) -> String {
-    let Ok(entries) = std::fs::read_dir(instances) else {
-        return String::new();
-    };
-    let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    folders.sort();
-    let mut said = String::new();
-    for folder in folders {
-        let log = read_from(&folder.join("error.log"), 0, LAST_BYTES).unwrap_or_default();
-        if log.is_empty() {
-            continue;
-        }
-        let place = std::fs::read_to_string(folder.join("data/grastate.dat")).unwrap_or_default();
-        let parts = ["== ", &folder.to_string_lossy(), "\n", &place, &log, "\n"];
-        said.extend(parts);
-    }
-    said
+/// What the server of an instance's folder logged last, and what a node of a cluster had written down about itself.
+pub fn last_words(folder: &Path) -> String {
+    let log = read_from(&folder.join("error.log"), 0, LAST_BYTES).unwrap_or_default();
+    let place = fs::read_to_string(folder.join("data/grastate.dat")).unwrap_or_default();
+    format!("== {}\n{place}{log}\n", folder.display())
 }
 
 /// The last bytes of a file, from `from` on.

@@ -195,6 +195,12 @@ impl Instance {
         UnixStream::connect(self.socket()).is_ok()
     }
 
+    /// What it logged last, and where a node of a cluster stands by its `grastate.dat`: for a person who looks into a failure, before the
+    /// server is removed with its log.
+    pub fn last_words(&self) -> String {
+        files::last_words(self.folder())
+    }
+
     /// The programs of its kind. Its version is the one of the server that runs.
     pub fn installation(&self) -> Result<Installation> {
         let found = Installation::locate(self.kind(), &self.sandbox.servers)?;

@@ -159,12 +159,6 @@ impl Sandbox {
         self.delete(&folder, name)
     }
 
-    /// What every server here logged last, and where nodes of clusters stand by their `grastate.dat`: for a person who looks into a
-    /// failure, before the servers are removed with their logs.
-    pub fn last_words(&self) -> String {
-        files::last_words(&self.instances_dir())
-    }
-
     fn instances_dir(&self) -> PathBuf {
         self.state.join("instances")
     }

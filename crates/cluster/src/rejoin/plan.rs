@@ -48,6 +48,13 @@ pub fn plan_rejoin(
         }));
     };
     let runs = control.is_running()? == Some(true);
+    let left = view.nodes[at].state.as_ref().filter(|now| !now.connected);
+    if let Some(now) = left.filter(|_| runs) {
+        return Err(refused(format!(
+            "{node} runs, and has left its cluster ({}): by itself it does not come back. Its log says why it left; stop its server, and run this again",
+            now.state
+        )));
+    }
     let mut view = view.clone();
     let file = view.nodes[at].grastate.as_ref();
     let stands_there = file.is_some_and(|file| file.seqno.is_some());

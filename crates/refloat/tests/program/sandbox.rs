@@ -65,7 +65,12 @@ impl State {
 impl Drop for State {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{}", Sandbox::new(self.0.path()).last_words());
+            let sandbox = Sandbox::new(self.0.path().join("sandbox"));
+            for entry in sandbox.list().unwrap_or_default() {
+                if let Ok(server) = sandbox.get(&entry.name) {
+                    eprintln!("{}", server.last_words());
+                }
+            }
         }
         self.sandbox(&["remove", "--all"]);
     }

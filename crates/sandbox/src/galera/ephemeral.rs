@@ -108,7 +108,9 @@ impl Drop for EphemeralCluster {
     fn drop(&mut self) {
         // Most of what goes wrong in a cluster is told by the nodes' logs alone.
         if std::thread::panicking() {
-            eprintln!("{}", self.sandbox.last_words());
+            for node in self.cluster.nodes() {
+                eprintln!("{}", node.last_words());
+            }
         }
         let _ = self.remove_once();
     }

@@ -289,6 +289,27 @@ fn open_moment(
     Err(DumpError::Changed { what })
 }
 
+/// Refuses tables whose past no server takes back: MariaDB gives the numbers of transactions itself, and refuses a row that comes with some
+/// (error 1906, also with `system_versioning_insert_history`).
+fn refuse_numbered(tables: &[Table]) -> Result<(), DumpError> {
+    let found: Vec<String> = tables
+        .iter()
+        .filter(|table| table.history && table.numbered)
+        .map(Table::label)
+        .collect();
+    if found.is_empty() {
+        return Ok(());
+    }
+    Err(DumpError::Refused {
+        reason: format!(
+            "no server takes back the past of {}: it is told by numbers of transactions (GENERATED ALWAYS AS ROW START, of BIGINT UNSIGNED), which a server gives itself",
+            found.join(", ")
+        ),
+        hint: "--no-history takes the rows of now only, of all tables; --exclude leaves these out, to be taken by a run of their own."
+            .to_owned(),
+    })
+}
+
 /// Looks at everything that is asked for.
 pub(crate) fn look(
     options: &DumpOptions,
@@ -328,6 +349,9 @@ pub(crate) fn look(
     let mut tables = Vec::with_capacity(databases.len());
     for database in &databases {
         let of = catalog::read_tables(control, options, database)?;
+        if !options.no_data {
+            refuse_numbered(&of)?;
+        }
         for table in &of {
             notes.extend(table.unshown.iter().cloned());
             if table.policy == DataPolicy::Elsewhere {

@@ -90,6 +90,11 @@ impl Described {
         matches!(self.expression.as_str(), "ROW START" | "ROW END")
     }
 
+    /// Whether it tells the life of a row by numbers of transactions, and not by times.
+    pub(super) fn numbers_transactions(&self) -> bool {
+        self.period() && self.data_type == "bigint"
+    }
+
     /// Whether its values follow from other columns.
     pub(super) fn generated(&self) -> bool {
         // MariaDB before 10.2 says only VIRTUAL.

@@ -56,6 +56,8 @@ pub struct Table {
     pub partitions: Vec<String>,
     /// Rows of the past belong to the dump.
     pub history: bool,
+    /// The past is told by the numbers of transactions, which servers give themselves and let nobody else give.
+    pub numbered: bool,
     /// What becomes of its rows.
     pub policy: DataPolicy,
     /// Bytes of rows, as the server estimates them.
@@ -231,6 +233,7 @@ pub fn read_tables(
             .to_owned();
         let versioned = fact.and_then(|row| facts.str(row, 4)) == Some("SYSTEM VERSIONED");
         let history = versioned && !options.no_history;
+        let numbered = versioned && all.iter().any(Described::numbers_transactions);
         let kept = all.iter().filter(|column| column.stored(history));
         let mut read: Vec<Column> = kept.map(|column| column.column(vendor)).collect();
         let generated = all.iter().filter(|column| column.generated());
@@ -270,6 +273,7 @@ pub fn read_tables(
                 })
                 .unwrap_or_default(),
             history,
+            numbered,
         });
     }
     Ok(tables)

@@ -138,7 +138,7 @@ pub struct Conductor<'a> {
     /// Statements left out on purpose.
     pub(super) skipped: Bounded<String>,
     /// Accounts that were there and were left as they are, as the dump writes their names.
-    accounts_left: HashSet<String>,
+    accounts_left: Vec<String>,
     /// Refloat's own tables that the dump has, and that are not loaded.
     own_left_out: HashSet<TableKey>,
     /// Bytes of text read.
@@ -199,7 +199,7 @@ impl<'a> Conductor<'a> {
             created: Vec::new(),
             statements: 0,
             skipped: Bounded::default(),
-            accounts_left: HashSet::new(),
+            accounts_left: Vec::new(),
             own_left_out: HashSet::new(),
             bytes: 0,
             marks: Marks::default(),

@@ -443,6 +443,44 @@ fn statements_that_are_done_are_not_run_again() {
     }
 }
 
+/// One definition takes two statements, and the load ended between them.
+#[test]
+fn an_account_that_was_left_as_it_is_stays_so() {
+    for kind in BOTH {
+        let server = shared(kind);
+        let desk = Desk::new();
+        let (there, fresh) = (format!("{}_there", desk.db), format!("{}_new", desk.db));
+        ask(server, &format!("CREATE USER '{there}'@'h'"));
+        let account = |name: &str| {
+            format!("CREATE USER IF NOT EXISTS '{name}'@'h' WITH MAX_QUERIES_PER_HOUR 7;\n")
+        };
+        let other_half = |name: &str| format!("ALTER USER '{name}'@'h' ACCOUNT LOCK;\n");
+        let text = dump(&format!(
+            "{}{}{}INSERT INTO items VALUES (1,'twice',0);\n{}{}",
+            table("items", 20),
+            account(&there),
+            account(&fresh),
+            other_half(&there),
+            other_half(&fresh)
+        ));
+        let file = desk.file("dump.sql", &text);
+        let load = || finish(desk.load_command(&file, &server.url(), &["--allow", "accounts"]));
+        load().exits(1).says("Duplicate entry");
+        desk.ask(server, "DELETE FROM @db.items WHERE id = 1");
+        load()
+            .says("of them were in already")
+            .says("was there already and was left as it is");
+        let shown = |name: &str| ask(server, &format!("SHOW CREATE USER '{name}'@'h'"));
+        let (left, made) = (shown(&there), shown(&fresh));
+        assert!(!left.contains("ACCOUNT LOCK"), "{kind}: {left}");
+        assert!(made.contains("ACCOUNT LOCK"), "{kind}: {made}");
+        ask(
+            server,
+            &format!("DROP USER '{there}'@'h'; DROP USER '{fresh}'@'h'"),
+        );
+    }
+}
+
 /// Rows of which the server stores fewer, or counts more, than the text has.
 #[test]
 fn rows_that_were_left_out_before_are_not_missed() {

@@ -73,17 +73,25 @@ impl Conductor<'_> {
         if same || (told.is_none() && met.there.is_none()) {
             return;
         }
+        let code = told.copied();
+        self.leave_account(met.creation.name.clone(), code, item);
+    }
+
+    /// Leaves an account as it is, with all statements that would change it, and warns of it. `code`: of the server's note, where it gave one.
+    pub(super) fn leave_account(&mut self, account: String, code: Option<u16>, item: &Item) {
         let of_vendor = match self.catalog.server().vendor {
             Vendor::MySql => ACCOUNT_EXISTS[0],
             Vendor::MariaDb => ACCOUNT_EXISTS[1],
         };
-        self.accounts_left.insert(met.creation.name.clone());
         self.ctx.warn(LoadWarning {
-            about: format!("line {}: account {}", item.line, met.creation.name),
-            code: told.copied().unwrap_or(of_vendor),
+            about: format!("line {}: account {account}", item.line),
+            code: code.unwrap_or(of_vendor),
             message: "was there already and was left as it is: its password, plugin, locks or limits may be others than those of the dump"
                 .to_owned(),
         });
+        if !self.accounts_left.contains(&account) {
+            self.accounts_left.push(account);
+        }
     }
 }
 

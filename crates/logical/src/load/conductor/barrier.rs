@@ -131,7 +131,10 @@ impl Conductor<'_> {
             self.execute(text, item, None)?;
             return self.after_alone();
         }
-        if self.passed(text, item)?.is_some() {
+        if let Some(step) = self.passed(text, item)? {
+            if let Some(account) = step.left_account {
+                self.leave_account(account, None, item);
+            }
             return self.after_alone();
         }
         self.run_alone(text, item)
@@ -262,8 +265,13 @@ impl Conductor<'_> {
         }
         self.session = None;
         self.about_to_run(text, item)?;
+        let left = self.accounts_left.len();
         self.execute(text, item, None)?;
-        self.finished(text, item, Step::default())?;
+        let step = Step {
+            left_account: self.accounts_left.get(left).cloned(),
+            ..Step::default()
+        };
+        self.finished(text, item, step)?;
         self.after_alone()
     }
 

@@ -21,6 +21,9 @@ pub struct Step {
     pub head: String,
     /// Rows of tables after it.
     pub counts: Vec<(String, String, u64)>,
+    /// The account that it would have created, which was there and was left as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_account: Option<String>,
 }
 
 /// A database before the load changed anything in it.
@@ -189,7 +192,7 @@ impl Conductor<'_> {
             done: false,
             line: item.line,
             head: head(text),
-            counts: Vec::new(),
+            ..Step::default()
         };
         let name = self.step_name(item);
         self.note_step(StepKind::Statement, &name, &step)

@@ -282,6 +282,7 @@ impl Conductor<'_> {
         for entry in &mut self.entries {
             entry.table.set_layout(None);
             entry.has_foreign_keys = None;
+            entry.is_referred_to = None;
         }
         self.place.last_header = None;
         self.session().map(drop)

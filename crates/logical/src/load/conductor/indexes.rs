@@ -19,6 +19,7 @@ use crate::load::link::Link;
 use crate::load::marks::TableDetail;
 use crate::load::options::{ForeignKeyMode, OnError};
 use crate::load::patience::alter;
+use crate::load::programs::literal;
 use crate::load::queue::Task;
 use crate::load::table::Table;
 
@@ -251,6 +252,43 @@ impl Conductor<'_> {
         let has = create.contains(" FOREIGN KEY (");
         self.entries[index].has_foreign_keys = Some(has);
         Ok(has)
+    }
+
+    /// Whether `REPLACE` may take rows of other tables away: it deletes the row that it finds, and foreign keys that refer to it follow
+    /// (`ON DELETE CASCADE`, `SET NULL`) or do not let it go. Keys that are put off may be of any table.
+    pub(super) fn takes_children_away(
+        &mut self,
+        index: usize,
+        verb: InsertVerb,
+    ) -> Result<bool, LoadError> {
+        if verb != InsertVerb::Replace || !self.session()?.foreign_key_checks() {
+            return Ok(false);
+        }
+        let put_off = |table: &Table| !table.deferral().foreign_keys.is_empty();
+        if self.entries.iter().any(|entry| put_off(&entry.table)) {
+            return Ok(true);
+        }
+        let tables = self.entries.len();
+        if let Some((then, is)) = self.entries[index].is_referred_to
+            && then == tables
+        {
+            return Ok(is);
+        }
+        let table = Arc::clone(&self.entries[index].table);
+        let sql = format!(
+            "SELECT COUNT(*) FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE UNIQUE_CONSTRAINT_SCHEMA = {} AND REFERENCED_TABLE_NAME = {}",
+            literal(&table.db),
+            literal(&table.name)
+        );
+        let found = self.catalog.query(sql).map_err(|error| {
+            LoadError::server(
+                format!("looking for what refers to {}", table.label()),
+                error,
+            )
+        })?;
+        let is = found.u64(0, 0).unwrap_or(0) > 0;
+        self.entries[index].is_referred_to = Some((tables, is));
+        Ok(is)
     }
 }
 

@@ -60,6 +60,8 @@ pub struct Entry {
     pub keys_disabled: bool,
     /// Whether it has foreign keys, once somebody has looked; looked at again when the dump may have changed it.
     pub has_foreign_keys: Option<bool>,
+    /// Whether others refer to it, once somebody has looked, with so many tables of the dump there; as above.
+    pub is_referred_to: Option<(usize, bool)>,
     /// Whether its indexes and foreign keys are all in place.
     pub complete: bool,
     /// Whether it was dropped again by the dump.
@@ -300,6 +302,7 @@ impl Conductor<'_> {
             versioned: false,
             keys_disabled: false,
             has_foreign_keys: None,
+            is_referred_to: None,
             complete: false,
             dropped: false,
         });

@@ -148,14 +148,22 @@ impl Conductor<'_> {
         let complex = rows.complex && !only_converts(text, session.lex_mode());
         let through_view = self.entries[index].table.is_view();
         let orphans = self.leaves_out_orphans(index, header.verb)?;
-        if complex || self.control_only || triggered || numbered || through_view || orphans {
+        let children = self.takes_children_away(index, header.verb)?;
+        if complex
+            || self.control_only
+            || triggered
+            || numbered
+            || through_view
+            || orphans
+            || children
+        {
             // They may look at any other row, and other statements at the number that they take.
             self.finish_current()?;
             self.queue.wait_rows()?;
             self.queue.wait_key(index)?;
             self.run_postponed_triggers()?;
-            if through_view || orphans {
-                // Keys of the table below, or of the parents, decide about rows.
+            if through_view || orphans || children {
+                // Keys of the table below, of the parents, or of the children decide about rows.
                 self.finish_builds()?;
             }
             if missing.len() > 1 || missing[0].1.len() < text.len() {
@@ -167,10 +175,10 @@ impl Conductor<'_> {
                 });
             }
             let table = Some((index, &missing[0].0));
-            if !triggered && !through_view {
+            if !triggered && !through_view && !children {
                 return self.rows_on_control(table, header, text, item);
             }
-            // What a trigger or a view does to other tables nobody follows.
+            // What a trigger, a view or a foreign key does to other tables nobody follows.
             let counted = self.count_before(None)?;
             self.rows_on_control(table, header, text, item)?;
             return self.count_after(&counted);

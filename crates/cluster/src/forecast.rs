@@ -86,7 +86,8 @@ pub(crate) fn rejoin(view: &ClusterView, node: &NodeView, how: &Observation) -> 
         });
     };
     if !file.has_history() {
-        return sst("it holds the data of no cluster".to_owned());
+        // The provider writes zeros for as long as a DDL statement or a state transfer is under way.
+        return sst("it holds the data of no cluster, or it ended in the middle of a DDL statement or a state transfer: its grastate.dat names none".to_owned());
     }
     if &file.uuid != uuid {
         return sst(format!(

@@ -144,6 +144,17 @@ impl Keeper<'_> {
         failed
     }
 
+    /// Waits until a node has applied what the others have written so far, the removal of their journals above all. These are DDL statements: a
+    /// node that dies in the middle of one has forgotten where it stands (`SavedState::mark_unsafe` of the provider), and needs a full copy. Whoever
+    /// is told that a node is back may well end it again at once. One that does not answer is not waited for.
+    pub fn settle(&self, at: usize) {
+        if let Ok(mut conn) = self.connect(at)
+            && conn.exec("SET SESSION wsrep_sync_wait = 1").is_ok()
+        {
+            let _ = conn.query("SELECT 1");
+        }
+    }
+
     fn release_one(&self, at: usize, run: &RunId) -> Result<(), String> {
         let dir = RunDir::open(self.state_dir, run).map_err(|error| chain(&error))?;
         // A run that ended before it changed anything has no journal.

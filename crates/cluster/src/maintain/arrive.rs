@@ -43,6 +43,7 @@ impl Maintenance<'_> {
         let bytes = absence.watched.iter().map(Watched::missed).max();
         self.enter(state, MaintainPhase::Releasing);
         let not_released = self.release(state);
+        self.keeper().settle(state.plan.at);
         self.enter(state, MaintainPhase::Ended);
         Ok(Maintained {
             node: state.plan.node.clone(),

@@ -56,9 +56,15 @@ impl Held<'_> {
         !self.holds.is_empty()
     }
 
-    /// Tells all that they need not keep anything any more; those that could not be told, and why.
-    pub fn release(&mut self) -> Vec<(String, String)> {
-        self.keeper.release(&mut self.holds)
+    /// Tells all that they need not keep anything any more; those that could not be told, and why. `back` is the node that is there, and has
+    /// applied it then.
+    pub fn release(&mut self, back: Option<usize>) -> Vec<(String, String)> {
+        let any = self.any();
+        let failed = self.keeper.release(&mut self.holds);
+        if let Some(back) = back.filter(|_| any) {
+            self.keeper.settle(back);
+        }
+        failed
     }
 }
 

@@ -47,7 +47,7 @@ impl Rejoining<'_> {
         plan.check(leave)?;
         let mut held = self.hold(plan);
         let came = self.come_back(plan, leave, &mut held);
-        let not_released = held.release();
+        let not_released = held.release(came.is_ok().then_some(plan.at));
         Ok(Rejoined {
             not_released,
             ..came?
@@ -277,7 +277,7 @@ impl Rejoining<'_> {
         }
         // What it has asked for its donor keeps by itself.
         held.watched.clear();
-        held.release();
+        held.release(None);
         Ok(())
     }
 }

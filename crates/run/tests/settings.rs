@@ -219,6 +219,17 @@ const CASES: &[Case] = &[
     ("restarted meanwhile", restarted),
 ];
 
+#[track_caller]
+fn all_are_reverted(report: &RevertReport) {
+    assert!(
+        report
+            .settings
+            .iter()
+            .all(|s| s.result == RevertResult::Reverted),
+        "{report:?}"
+    );
+}
+
 fn keep(lab: &mut Lab) {
     let mut conn = lab.connect();
     let plan = plan(&mut conn, Durability::Keep, &hints()).unwrap();
@@ -292,13 +303,7 @@ fn apply_and_revert(lab: &mut Lab) {
 
     let report = applied.revert(&mut conn, &events).unwrap().unwrap();
     assert!(report.complete && !report.restarted, "{report:?}");
-    assert!(
-        report
-            .settings
-            .iter()
-            .all(|s| s.result == RevertResult::Reverted),
-        "{report:?}"
-    );
+    all_are_reverted(&report);
     assert_eq!(
         said(|e| matches!(e, Event::SettingReverted { .. })),
         plan.changes.len()
@@ -383,13 +388,7 @@ fn killed_early(lab: &mut Lab) {
     let report = revert_run(&dir, &mut conn, &quiet(), false)
         .unwrap()
         .unwrap();
-    assert!(
-        report
-            .settings
-            .iter()
-            .all(|s| s.result == RevertResult::Reverted),
-        "{report:?}"
-    );
+    all_are_reverted(&report);
 }
 
 /// Everything was back, and the process ended between removing the table, removing the schema, and closing its folder.
@@ -438,13 +437,7 @@ fn killed_shrinking(lab: &mut Lab) {
     conn.exec("SET GLOBAL general_log = OFF, log_output = 'FILE'")
         .unwrap();
     assert!(report.complete, "{report:?}");
-    assert!(
-        report
-            .settings
-            .iter()
-            .all(|s| s.result == RevertResult::Reverted),
-        "{report:?}"
-    );
+    all_are_reverted(&report);
     let set = "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE CONVERT(argument USING utf8mb4) LIKE 'SET GLOBAL%innodb\\_buffer\\_pool\\_size%' ORDER BY event_time";
     let sizes: Vec<u64> = conn
         .query(set)

@@ -232,11 +232,9 @@ fn revert_one(
             setting(String::new(), RevertResult::Failed { reason }),
         ));
     }
-    let mut unit = 0;
     if entry.name == POOL {
         // What it reads before its resize has ended is not what it will be.
         await_resize(conn)?;
-        unit = pool::unit(conn)?;
     }
     let Some(before) = read(conn, &entry.name)? else {
         let reason = "the server has no such setting any more".to_owned();
@@ -254,8 +252,8 @@ fn revert_one(
         }
         // Killed between the change and its confirmation.
         None => value::accepted(&entry.name, &entry.new, &before),
-    } || is_on_its_way_back(entry, &before, unit);
-    if !ours {
+    };
+    if !ours && !is_on_its_way_back(conn, entry, &before)? {
         let result = if restarted {
             RevertResult::GoneWithRestart
         } else {
@@ -264,8 +262,8 @@ fn revert_one(
         return Ok((before.clone(), setting(before, result)));
     }
     let mut now = before.clone();
-    for size in way_back(entry, &before, unit) {
-        match put(conn, run, &entry.name, &now, &size)? {
+    for value in way_back(conn, entry, &before)? {
+        match put(conn, run, &entry.name, &now, &value)? {
             Ok(read) => now = read,
             Err(reason) => {
                 let now = read(conn, &entry.name)?.unwrap_or_default();
@@ -276,23 +274,32 @@ fn revert_one(
     Ok((before, setting(now, RevertResult::Reverted)))
 }
 
-/// The values that a setting gets one after the other until it is back. `unit`: of the buffer pool.
-fn way_back(entry: &JournalEntry, before: &str, unit: u64) -> Vec<String> {
-    match (before.parse(), entry.old.parse()) {
+/// The values that a setting gets one after the other, from this one on, until it is back.
+fn way_back(
+    conn: &mut Connection,
+    entry: &JournalEntry,
+    from: &str,
+) -> Result<Vec<String>, SettingsError> {
+    Ok(match (from.parse(), entry.old.parse()) {
         (Ok(from), Ok(to)) if entry.name == POOL => {
-            let steps = pool::steps(from, to, unit).into_iter();
-            steps.map(|size| size.to_string()).collect()
+            let steps = pool::steps(from, to, pool::unit(conn)?);
+            steps.iter().map(u64::to_string).collect()
         }
         _ => vec![entry.old.clone()],
-    }
+    })
 }
 
 /// Whether a value is one that a run has left which was killed while it put the setting back.
-fn is_on_its_way_back(entry: &JournalEntry, now: &str, unit: u64) -> bool {
+fn is_on_its_way_back(
+    conn: &mut Connection,
+    entry: &JournalEntry,
+    now: &str,
+) -> Result<bool, SettingsError> {
     let begun = entry.applied.as_ref().unwrap_or(&entry.new);
-    way_back(entry, begun, unit)
+    let steps = way_back(conn, entry, begun)?;
+    Ok(steps
         .iter()
-        .any(|step| value::accepted(&entry.name, step, now))
+        .any(|step| value::accepted(&entry.name, step, now)))
 }
 
 /// Gives a setting a value; what it reads then, or why it could not be set.

@@ -291,10 +291,9 @@ fn open_moment(
 
 /// Refuses tables whose past no server takes back: MariaDB gives the numbers of transactions itself, and refuses a row that comes with some
 /// (error 1906, also with `system_versioning_insert_history`).
-fn refuse_numbered(tables: &[Table]) -> Result<(), DumpError> {
+fn refuse_numbered<'a>(tables: impl Iterator<Item = &'a Table>) -> Result<(), DumpError> {
     let found: Vec<String> = tables
-        .iter()
-        .filter(|table| table.history && table.numbered)
+        .filter(|table| table.numbered)
         .map(Table::label)
         .collect();
     if found.is_empty() {
@@ -349,9 +348,6 @@ pub(crate) fn look(
     let mut tables = Vec::with_capacity(databases.len());
     for database in &databases {
         let of = catalog::read_tables(control, options, database)?;
-        if !options.no_data {
-            refuse_numbered(&of)?;
-        }
         for table in &of {
             notes.extend(table.unshown.iter().cloned());
             if table.policy == DataPolicy::Elsewhere {
@@ -369,6 +365,9 @@ pub(crate) fn look(
             ));
         }
         tables.push(of);
+    }
+    if !options.no_data {
+        refuse_numbered(tables.iter().flatten())?;
     }
     let programs = read_programs(control, options, &databases)?;
     for view in programs.views.iter().filter(|view| view.invalid.is_some()) {

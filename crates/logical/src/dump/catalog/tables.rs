@@ -56,7 +56,7 @@ pub struct Table {
     pub partitions: Vec<String>,
     /// Rows of the past belong to the dump.
     pub history: bool,
-    /// The past is told by the numbers of transactions, which servers give themselves and let nobody else give.
+    /// They are told by the numbers of transactions, which servers give themselves and let nobody else give.
     pub numbered: bool,
     /// What becomes of its rows.
     pub policy: DataPolicy,
@@ -233,7 +233,7 @@ pub fn read_tables(
             .to_owned();
         let versioned = fact.and_then(|row| facts.str(row, 4)) == Some("SYSTEM VERSIONED");
         let history = versioned && !options.no_history;
-        let numbered = versioned && all.iter().any(Described::numbers_transactions);
+        let numbered = history && all.iter().any(Described::numbers_transactions);
         let kept = all.iter().filter(|column| column.stored(history));
         let mut read: Vec<Column> = kept.map(|column| column.column(vendor)).collect();
         let generated = all.iter().filter(|column| column.generated());

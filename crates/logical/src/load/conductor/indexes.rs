@@ -13,6 +13,7 @@ use refloat_sqltext::InsertVerb;
 use refloat_wire::Vendor;
 
 use super::Conductor;
+use super::registry::Entry;
 use crate::load::deferral::{Deferral, split};
 use crate::load::error::LoadError;
 use crate::load::link::Link;
@@ -181,8 +182,7 @@ impl Conductor<'_> {
     /// Adds foreign keys, one table after the other: parents and children lock each other's definitions.
     fn add_foreign_keys(&mut self) -> Result<(), LoadError> {
         for index in 0..self.entries.len() {
-            let waits = !self.entries[index].table.deferral().foreign_keys.is_empty();
-            if waits && !self.entries[index].dropped {
+            if self.entries[index].waits_for_foreign_keys() {
                 self.ctx.phases.enter(Phase::ForeignKeys);
                 self.add_foreign_keys_of(index)?;
             }
@@ -264,8 +264,7 @@ impl Conductor<'_> {
         if verb != InsertVerb::Replace || !self.session()?.foreign_key_checks() {
             return Ok(false);
         }
-        let put_off = |table: &Table| !table.deferral().foreign_keys.is_empty();
-        if self.entries.iter().any(|entry| put_off(&entry.table)) {
+        if self.entries.iter().any(Entry::waits_for_foreign_keys) {
             return Ok(true);
         }
         let tables = self.entries.len();

@@ -68,6 +68,13 @@ pub struct Entry {
     pub dropped: bool,
 }
 
+impl Entry {
+    /// Whether it has foreign keys that were put off and are to be added.
+    pub fn waits_for_foreign_keys(&self) -> bool {
+        !self.dropped && !self.table.deferral().foreign_keys.is_empty()
+    }
+}
+
 /// A database as it was found.
 pub struct Database {
     /// What was there, and was not dropped since.

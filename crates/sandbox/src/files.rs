@@ -129,11 +129,9 @@ pub fn tail(path: &Path, from: u64) -> String {
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
-/// What the server of an instance's folder logged last, and what a node of a cluster had written down about itself.
-pub fn last_words(folder: &Path) -> String {
-    let log = read_from(&folder.join("error.log"), 0, LAST_BYTES).unwrap_or_default();
-    let place = fs::read_to_string(folder.join("data/grastate.dat")).unwrap_or_default();
-    format!("== {}\n{place}{log}\n", folder.display())
+/// The same for somebody who looks into a failure: more of it.
+pub fn long_tail(path: &Path) -> String {
+    read_from(path, 0, LAST_BYTES).unwrap_or_default()
 }
 
 /// The last bytes of a file, from `from` on.

@@ -149,6 +149,14 @@ impl Instance {
         self.folder.error_log()
     }
 
+    /// What it logged last, and where a node of a cluster stands by its `grastate.dat`: for a person who looks into a failure, before the
+    /// server is removed with its log.
+    pub fn last_words(&self) -> String {
+        let place = std::fs::read_to_string(self.folder.grastate()).unwrap_or_default();
+        let log = files::long_tail(&self.error_log());
+        format!("== {}\n{place}{log}\n", self.folder().display())
+    }
+
     /// The file with the CA that signed its certificate. `None`: it has none in a file (`MariaDB` 11.8 makes a
     /// certificate in memory), or no TLS.
     pub fn ca_file(&self) -> Option<&Path> {
@@ -193,12 +201,6 @@ impl Instance {
 
     fn listens(&self) -> bool {
         UnixStream::connect(self.socket()).is_ok()
-    }
-
-    /// What it logged last, and where a node of a cluster stands by its `grastate.dat`: for a person who looks into a failure, before the
-    /// server is removed with its log.
-    pub fn last_words(&self) -> String {
-        files::last_words(self.folder())
     }
 
     /// The programs of its kind. Its version is the one of the server that runs.

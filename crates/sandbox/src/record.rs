@@ -16,6 +16,7 @@ const RUN: &str = "run";
 const SOCKET: &str = "server.sock";
 const PID_FILE: &str = "server.pid";
 const ERROR_LOG: &str = "error.log";
+const GRASTATE: &str = "grastate.dat";
 const TEMPORARY: &str = "tmp";
 const CERTIFICATES: &str = "tls";
 const LOCK: &str = "lock";
@@ -134,6 +135,11 @@ impl Folder {
 
     pub fn error_log(&self) -> PathBuf {
         self.0.join(ERROR_LOG)
+    }
+
+    /// The file in which the provider of a node of a cluster keeps its position.
+    pub fn grastate(&self) -> PathBuf {
+        self.data().join(GRASTATE)
     }
 
     pub fn temporary(&self) -> PathBuf {

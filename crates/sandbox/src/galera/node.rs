@@ -126,7 +126,7 @@ impl GaleraNode {
 
     /// The file in which the provider keeps its position.
     pub fn grastate(&self) -> PathBuf {
-        self.datadir().join("grastate.dat")
+        self.instance.folder.grastate()
     }
 
     /// The option file, which names the other members.

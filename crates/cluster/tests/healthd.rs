@@ -219,6 +219,8 @@ fn a_donor_drains_and_comes_back_without_a_failed_query() {
         "{said}"
     );
     drained_by_its_agent(&cluster, &services);
+    lagging(&cluster, health(2));
+    without_a_majority(&cluster, health(2));
     cancel.cancel(CancelReason::Signal(2));
     services.into_iter().for_each(Healthd::join);
 }
@@ -301,6 +303,55 @@ fn desynced(service: &Healthd, node: &GaleraNode) {
     assert!(http(service, "/").contains("down: desynced: "));
     node.query("SET GLOBAL wsrep_desync=OFF").unwrap();
     wait_until("it keeps pace", || is_up(service));
+}
+
+/// A node that applies more slowly than the others write, and was told not to hold them up.
+fn lagging(cluster: &EphemeralCluster, service: &Healthd) {
+    let node = cluster.node(2).unwrap();
+    let limit = |writes: u32| {
+        node.query(&format!(
+            "SET GLOBAL wsrep_provider_options = 'gcs.fc_limit={writes}'"
+        ))
+        .unwrap();
+    };
+    let first = cluster.node(1).unwrap().url();
+    let mut first = Connection::connect(&ConnectOptions::from_url(&first).unwrap()).unwrap();
+    limit(10_000);
+    // Without a key each row is looked for among all.
+    for sql in [
+        "USE shop",
+        "CREATE TABLE no_key (v INT)",
+        "INSERT INTO no_key SELECT seq FROM seq_1_to_6000",
+        "DELETE FROM no_key ORDER BY v DESC",
+    ] {
+        first.exec(sql).unwrap();
+    }
+    for _ in 0..300 {
+        first.exec("INSERT INTO t (v) VALUES ('behind')").unwrap();
+    }
+    wait_until("it lags", || {
+        http(service, "/").contains("down: lagging: ")
+    });
+    assert!(agent(service).starts_with("up drain #"));
+    wait_until("it has caught up", || is_up(service));
+    limit(16);
+}
+
+/// Two of three are silent: the third must not serve what may be old.
+fn without_a_majority(cluster: &EphemeralCluster, service: &Healthd) {
+    let others = [1, 3].map(|number| cluster.node(number).unwrap());
+    for node in &others {
+        node.freeze().unwrap();
+    }
+    wait_until("it has no majority", || {
+        http(service, "/").contains("down: non_primary: ")
+    });
+    assert!(http(service, "/read").contains("503 Service Unavailable"));
+    assert!(agent(service).contains("down #"), "{}", agent(service));
+    for node in &others {
+        node.thaw().unwrap();
+    }
+    wait_until("they are together again", || is_up(service));
 }
 
 /// A node that says nothing any more is not taken for what it was.

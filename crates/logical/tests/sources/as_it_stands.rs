@@ -13,7 +13,6 @@ use refloat_testkit::servers;
 use crate::bench::{Adjust, Bench, DATABASE};
 use crate::tab;
 
-const BOTH: [ServerKind; 2] = [ServerKind::MariaDb1011, ServerKind::MySql97];
 /// Rows of the table.
 const ROWS: u64 = 8000;
 /// Bytes that need an escape, NULL, bytes of no character set, text in another character set than the session's.
@@ -109,7 +108,7 @@ fn goes_as_it_stands(bench: &Bench, source: &Path, adjust: Adjust, wanted: (u64,
 
 #[test]
 fn files_of_dump_tools_go_by_the_best_path_of_each_vendor() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let bench = Bench::new(kind);
         bench.fill(SETUP);
         let wanted = bench.snapshot();

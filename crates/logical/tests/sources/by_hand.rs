@@ -7,8 +7,6 @@ use refloat_sandbox::ServerKind;
 
 use crate::bench::Bench;
 
-/// One server of each vendor.
-const BOTH: [ServerKind; 2] = [ServerKind::MariaDb1011, ServerKind::MySql97];
 const SETUP: &str = r"
 SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO';
 CREATE TABLE t (id INT NOT NULL PRIMARY KEY, v VARCHAR(20) CHARACTER SET latin1, b VARBINARY(10), n DECIMAL(5,2), KEY v (v)) DEFAULT CHARSET utf8mb4;
@@ -87,7 +85,7 @@ fn zstd(folder: &Path) {
 
 #[test]
 fn load_data_files_are_read_as_their_statements_say() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let bench = Bench::new(kind);
         bench.fill(SETUP);
         let wanted = bench.snapshot();
@@ -125,7 +123,7 @@ fn files_in_load_data_form_pass_through_on_mysql() {
 
 #[test]
 fn rows_that_do_not_fit_are_refused_with_their_place() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let bench = Bench::new(kind);
         bench.fill(SETUP);
         let made = |rows: &[u8], count| folder(&bench, TSV, rows, count);
@@ -220,7 +218,7 @@ fn two_tables(bench: &Bench, rows: [&str; 2]) -> PathBuf {
 
 #[test]
 fn json_as_mydumper_writes_it_is_no_reason_to_wait() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let bench = Bench::new(kind);
         let rows = [
             r#"(1,CONVERT("{\"k\": \"é)\\n\"}" USING UTF8MB4)),(2,NULL)"#,
@@ -238,7 +236,7 @@ fn json_as_mydumper_writes_it_is_no_reason_to_wait() {
 
 #[test]
 fn rows_that_only_one_connection_can_know_wait_for_all_others() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let bench = Bench::new(kind);
         let rows = [
             "(1,NULL),(2,NULL)",

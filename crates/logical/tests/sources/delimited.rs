@@ -9,8 +9,6 @@ use refloat_sandbox::ServerKind;
 
 use crate::bench::{Adjust, Bench};
 
-/// One server of each vendor.
-const BOTH: [ServerKind; 2] = [ServerKind::MariaDb1011, ServerKind::MySql97];
 const TABLE: &str = "SET NAMES utf8mb4; CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20) CHARACTER SET latin1, note TEXT CHARACTER SET utf8mb4, n DECIMAL(6,2));";
 
 fn made(bench: &Bench, name: &str, text: &[u8]) -> PathBuf {
@@ -37,7 +35,7 @@ fn same(bench: &Bench, text: &[u8], rows: &str, adjust: Adjust) {
 
 #[test]
 fn files_are_read_as_the_options_say() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let bench = Bench::new(kind);
         let rows = "(1, 'café', 'a,\"b\"\\nc', 1.5), (2, NULL, '', NULL)";
         same(
@@ -82,7 +80,7 @@ fn files_are_read_as_the_options_say() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let bench = Bench::new(kind);
         bench.fill(TABLE);
         let adjust: Adjust = |options| options.delimited.table = Some("it.t".to_owned());
@@ -118,7 +116,7 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn files_without_a_byte_have_no_rows_unless_they_are_compressed_or_pipes() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let bench = Bench::new(kind);
         bench.fill(TABLE);
         let adjust: Adjust = |options| options.delimited.table = Some("it.t".to_owned());
@@ -139,7 +137,7 @@ fn files_without_a_byte_have_no_rows_unless_they_are_compressed_or_pipes() {
 
 #[test]
 fn rows_are_added_to_others_only_when_asked_to() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let bench = Bench::new(kind);
         bench.fill(format!("{TABLE} INSERT INTO t VALUES (9, 'x', 'y', 1);"));
         let path = made(&bench, "rows.txt", b"1\ta\tb\t1\n");
@@ -161,7 +159,7 @@ fn rows_are_added_to_others_only_when_asked_to() {
 
 #[test]
 fn numbers_that_the_server_gives_follow_the_rows() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let bench = Bench::new(kind);
         bench.fill("CREATE TABLE s (id INT AUTO_INCREMENT PRIMARY KEY, v INT);");
         let numbers: Vec<String> = (1..=3000).map(|v| v.to_string()).collect();

@@ -8,8 +8,6 @@ use refloat_sandbox::ServerKind;
 
 use crate::bench::{Bench, run};
 
-/// One server of each vendor.
-const BOTH: [ServerKind; 2] = [ServerKind::MariaDb1011, ServerKind::MySql97];
 const SETUP: &str = r"
 SET NAMES utf8mb4; SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO';
 CREATE TABLE t (id INT NOT NULL PRIMARY KEY, v VARCHAR(20) CHARACTER SET latin1, b BLOB, n DECIMAL(5,2), ts TIMESTAMP NULL, KEY v (v)) DEFAULT CHARSET utf8mb4;
@@ -139,7 +137,7 @@ fn folder(bench: &Bench, decode: &str, blob: [&str; 2], pack: &str) -> PathBuf {
 
 #[test]
 fn shell_folders_come_back() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let bench = Bench::new(kind);
         for (decode, blob, pack) in [
             (

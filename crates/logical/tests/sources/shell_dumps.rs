@@ -13,8 +13,6 @@ use serde_json::{Map, Value, json};
 use crate::bench::{Bench, run};
 use crate::shell::definitions;
 
-/// One server of each vendor.
-const BOTH: [ServerKind; 2] = [ServerKind::MariaDb1011, ServerKind::MySql97];
 /// Bytes of text between two entries of an index (`k_write_idx_every`).
 const INDEX_EVERY: u64 = 1 << 20;
 /// Two databases; partitions and subpartitions, names that are written in another way, a table of more than an entry of an index, an
@@ -358,7 +356,7 @@ pub fn change(root: &Path, name: &str, how: impl FnOnce(&mut Value)) {
 
 #[test]
 fn instances_with_several_databases_partitions_and_accounts_come_back() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let bench = Bench::new(kind);
         bench.fill(SETUP);
         let wanted = bench.snapshot();
@@ -397,7 +395,7 @@ fn instances_with_several_databases_partitions_and_accounts_come_back() {
 
 #[test]
 fn tables_without_chunks_come_back() {
-    for kind in BOTH {
+    for kind in ServerKind::ALL {
         let bench = Bench::new(kind);
         bench.fill(SETUP);
         let way = Way {

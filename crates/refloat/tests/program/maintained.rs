@@ -316,8 +316,41 @@ fn whatever_is_killed_during_a_maintenance_nothing_is_missing() {
             place.all_are_in_step();
             assert_eq!(place.kept(), before, "killed at {words:?}");
         }
+        killed_while_the_others_are_told(&place, &second, &before);
+        killed_while_the_others_are_told_to_let_go(&place, &second, &before);
         a_joiner_is_killed(&place, &second);
     });
+    assert_eq!(place.kept(), before);
+}
+
+/// The node has not been stopped yet, and is not.
+fn killed_while_the_others_are_told(place: &Place, second: &str, before: &[String]) {
+    let command = place.cluster(&["maintain", second, "--for", "1m"], &["--", "sleep", "1"]);
+    let running = Running::start(command);
+    let process = place.node(1).pid().expect("a state");
+    wait("one of the others is told", || place.kept() != before);
+    running.kill();
+    let ended = place.run(&["maintain", second], &["--end"]).exits(0);
+    assert!(
+        ended.stdout.contains("it was not stopped"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(place.node(1).pid().expect("a state"), process);
+    place.all_are_in_step();
+    assert_eq!(place.kept(), before);
+}
+
+/// The node is back, and what is kept for it is not needed any more.
+fn killed_while_the_others_are_told_to_let_go(place: &Place, second: &str, before: &[String]) {
+    let command = place.cluster(&["maintain", second, "--for", "1m"], &["--", "true"]);
+    let mut running = Running::start(command);
+    running.says("the others need not keep write-sets any more");
+    running.kill();
+    // It may have come to its end in that moment.
+    let ended = place.run(&["maintain", second], &["--end"]);
+    assert!([0, 3].contains(&ended.code), "{}", ended.stderr);
+    place.all_are_in_step();
     assert_eq!(place.kept(), before);
 }
 

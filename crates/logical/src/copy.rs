@@ -25,7 +25,7 @@ use crate::dump::catalog::DataPolicy;
 use crate::load::opened::Opened;
 use crate::load::{self, LoadError, LoadFailure};
 use crate::source::stream::RowStream;
-use crate::verify::{self, Compared, Endpoint, ServerSide, VerifyFailure, VerifyOptions};
+use crate::verify::{self, Compared, Endpoint, Relation, ServerSide, VerifyFailure, VerifyOptions};
 use source::{Fed, Source};
 
 /// Copies a server.
@@ -160,6 +160,7 @@ fn compare(
     asked.exclude.clone_from(&options.read.exclude);
     asked.no_history = options.read.no_history;
     asked.compared = Compared::Rows;
+    asked.relation = Relation::MadeOfFirst;
     match verify::verify_kept(kept, &asked, run) {
         Ok(found) => {
             outcome.load.proven &= found.same;

@@ -28,7 +28,7 @@ use refloat_run::progress::Phase;
 use refloat_run::{Event, Run};
 
 pub use error::{VerifyError, VerifyFailure};
-pub use options::{Compared, Endpoint, VerifyOptions};
+pub use options::{Compared, Endpoint, Relation, VerifyOptions};
 pub use outcome::{
     ColumnDifference, NamedValue, RangeDifference, RowDifference, RowKind, SchemaDifference,
     SideInfo, TableDifference, VerifyOutcome,

@@ -15,6 +15,8 @@ mod json_types;
 mod lost;
 #[path = "verify/mutations.rs"]
 mod mutations;
+#[path = "verify/numbers.rs"]
+mod numbers;
 #[path = "verify/others.rs"]
 mod others;
 #[path = "verify/own.rs"]

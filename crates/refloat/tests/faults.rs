@@ -110,6 +110,8 @@ mod stopped;
 mod target;
 #[path = "faults/unique.rs"]
 mod unique;
+#[path = "faults/viewed.rs"]
+mod viewed;
 #[path = "faults/ways.rs"]
 mod ways;
 #[path = "faults/wide.rs"]

@@ -13,6 +13,7 @@ mod folded;
 mod foreign_keys;
 mod indexes;
 mod objects;
+mod parents;
 mod place;
 mod proof;
 mod registry;

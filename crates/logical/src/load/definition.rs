@@ -34,6 +34,12 @@ pub fn without_auto_increment(create: &str) -> String {
     format!("{}{}", &create[..start], &create[end..])
 }
 
+/// The next `AUTO_INCREMENT` value among the table's options; a server prints none while it is 1.
+pub fn next_auto_increment(create: &str) -> Option<u64> {
+    let (start, end) = auto_increment_range(create)?;
+    create[start..end].rsplit('=').next()?.parse().ok()
+}
+
 /// Vendor and version of the server that a definition is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerVersion {
@@ -198,6 +204,10 @@ fn auto_increment_range(create: &str) -> Option<(usize, usize)> {
     let options = create.rfind("\n) ENGINE=")?;
     let word = " AUTO_INCREMENT=";
     let start = options + create[options..].find(word)?;
+    if create[options..start].contains('\'') {
+        // It stands in the table's comment, which comes behind it.
+        return None;
+    }
     let digits = start + word.len();
     let end = digits
         + create[digits..]

@@ -507,6 +507,35 @@ impl Replicated {
         Ok(())
     }
 
+    /// Looks at a view that rows come for: of `tables`, by name and engine, any may be the one that takes them.
+    pub fn admit_view(
+        &self,
+        ctx: &Context,
+        label: &str,
+        tables: &[(String, String)],
+    ) -> Result<(), LoadError> {
+        let mut local = tables
+            .iter()
+            .filter(|(_, engine)| !self.node.replicates_engine(engine));
+        let Some((table, engine)) = local.next() else {
+            return Ok(());
+        };
+        if ctx.options.galera.local_engines {
+            ctx.events.warn(format!(
+                "rows of view {label} are on this node alone if they end in table {table}, which has engine {engine}, or another such table"
+            ));
+            self.notes().local.push(label.to_owned());
+            return Ok(());
+        }
+        Err(LoadError::Refused(vec![Refusal {
+            reason: format!(
+                "rows of view {label} may end in table {table}, which has engine {engine}, whose rows a Galera cluster does not replicate: they would be on this node alone"
+            ),
+            hint: "Change the dump so that it inserts into the table of the view; or let such rows stay on this node with --local-engines (load and copy)."
+                .to_owned(),
+        }]))
+    }
+
     /// Looks at a table of the server's own schema that rows come for.
     pub fn admit_system(ctx: &Context, label: &str) -> Result<(), LoadError> {
         if ctx.options.galera.local_engines {

@@ -17,6 +17,7 @@
 //! Names are not escaped in file names (0.10), or replaced where they would be trouble (`mydumper_0`): what a
 //! file is about is taken from the statements in it, and from `metadata`.
 
+mod gaps;
 mod metadata;
 mod names;
 mod place;
@@ -88,6 +89,9 @@ pub fn layout(folder: &Path, entries: &[Entry]) -> Result<Layout, SourceError> {
     let databases = Databases::read(&files, &metadata)?;
     metadata.add_counts(entries, &databases)?;
     place::sequences_first(&mut files, &metadata)?;
+    if !metadata.counts && metadata.rows.is_empty() {
+        layout.faults.extend(gaps::missing(&files));
+    }
     files.sort_by(|a, b| (a.0, &a.2.name).cmp(&(b.0, &b.2.name)));
     let views = files.iter().filter(|(role, ..)| *role == Role::View);
     let mut parts = Parts {

@@ -40,6 +40,16 @@ pub enum Compared {
     Schema,
 }
 
+/// What the second of two is to the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Relation {
+    /// They live apart: a lower next `AUTO_INCREMENT` value of the second is told, and is no difference.
+    #[default]
+    Apart,
+    /// The second was made of the first just now, and nobody else has written to it: its next values must be as high.
+    MadeOfFirst,
+}
+
 /// Everything a comparison can be told. [`VerifyOptions::new`] gives the defaults.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -58,6 +68,8 @@ pub struct VerifyOptions {
     pub exclude: Vec<String>,
     /// The second may have more than the first: that is no difference.
     pub more_in_second: bool,
+    /// What the second is to the first.
+    pub relation: Relation,
     /// The database of a dump that names none; else it is the one in the URL of the other side.
     pub database: Option<String>,
     /// What a dump of another tool is; found out by what is in it otherwise.
@@ -89,6 +101,7 @@ impl VerifyOptions {
             tables: Vec::new(),
             exclude: Vec::new(),
             more_in_second: false,
+            relation: Relation::Apart,
             database: None,
             source_format: None,
             accept_missing_trailer: false,

@@ -5,6 +5,7 @@
 //! ways that do not map is named as not compared.
 
 mod lines;
+mod numbers;
 mod of_dump;
 mod of_server;
 mod words;
@@ -14,7 +15,7 @@ pub use of_dump::Reader;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::VerifyError;
-use super::options::{Compared, VerifyOptions};
+use super::options::{Compared, Relation, VerifyOptions};
 use super::outcome::{SchemaDifference, VerifyOutcome};
 use super::side::Side;
 use crate::dump::catalog::Database;
@@ -130,6 +131,9 @@ pub fn compare(
         tables_only: options.compared == Compared::Rows,
     };
     comparison.run(&a, &b, outcome);
+    if !comparison.tables_only || options.relation == Relation::MadeOfFirst {
+        numbers::compare(&comparison, (&a, &b), options.relation, outcome);
+    }
     Ok(())
 }
 

@@ -188,6 +188,70 @@ fn folders_that_are_not_whole_are_refused() {
     bench.refuses(&folder, |_| {}, "a file of rows holds rows");
 }
 
+/// The files of rows of table `a`, by their names.
+fn files_of_a(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).unwrap();
+    let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("it.a.")).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Ranges of a key without rows, which have no files; another table of several files; a name that ends like a number.
+const NUMBERED: &str = "INSERT INTO a (id, t) VALUES (1000000, 'far'); \
+    CREATE TABLE n (id INT PRIMARY KEY) SELECT id FROM a; \
+    CREATE TABLE `c.00007` (id INT PRIMARY KEY); INSERT INTO `c.00007` VALUES (1);";
+
+#[test]
+fn files_that_are_missing_are_named_where_numbers_tell() {
+    let bench = Bench::new(ServerKind::MariaDb1011);
+    bench.fill(SETUP);
+    bench.fill(NUMBERED);
+    let wanted = bench.snapshot();
+    let by_rows = ["--rows", "500", "--triggers", "--events", "--routines"];
+    let by_size = [
+        "--chunk-filesize",
+        "1",
+        "--statement-size",
+        "20000",
+        "--triggers",
+        "--events",
+        "--routines",
+    ];
+    for (args, gaps, gone, words) in [
+        (
+            &by_rows[..],
+            true,
+            "it.a.00000.sql",
+            "is missing: it.a.00003",
+        ),
+        (
+            &by_size[..],
+            false,
+            "it.a.00002.sql",
+            "(or it.a.00000.sql, of a dump with --rows) is missing: it.a.00003",
+        ),
+    ] {
+        bench.empty();
+        bench.fill(SETUP);
+        bench.fill(NUMBERED);
+        let folder = dump(&bench, args);
+        let names = files_of_a(&folder);
+        let last = format!("it.a.{:05}.sql", names.len() - usize::from(gaps));
+        assert_eq!(*names.last().unwrap() != last, gaps, "{names:?}");
+        bench.loads_as(&folder, &wanted, |_| {});
+        bench.empty();
+        let path = folder.join(gone);
+        fs::rename(&path, bench.path("kept.sql")).unwrap();
+        bench.refuses(&folder, |_| {}, &format!("{gone} {words}.sql is there"));
+        // Nothing counts the rows of the last one.
+        fs::rename(bench.path("kept.sql"), &path).unwrap();
+        fs::remove_file(folder.join(names.last().unwrap())).unwrap();
+        let outcome = bench.load(&folder, |_| {}).unwrap();
+        assert!(outcome.proven, "{:?}", outcome.proof);
+    }
+}
+
 #[test]
 fn a_refused_row_is_named_by_its_file_and_line() {
     let bench = Bench::new(ServerKind::MariaDb1011);

@@ -17,6 +17,7 @@ use crate::support::{
     Desk, Running, StopOnDrop, ask, assert_same_settings, dump, finish, settings, shared,
     wait_until,
 };
+use crate::viewed;
 
 /// Rows of each table: more than 8 MiB of text, from where on keys are put off.
 pub const ROWS: u64 = 60_000;
@@ -104,6 +105,30 @@ fn a_foreign_key_waits_for_all_rows_on_a_cluster_too() {
         oracle::Snapshot::take(&mut conn, oracle::Scope::default()).unwrap()
     };
     assert_eq!(oracle::differences(&of(here), &of(there)), []);
+
+    // Rows through a view are counted in their tables on a node, too.
+    let desk = Desk::new();
+    desk.load_text(viewed::text("", ""), here, &[]).exits(0);
+    viewed::all_is_in(&desk, here);
+    wait_until("the other node has them", || {
+        desk.rows(there, "more") == Some(2000)
+            && ask(there, "SHOW DATABASES LIKE 'refloat%'").is_empty()
+    });
+    viewed::all_is_in(&desk, there);
+    // Unless what takes them may be a table whose rows stay on this node.
+    let desk = Desk::new();
+    let local = "CREATE TABLE here_only (id INT PRIMARY KEY) ENGINE=Aria;\n";
+    desk.load_text(viewed::text(local, ""), here, &[])
+        .exits(1)
+        .says("rows of view")
+        .says("here_only, which has engine Aria");
+    desk.load_text(
+        viewed::text(local, ""),
+        here,
+        &["--replace", "--restart", "--local-engines"],
+    )
+    .says("are on this node alone if they end in table");
+    viewed::all_is_in(&desk, here);
 }
 
 /// The value of a variable or status of the cluster.

@@ -46,7 +46,7 @@ impl Conductor<'_> {
         ) else {
             return Ok(());
         };
-        deferral.foreign_keys_checked = self.session()?.foreign_key_checks();
+        deferral.foreign_keys_checked = self.checks_foreign_keys(index)?;
         self.enter_catalog()?;
         match self.catalog.exec(format!(
             "ALTER TABLE {} {}",

@@ -437,9 +437,10 @@ impl Conductor<'_> {
             self.entries[index].engine = engine_of(&create);
         }
         let ctx = Arc::clone(&self.ctx);
-        if let Some(cluster) = &ctx.cluster {
-            let keyless = !table.is_view()
-                && !has_primary_key(&self.show_create(&table)?.0)
+        if let Some(cluster) = &ctx.cluster
+            && !table.is_view()
+        {
+            let keyless = !has_primary_key(&self.show_create(&table)?.0)
                 && !self.has_key_in_its_place(&table).map_err(server)?;
             let engine = &self.entries[index].engine;
             cluster.admit(&ctx, &table.label(), engine, keyless)?;

@@ -302,7 +302,7 @@ impl Conductor<'_> {
         if let Some(size) = self.place.size_known {
             // Several tables are read at once: none of them may keep rows in memory only to see whether it is large.
             let large = size >= self.ctx.options.defer_min_bytes as u64;
-            if large || self.session()?.foreign_key_checks() {
+            if large || self.checks_foreign_keys(index)? {
                 self.decide(index)?;
             }
             self.entries[index].decided = true;
@@ -360,8 +360,7 @@ impl Conductor<'_> {
             return Ok(());
         }
         self.entries[index].decided = true;
-        let checked = self.session()?.foreign_key_checks();
-        if self.ctx.puts_indexes_off() || checked {
+        if self.ctx.puts_indexes_off() || self.checks_foreign_keys(index)? {
             self.defer(index)?;
         }
         Ok(())
@@ -373,7 +372,7 @@ impl Conductor<'_> {
             return Ok(());
         };
         // A small child table whose foreign keys the dump's session checks: its parents may still be on their way.
-        if self.session()?.foreign_key_checks() {
+        if self.checks_foreign_keys(index)? {
             self.decide(index)?;
         }
         self.entries[index].decided = true;

@@ -78,6 +78,7 @@ impl Conductor<'_> {
             // OR REPLACE takes its rows away: none of them may come after that.
             self.queue.wait_key(index)?;
         }
+        self.wait_for_parents(text)?;
         let mode = self.session()?.lex_mode();
         let server = self.catalog.server().into();
         let written = written_for(text, mode, server);

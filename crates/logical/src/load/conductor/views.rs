@@ -3,6 +3,8 @@
 //! They end in another table, and which one it is the view says as it is when they come. So nothing of a view is ever queued: all
 //! rows before are in, with their indexes, before rows of a view run on the control connection. Views may then change as they like.
 
+use std::sync::Arc;
+
 use super::Conductor;
 use super::registry::TableKey;
 use crate::load::error::{LoadError, Refusal};
@@ -39,11 +41,35 @@ impl Conductor<'_> {
                     .to_owned(),
             }]));
         }
+        self.admit_view(key)?;
         let index = self.register(key.clone(), false, 0);
         let entry = &mut self.entries[index];
         entry.table.note_view();
         NO_ENGINE.clone_into(&mut entry.engine);
         Ok(index)
+    }
+
+    /// Makes sure that a cluster replicates the rows of a view, whichever table takes them: what a view leads to only the server knows.
+    fn admit_view(&mut self, key: &TableKey) -> Result<(), LoadError> {
+        let ctx = Arc::clone(&self.ctx);
+        let Some(cluster) = &ctx.cluster else {
+            return Ok(());
+        };
+        let label = format!("{}.{}", key.0, key.1);
+        let found = self
+            .catalog
+            .query(
+                "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME), ENGINE FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' \
+                 AND ENGINE IS NOT NULL AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema')",
+            )
+            .map_err(|error| {
+                LoadError::server(format!("looking for the tables of view {label}"), error)
+            })?;
+        let cell = |row, column| found.str(row, column).unwrap_or_default().to_owned();
+        let tables: Vec<(String, String)> = (0..found.len())
+            .map(|row| (cell(row, 0), cell(row, 1)))
+            .collect();
+        cluster.admit_view(&ctx, &label, &tables)
     }
 
     /// Whether this table of the run is a view.

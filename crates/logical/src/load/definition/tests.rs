@@ -113,6 +113,22 @@ fn only_the_table_option_is_left_out() {
 }
 
 #[test]
+fn the_next_number_is_read_from_the_options_only() {
+    let next = |options: &str| {
+        next_auto_increment(&format!(
+            "CREATE TABLE `t` (\n  `id` int NOT NULL AUTO_INCREMENT COMMENT ' AUTO_INCREMENT=7'\n) ENGINE=InnoDB{options}"
+        ))
+    };
+    assert_eq!(next(" AUTO_INCREMENT=42 DEFAULT CHARSET=latin1"), Some(42));
+    assert_eq!(next(" AUTO_INCREMENT=18446744073709551615"), Some(u64::MAX));
+    assert_eq!(next(" DEFAULT CHARSET=latin1"), None);
+    assert_eq!(
+        next(" DEFAULT CHARSET=latin1 COMMENT=' AUTO_INCREMENT=7'"),
+        None
+    );
+}
+
+#[test]
 fn the_next_number_is_no_difference() {
     assert!(
         found_in(

@@ -11,6 +11,7 @@ use refloat_sqltext::{
 use super::Definitions;
 use super::of_server::kind;
 use crate::dump::catalog::{asked_table, wanted_database};
+use crate::load::definition::without_auto_increment;
 use crate::load::own::is_namesake;
 use crate::manifest::FileEntry;
 use crate::verify::error::VerifyError;
@@ -117,6 +118,15 @@ impl<'a> Reader<'a> {
                 for table in tables {
                     let label = self.label(table);
                     self.found.all.remove(&("table", label));
+                }
+            }
+            // Either may set the number anew.
+            StatementKind::Truncate { table } | StatementKind::AlterTable { table } => {
+                let label = self.label(table);
+                if let Some(of) = self.found.all.get_mut(&("table", label))
+                    && let Ok(text) = std::str::from_utf8(&of.text)
+                {
+                    of.text = without_auto_increment(text).into_bytes();
                 }
             }
             StatementKind::CreateSequence { sequence } => {

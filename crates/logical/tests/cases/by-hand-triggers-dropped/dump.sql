@@ -33,3 +33,13 @@ INSERT INTO a VALUES (2), (3);
 -- As dump tools write it: nothing to drop, and no rows behind it.
 DROP TRIGGER IF EXISTS never;
 CREATE TRIGGER never BEFORE INSERT ON log FOR EACH ROW SET NEW.a = 0;
+-- A trigger ends with its table: another of its name is another table's.
+CREATE TABLE first_of_it (id INT PRIMARY KEY, a INT);
+CREATE TRIGGER again BEFORE INSERT ON first_of_it FOR EACH ROW SET NEW.a = NEW.a * 11;
+INSERT INTO first_of_it VALUES (1, 1);
+DROP TABLE first_of_it;
+CREATE TABLE second_of_it (id INT PRIMARY KEY, a INT);
+CREATE TRIGGER again BEFORE INSERT ON second_of_it FOR EACH ROW SET NEW.a = NEW.a * 13;
+INSERT INTO second_of_it VALUES (2, 2);
+DROP TRIGGER again;
+INSERT INTO second_of_it VALUES (3, 3), (4, 4), (5, 5), (6, 6);

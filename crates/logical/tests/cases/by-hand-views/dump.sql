@@ -34,3 +34,15 @@ INSERT INTO below VALUES (52), (53);
 DROP VIEW v;
 CREATE TABLE v (x INT);
 INSERT INTO v VALUES (60), (61);
+-- Another view in one statement, with more columns, in another order, or of another table.
+CREATE VIEW w AS SELECT a FROM t;
+INSERT INTO w VALUES (70), (71);
+CREATE OR REPLACE VIEW w AS SELECT n, id FROM k;
+INSERT INTO w VALUES (72, 73), (74, 75);
+CREATE OR REPLACE VIEW w AS SELECT id, n FROM k;
+INSERT INTO w VALUES (76, 77), (78, 79);
+CREATE TABLE numbered (id INT AUTO_INCREMENT PRIMARY KEY, a INT);
+CREATE OR REPLACE VIEW w AS SELECT id, a FROM numbered;
+INSERT INTO w VALUES (5, 1), (NULL, 2), (3, 3), (NULL, 4);
+ALTER VIEW w AS SELECT a, id FROM numbered;
+INSERT INTO w VALUES (5, 50), (6, NULL);

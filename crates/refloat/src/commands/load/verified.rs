@@ -3,7 +3,7 @@
 use anyhow::Error;
 use refloat_logical::load::LoadOptions;
 use refloat_logical::verify::VerifyOutcome;
-use refloat_logical::verify::{self, Compared, Endpoint, VerifyFailure, VerifyOptions};
+use refloat_logical::verify::{self, Compared, Endpoint, Relation, VerifyFailure, VerifyOptions};
 use refloat_run::Run;
 
 use super::args::LoadArgs;
@@ -36,6 +36,7 @@ pub fn compare(
     asked.threads = options.threads;
     asked.tables.clone_from(&options.tables);
     asked.more_in_second = true;
+    asked.relation = Relation::MadeOfFirst;
     asked.database.clone_from(&options.database);
     asked.source_format = options.source_format;
     asked.accept_missing_trailer = options.accept_missing_trailer;

@@ -332,7 +332,7 @@ fn killed_while_the_others_are_told(place: &Place, second: &str, before: &[Strin
     running.kill();
     let ended = place.run(&["maintain", second], &["--end"]).exits(0);
     assert!(
-        ended.stdout.contains("it was not stopped"),
+        ended.stdout.contains(&format!("{second} was not stopped")),
         "{}",
         ended.stdout
     );

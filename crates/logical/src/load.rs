@@ -361,8 +361,8 @@ fn with_settings(
             outcome.bound_by = watch.verdict(&mut conductor.catalog);
             clock.enter(Phase::Proof);
             let proof = conductor.prove()?;
-            conductor.forget_marks()?;
-            Ok(proof)
+            // What cannot be removed says nothing about what was proven.
+            Ok((proof, conductor.forget_marks()))
         });
         // Workers end with the queue; after an error they have nothing left to do.
         match &result {
@@ -383,11 +383,12 @@ fn with_settings(
         let by_this = !matches!(error, LoadError::MarkedByEarlierVersion(_));
         outcome.resumable = by_this && conductor.keeps_marks();
     }
+    let result = result.and_then(|(proof, forgotten)| {
+        outcome.proof = proof;
+        forgotten.map_err(|error| LoadError::MarksLeft(Box::new(error)))
+    });
     match result {
-        Ok(proof) => {
-            outcome.proof = proof;
-            Ok(())
-        }
+        Ok(()) => Ok(()),
         Err(_) if run.cancel.is_cancelled() => Err(ctx.interrupted()),
         // What a worker ran into says more than that the queue has ended.
         Err(error) => match queue.take_error().unwrap_or(error) {

@@ -31,22 +31,27 @@ pub fn drop_ghost(conn: &mut Connection, table: &str) -> Result<(), Error> {
     }
 }
 
-/// The table that [`settle_removal`] makes for a moment.
+/// The table that [`sync_definitions`] makes for a moment.
 pub(crate) const SETTLED: &str = "removal_settled";
 
-/// Brings to the disk that tables of this schema were dropped, so that a power cut does not bring their files back: MariaDB removes the
-/// files, and nobody syncs the folder. A file of rows that comes back without the engine knowing it is worse than a definition: no table
-/// of its name can be made again, nor the database dropped, until a person removes it.
+/// Brings to the disk which files of definitions there are, and under which names: of tables that were altered, renamed or dropped, of
+/// views and triggers. `schema` is one of Refloat's own.
 ///
-/// A definition is synced while it is written (`sync_frm`), and file systems with a journal bring with it to the disk what was removed
-/// before. So one is written of a table that has no other file, and goes again. It is best effort: what the server refuses here changes
-/// nothing about what was dropped.
+/// MariaDB syncs its logs and the file of a new definition; then it gives the file its name, or removes one, says in its log that the
+/// statement is done, and nobody syncs the folder. A power cut takes that back. A table that was altered has its old definition
+/// again then (no index that was added can be used), one that was renamed no rows, a trigger or view is not there. A file of rows that comes
+/// back without the engine knowing it is worse than a definition: no table of its name can be made again, nor the database dropped, until a
+/// person removes it.
+///
+/// A definition is synced while it is written (`sync_frm`), its folder with it, and file systems with one journal (ext4, XFS) bring with it to
+/// the disk all that was renamed and removed before, wherever. So one is written of a table that has no other file, and goes again. It is
+/// best effort: what the server refuses here changes nothing about what was done. MySQL keeps definitions in its engine, whose log has
+/// them.
 ///
 /// # Errors
 /// The connection is lost.
-pub fn settle_removal(conn: &mut Connection, schema: &str) -> Result<(), Error> {
+pub fn sync_definitions(conn: &mut Connection, schema: &str) -> Result<(), Error> {
     if conn.server().vendor != Vendor::MariaDb {
-        // MySQL keeps what it removes in the log of its dictionary, and removes it again when it recovers.
         return Ok(());
     }
     if is_somebodys(conn, schema)? {
@@ -65,7 +70,7 @@ pub fn settle_removal(conn: &mut Connection, schema: &str) -> Result<(), Error> 
     Ok(())
 }
 
-/// Removes the table that [`settle_removal`] made, when a power cut left it. It is looked for first: a statement that changes definitions
+/// Removes the table that [`sync_definitions`] made, when a power cut left it. It is looked for first: a statement that changes definitions
 /// would wait for whoever keeps everybody from that.
 ///
 /// # Errors
@@ -88,7 +93,7 @@ pub fn drop_settled(conn: &mut Connection, schema: &str) -> Result<(), Error> {
     }
 }
 
-/// Whether the name of the table that [`settle_removal`] makes is taken by somebody's, which stays.
+/// Whether the name of the table that [`sync_definitions`] makes is taken by somebody's, which stays.
 fn is_somebodys(conn: &mut Connection, schema: &str) -> Result<bool, Error> {
     match namesakes(conn, schema) {
         Ok(names) => Ok(names.contains(SETTLED)),

@@ -186,6 +186,9 @@ pub enum LoadError {
     /// An earlier version has begun the load, and its marks do not tell rows from others in their place.
     #[error("{0}")]
     MarkedByEarlierVersion(Box<EarlierMark>),
+    /// All was done but for one thing.
+    #[error("everything is loaded, but the progress marks of the load could not be removed")]
+    MarksLeft(#[source] Box<LoadError>),
     /// A load that was begun before has written rows that its source does not have any more.
     #[error(
         "rows of table {table} are in that this source does not have: it is not the one that the load began with"

@@ -23,7 +23,7 @@ use super::options::LoadOptions;
 use super::table::Table;
 use super::writer::Written;
 use refloat_run::Owner;
-use refloat_run::ghost::{GHOST, drop_ghost, settle_removal};
+use refloat_run::ghost::{GHOST, drop_ghost, sync_definitions};
 use refloat_run::own::MARKS_SCHEMA;
 use refloat_run::settings::Grants;
 
@@ -173,6 +173,14 @@ impl Marks {
         .map(drop)
     }
 
+    /// Brings the definitions that were made so far to the disk: a mark that says that they are there may be on it at any time.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub fn sync_definitions(conn: &mut Connection) -> Result<(), Error> {
+        sync_definitions(conn, SCHEMA)
+    }
+
     /// Whether an account may keep marks on its server.
     pub fn are_allowed(grants: &Grants) -> bool {
         ["CREATE", "SELECT", "INSERT", "UPDATE", "DELETE", "DROP"]
@@ -218,6 +226,8 @@ impl Marks {
         if !rows_logged {
             log(conn, false);
         }
+        // Nobody goes on with a load without marks: what it did has to be on the disk before them.
+        sync_definitions(conn, SCHEMA)?;
         // The row of the load goes first: without it its marks are those of no load.
         for table in [RUNS, STEPS, ROWS] {
             match conn.exec(format!("DELETE FROM {table} WHERE run = {run}")) {
@@ -233,7 +243,7 @@ impl Marks {
             log(conn, true);
         }
         conn.exec(format!("DROP TABLE IF EXISTS {RUNS}, {STEPS}, {ROWS}"))?;
-        settle_removal(conn, SCHEMA)?;
+        sync_definitions(conn, SCHEMA)?;
         let others = conn.query_value(format!(
             "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}'"
         ))?;

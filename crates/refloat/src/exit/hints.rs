@@ -272,6 +272,13 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
                     .to_owned(),
             ],
         ),
+        LoadError::MarksLeft(_) => (
+            Exit::Failed,
+            vec![
+                "The same command again removes what is left of them, in the database refloat_load. If it is refused because the tables are there, they are gone."
+                    .to_owned(),
+            ],
+        ),
         LoadError::Interrupted(_) | LoadError::Input(InputError::Cancelled { .. }) => (Exit::Interrupted, Vec::new()),
         LoadError::Input(input) => (Exit::Failed, input_hints(input)),
         LoadError::MissingTrailer { .. } => (
@@ -338,18 +345,33 @@ pub fn failure_hint(failure: &StatementFailure) -> Option<String> {
                  If no other table has lost it, run DROP TABLE {kept} on the server, then the same command again."
             )
         }),
-        code if code == TABLESPACE_EXISTS
-            || code == CANNOT_CREATE.0 && failure.message.contains(CANNOT_CREATE.1) =>
-        {
-            let name = failure.table.as_deref().unwrap_or("DATABASE.TABLE");
-            let file = format!("{}.ibd", name.replacen('.', "/", 1));
-            Some(format!(
-                "A file of rows of that name is in the server's data folder, and the server does not know it: a power cut or a crash has brought it \
-                 back after its table was dropped. Move {file} out of the data folder, then give the same command again."
-            ))
-        }
+        code if is_unknown_file(code, &failure.message) => Some(unknown_file(
+            failure.table.as_deref().unwrap_or("DATABASE.TABLE"),
+        )),
         _ => None,
     }
+}
+
+/// Whether a table cannot be made because a file is in its place.
+fn is_unknown_file(code: u16, message: &str) -> bool {
+    code == TABLESPACE_EXISTS || code == CANNOT_CREATE.0 && message.contains(CANNOT_CREATE.1)
+}
+
+/// What to do about the file of rows of this table, which has none.
+fn unknown_file(table: &str) -> String {
+    let file = table.replacen('.', "/", 1);
+    format!(
+        "A file of rows of that name is in the server's data folder, and the server does not know it: a power cut or a crash has brought it \
+         back after its table was dropped. Move {file}.ibd out of the data folder, then give the same command again."
+    )
+}
+
+/// The table that an error of the server names: `` `database`.`table` ``.
+fn named_table(message: &str) -> Option<String> {
+    let (before, after) = message.split_once("`.`")?;
+    let (_, database) = before.rsplit_once('`')?;
+    let (table, _) = after.split_once('`')?;
+    Some(format!("{database}.{table}"))
 }
 
 /// The name under which MariaDB drops a partition that it has kept without its table, from its words about it:
@@ -426,6 +448,12 @@ fn input_hints(error: &InputError) -> Vec<String> {
 
 /// What a person can do about an error of a connection.
 pub fn wire_hints(error: &refloat_wire::Error) -> Vec<String> {
+    let message = error.to_string();
+    if is_unknown_file(error.server_code().unwrap_or(0), &message)
+        && let Some(table) = named_table(&message)
+    {
+        return vec![unknown_file(&table)];
+    }
     let hint = match error {
         _ if error.server_code() == Some(1045) => {
             "Check the user name in the URL; give the password in ~/.my.cnf, in MYSQL_PWD or with --ask-password."

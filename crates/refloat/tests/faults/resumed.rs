@@ -421,9 +421,13 @@ fn statements_that_are_done_are_not_run_again() {
         let desk = Desk::new();
         let text = dump(&format!(
             "{}UPDATE items SET n = n + 1000000;\nALTER TABLE items ADD COLUMN extra INT DEFAULT 7;\nRENAME TABLE items TO things;\n\
-             CREATE TABLE items (id INT PRIMARY KEY);\nINSERT INTO items VALUES (1),(2);\n{}SELECT 1;\nINSERT INTO more VALUES (1,'twice',0);\n",
+             CREATE TABLE items (id INT PRIMARY KEY);\nINSERT INTO items VALUES (1),(2);\n{}{}RENAME TABLE other TO renamed;\n{}DROP TABLE dropped;\n\
+             {}ALTER TABLE narrow DROP COLUMN name;\nSELECT 1;\nINSERT INTO more VALUES (1,'twice',0);\n",
             table("items", 2000),
-            table("more", 2000)
+            table("more", 2000),
+            table("other", 2000),
+            table("dropped", 2000),
+            table("narrow", 2000)
         ));
         let file = desk.file("dump.sql", &text);
         // The last row is there already: the load stops at it, with everything before it done.
@@ -435,6 +439,10 @@ fn statements_that_are_done_are_not_run_again() {
         finish(desk.load_command(&file, &server.url(), &[])).says("of them were in already");
         assert_eq!(desk.rows(server, "things"), Some(2000));
         assert_eq!(desk.rows(server, "items"), Some(2));
+        assert_eq!(desk.rows(server, "renamed"), Some(2000));
+        assert_eq!(desk.rows(server, "other"), None);
+        assert_eq!(desk.rows(server, "dropped"), None);
+        assert_eq!(desk.rows(server, "narrow"), Some(2000));
         let smallest = desk.ask(
             server,
             "SELECT MIN(n) DIV 1000000, MAX(n) DIV 1000000, MIN(extra) FROM @db.things",

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::REDO_LOG;
 use super::{Durability, SettingsError};
-use crate::ghost::{drop_ghost, drop_settled, is_ghost, settle_removal};
+use crate::ghost::{drop_ghost, drop_settled, is_ghost, sync_definitions};
 use crate::own::namesakes;
 use crate::probe;
 use crate::{Owner, RunDir, RunDirError, RunId};
@@ -313,8 +313,12 @@ fn objects(conn: &mut Connection) -> Result<Option<u64>, SettingsError> {
 }
 
 /// Removes the row, the table when it holds no other, and the schema when it is ours and holds nothing else. What a run that ended in the
-/// middle of this has removed already is no error.
-pub(super) fn remove_row(conn: &mut Connection, run: &RunId) -> Result<(), SettingsError> {
+/// middle of this has removed already is no error, and neither is a schema that cannot be removed with nothing in it: a power cut may have left
+/// a file there that the server does not know. Why it stays is returned.
+pub(super) fn remove_row(
+    conn: &mut Connection,
+    run: &RunId,
+) -> Result<Option<SettingsError>, SettingsError> {
     let _one = one_at_a_time();
     unlogged(conn, |conn| {
         let table = format!("`{JOURNAL_SCHEMA}`.`{JOURNAL_TABLE}`");
@@ -330,16 +334,20 @@ pub(super) fn remove_row(conn: &mut Connection, run: &RunId) -> Result<(), Setti
         } else {
             conn.exec(format!("DELETE FROM {table} WHERE run='{run}'"))?;
             if rows_everywhere(conn, &table)? != Some(0) {
-                return Ok(());
+                return Ok(None);
             }
             conn.exec(format!("DROP TABLE {table}"))?;
-            settle_removal(conn, JOURNAL_SCHEMA)?;
+            sync_definitions(conn, JOURNAL_SCHEMA)?;
             comment.bytes(0, 0) == Some(OUR_SCHEMA.as_bytes())
         };
-        if ours && objects(conn)? == Some(0) {
-            conn.exec(format!("DROP DATABASE IF EXISTS `{JOURNAL_SCHEMA}`"))?;
+        if !ours || objects(conn)? != Some(0) {
+            return Ok(None);
         }
-        Ok(())
+        match conn.exec(format!("DROP DATABASE IF EXISTS `{JOURNAL_SCHEMA}`")) {
+            Ok(_) => Ok(None),
+            Err(error @ refloat_wire::Error::Server { .. }) => Ok(Some(error.into())),
+            Err(error) => Err(error.into()),
+        }
     })
 }
 

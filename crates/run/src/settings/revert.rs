@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::apply::{POOL, await_resize, read, read_settled, write};
 use super::durable::bring_to_disk;
 use super::facts::REDO_LOG;
-use super::journal::{self, Journal, JournalEntry, ServerMark};
+use super::journal::{self, JOURNAL_SCHEMA, Journal, JournalEntry, ServerMark};
 use super::provider::{GCACHE_MEMORY, GCACHE_PURGE};
 use super::redo::LOG_FILE_SIZE;
 use super::{SettingsError, pool, value};
@@ -198,8 +198,11 @@ pub(super) fn revert_journal(
     if report.complete {
         // Also when the journal says that there is no row: it may be of a time before that was known.
         match journal::remove_row(conn, &journal.run) {
-            Ok(()) => {}
+            Ok(None) => {}
             Err(_) if !journal.row => {}
+            Ok(Some(e)) => events.warn(format!(
+                "database {JOURNAL_SCHEMA}, in which nothing is left, cannot be removed: {e}"
+            )),
             Err(e) => {
                 events.warn(format!(
                     "the settings are back, but their row on the server stays: {e}"

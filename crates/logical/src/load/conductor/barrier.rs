@@ -11,7 +11,7 @@ use super::databases::default_collation;
 use super::proof::{count_rows, wrong_count};
 use super::registry::TableKey;
 use super::resume::Step;
-use super::statements::judge_definition;
+use super::statements::{judge_definition, may_define};
 use super::{Conductor, Postponed};
 use crate::load::error::LoadError;
 use crate::load::outcome::StatementFailure;
@@ -267,6 +267,9 @@ impl Conductor<'_> {
         self.about_to_run(text, item)?;
         let left = self.accounts_left.len();
         self.execute(text, item, None)?;
+        if matches!(&item.kind, ItemKind::Statement(kind) if may_define(kind)) {
+            self.note_defined();
+        }
         let step = Step {
             left_account: self.accounts_left.get(left).cloned(),
             ..Step::default()

@@ -154,6 +154,7 @@ impl Conductor<'_> {
     pub(super) fn finish_builds(&mut self) -> Result<(), LoadError> {
         if self.entries.iter().any(|entry| entry.build_begun) {
             self.ctx.phases.enter(Phase::Indexes);
+            self.note_defined();
         }
         self.queue.wait_all()?;
         self.add_foreign_keys()?;

@@ -32,6 +32,8 @@ pub struct Resume {
     /// Rows that are in, as far as they were met.
     pub counted: Counted,
     tables: MarkTables,
+    /// Definitions may have changed since they were last brought to the disk.
+    unsynced: bool,
 }
 
 impl Resume {
@@ -52,6 +54,7 @@ impl Resume {
             gaps: HashSet::new(),
             counted: Counted::default(),
             tables: MarkTables::default(),
+            unsynced: true,
         }
     }
 }
@@ -67,6 +70,11 @@ impl Conductor<'_> {
     /// Whether an earlier process has begun this load.
     pub(super) fn resumes(&self) -> bool {
         self.resume.active
+    }
+
+    /// Says that definitions were made or changed, or may have been: they are not on the disk yet.
+    pub(super) fn note_defined(&mut self) {
+        self.resume.unsynced = true;
     }
 
     /// Whether a statement further on is done, so that everything here is.

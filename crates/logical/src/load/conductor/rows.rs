@@ -23,6 +23,9 @@ use crate::load::session::Session;
 use crate::load::table::Column;
 use crate::load::writer::Written;
 
+/// `ER_NO_SUCH_TABLE`, `ER_BAD_DB_ERROR`.
+const GONE: [u16; 2] = [1146, 1049];
+
 impl Conductor<'_> {
     /// Rows that have not ended would be rows of the past on a server that writes the end of time in another way, and no count tells.
     fn refuse_other_never(&self, index: usize, text: &[u8]) -> Result<(), LoadError> {
@@ -82,8 +85,20 @@ impl Conductor<'_> {
             self.queue.wait_rows()?;
             return self.rows_on_control(None, header, text, item);
         }
+        let mut gone = false;
         let index = match self.table_for_rows(&key) {
             Ok(index) => index,
+            Err(LoadError::Server { source, .. })
+                if self.in_past()
+                    && source
+                        .server_code()
+                        .is_some_and(|code| GONE.contains(&code))
+                    && self.known(&key).is_some() =>
+            {
+                // A statement further on has given the table another name, or dropped it.
+                gone = true;
+                self.known(&key).unwrap_or_default()
+            }
             Err(LoadError::Server { source, .. })
                 if source.server_code().is_some()
                     && !source.is_lost_connection()
@@ -116,6 +131,7 @@ impl Conductor<'_> {
             .last_header
             .as_ref()
             .is_none_or(|last| last.text != header.text)
+            && !gone
         {
             self.begin_rows(index, header)?;
             self.place.last_header = Some(Arc::clone(header));
@@ -141,6 +157,14 @@ impl Conductor<'_> {
         let missing = self.missing_rows(index, &head, piece, text)?;
         if missing.is_empty() {
             return Ok(());
+        }
+        if gone {
+            return Err(LoadError::SourceDiffers {
+                file: self.place.name.to_string(),
+                line,
+                offset,
+                table: self.entries[index].table.label(),
+            });
         }
         self.meet_triggers(index, &key)?;
         let triggered = self.triggered.contains_key(&key);

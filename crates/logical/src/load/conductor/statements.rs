@@ -64,6 +64,9 @@ impl Conductor<'_> {
         ) {
             self.tell_lost_of(text, item)?;
         }
+        if may_define(kind) && !runs_alone(kind) {
+            self.note_defined();
+        }
         let transaction = &mut self.place.transaction;
         transaction.statement(kind, text, item.line, item.offset);
         match kind {
@@ -485,6 +488,41 @@ fn goes_with_rows(kind: &StatementKind) -> bool {
             | StatementKind::StartTransaction
             | StatementKind::Commit
             | StatementKind::AlterTableKeys { .. }
+    )
+}
+
+/// Whether a statement may make, change or remove definitions.
+pub(super) fn may_define(kind: &StatementKind) -> bool {
+    !matches!(
+        kind,
+        StatementKind::Empty
+            | StatementKind::Set
+            | StatementKind::SetGlobal
+            | StatementKind::SetGtidPurged
+            | StatementKind::Use { .. }
+            | StatementKind::LockTables
+            | StatementKind::UnlockTables
+            | StatementKind::StartTransaction
+            | StatementKind::Commit
+            | StatementKind::Rollback
+            | StatementKind::Insert
+            | StatementKind::Delete
+            | StatementKind::Update
+            | StatementKind::Select
+            | StatementKind::Do
+    )
+}
+
+/// Whether a statement that may define something is run when all before it is finished, and noted before and behind.
+fn runs_alone(kind: &StatementKind) -> bool {
+    matches!(
+        kind,
+        StatementKind::AlterTable { .. }
+            | StatementKind::Index
+            | StatementKind::RenameTable
+            | StatementKind::Truncate { .. }
+            | StatementKind::Call
+            | StatementKind::Other
     )
 }
 

@@ -194,8 +194,7 @@ impl Conductor<'_> {
             head: head(text),
             ..Step::default()
         };
-        let name = self.step_name(item);
-        self.note_step(StepKind::Statement, &name, &step)
+        self.note_statement(item, &step)
     }
 
     /// Says that it was run.
@@ -206,8 +205,18 @@ impl Conductor<'_> {
         mut step: Step,
     ) -> Result<(), LoadError> {
         (step.done, step.line, step.head) = (true, item.line, head(text));
+        self.note_statement(item, &step)
+    }
+
+    /// Notes a statement that is run alone. Nobody makes what comes before it again, so that has to be on the disk first.
+    fn note_statement(&mut self, item: &Item, step: &Step) -> Result<(), LoadError> {
+        if std::mem::take(&mut self.resume.unsynced) {
+            self.on_marks("bringing definitions to the disk", |_, conn| {
+                Marks::sync_definitions(conn)
+            })?;
+        }
         let name = self.step_name(item);
-        self.note_step(StepKind::Statement, &name, &step)
+        self.note_step(StepKind::Statement, &name, step)
     }
 
     /// Removes the marks of a load that has come to its end.

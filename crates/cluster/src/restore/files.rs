@@ -99,13 +99,13 @@ pub(super) fn give_place_up(
         Host::word(&format!("grastate.dat.refloat-{run_id}")),
     );
     let script = format!(
-        "set -e; cd -- {}\n\
+        "cd -- {}\n\
          [ -e {keep} ] || {{ cp -p -- grastate.dat .grastate.keep; sync -- .grastate.keep; mv -- .grastate.keep {keep}; }}\n\
          cp -p -- grastate.dat .grastate.new; printf %s {text} >.grastate.new; sync -- .grastate.new\n\
          mv -f -- .grastate.new grastate.dat; sync -- grastate.dat .",
         word(datadir)
     );
-    run(host, &script, datadir).map(drop)
+    change(host, &script, datadir, datadir)
 }
 
 /// The name under which a data directory is set aside.
@@ -118,11 +118,11 @@ pub(super) fn aside_of(datadir: &Path, run_id: &str) -> PathBuf {
 /// Writes a small file, whole or not at all, readable by its owner.
 pub(super) fn put(host: &Host, path: &Path, text: &str) -> Result<(), HostError> {
     let script = format!(
-        "set -e; umask 077; file={}; printf '%s\\n' {} >\"$file.new\"; sync -- \"$file.new\"; mv -f -- \"$file.new\" \"$file\"; sync -- \"${{file%/*}}/\"",
+        "umask 077; file={}; printf '%s\\n' {} >\"$file.new\"; sync -- \"$file.new\"; mv -f -- \"$file.new\" \"$file\"; sync -- \"${{file%/*}}/\"",
         word(path),
         Host::word(text)
     );
-    run(host, &script, path).map(drop)
+    change(host, &script, path, path.parent().unwrap_or(path))
 }
 
 /// Removes a file.
@@ -139,20 +139,20 @@ pub(super) fn exists(host: &Host, path: &Path) -> Result<bool, HostError> {
 /// Allows the only node of a history that holds what is newest to begin its cluster again, in the same history.
 pub(super) fn allow_to_begin(host: &Host, datadir: &Path) -> Result<(), HostError> {
     let script = format!(
-        "set -e; cd -- {}\n\
+        "cd -- {}\n\
          cp -p -- grastate.dat .grastate.new\n\
          {{ grep -v '^safe_to_bootstrap:' grastate.dat; echo 'safe_to_bootstrap: 1'; }} >.grastate.new; sync -- .grastate.new\n\
          mv -f -- .grastate.new grastate.dat; sync -- grastate.dat .",
         word(datadir)
     );
-    run(host, &script, datadir).map(drop)
+    change(host, &script, datadir, datadir)
 }
 
 /// Sets a data directory aside and makes an empty one in its place, for the same account, with the same certificates. What was set aside
 /// before by the same run stays: what stands in its place since is no copy of anything yet.
 pub(super) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), HostError> {
     let script = format!(
-        "set -e; real={real}; aside={aside}; new=\"$real.refloat-new\"\n\
+        "real={real}; aside={aside}; new=\"$real.refloat-new\"\n\
          [ -e \"$aside\" ] || mv -T -- \"$real\" \"$aside\"\n\
          [ ! -e \"$real\" ] || exit 0\n\
          rm -rf -- \"$new\"; mkdir -- \"$new\"\n\
@@ -164,11 +164,22 @@ pub(super) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), 
         real = word(folder),
         aside = word(aside)
     );
-    run(host, &script, folder).map(drop)
+    change(host, &script, folder, folder.parent().unwrap_or(folder))
 }
 
 fn word(path: &Path) -> String {
     Host::word(&path.to_string_lossy())
+}
+
+/// Runs a script that changes something about `path`, up to the first command that fails. A shell outlives the program that it was started
+/// by, when that is killed: the next one waits for it, by a lock of `folder`.
+fn change(host: &Host, script: &str, path: &Path, folder: &Path) -> Result<(), HostError> {
+    let script = format!(
+        "set -e; lock={}\n\
+         if [ -r \"$lock\" ] && command -v flock >/dev/null; then exec 9<\"$lock\"; flock 9; fi\n{script}",
+        word(folder)
+    );
+    run(host, &script, path).map(drop)
 }
 
 fn run(host: &Host, script: &str, path: &Path) -> Result<String, HostError> {
@@ -209,6 +220,30 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), old, "its place is kept");
         let error = give_place_up(&Host::Local, Path::new("/no/such"), "r1", true).unwrap_err();
         assert!(error.to_string().contains("/no/such"), "{error}");
+    }
+
+    #[test]
+    fn a_shell_that_outlived_its_program_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("claim.json");
+        let mut outlived = std::process::Command::new("flock")
+            .arg(folder.path())
+            .args(["sh", "-c", "sleep 1; echo old >claim.json"])
+            .current_dir(folder.path())
+            .spawn()
+            .unwrap();
+        let holds = || {
+            let mut other = std::process::Command::new("flock");
+            let free = other.arg("-n").arg(folder.path()).arg("true").status();
+            !free.unwrap().success()
+        };
+        while !holds() {
+            std::thread::yield_now();
+        }
+        put(&Host::Local, &file, "new").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new\n");
+        outlived.wait().unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new\n");
     }
 
     #[test]

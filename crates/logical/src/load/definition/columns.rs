@@ -216,7 +216,7 @@ fn compare_one(
             differ("collation", asked.shown(), there.shown());
         }
     }
-    nulls(dump, wanted, present, &mut differ);
+    nulls([dump, server], wanted, present, &mut differ);
     default(dump, wanted, present, &mut differ);
     let (one, other) = (wanted.column, present.column);
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
@@ -285,12 +285,13 @@ fn text_of(side: &Side<'_>, facts: &Facts<'_>) -> Collated {
 }
 
 fn nulls(
-    dump: &Side<'_>,
+    [dump, server]: [&Side<'_>; 2],
     wanted: &Facts<'_>,
     present: &Facts<'_>,
     differ: &mut impl FnMut(&str, String, String),
 ) {
-    let there = present.null != Some(false);
+    // A dump in the place of the server may leave it to the primary key.
+    let there = present.null != Some(false) && !is_of_primary_key(server, present.column);
     let said = |null: bool| if null { "NULL" } else { "NOT NULL" }.to_owned();
     let expected = match wanted.null {
         Some(false) => false,
@@ -303,23 +304,25 @@ fn nulls(
     }
 }
 
-fn is_made_not_null(dump: &Side<'_>, facts: &Facts<'_>) -> bool {
-    let column = facts.column;
-    let primary = dump
-        .table
-        .keys()
-        .filter(|key| matches!(key.kind, KeyKind::Primary | KeyKind::Vector))
+/// Whether the primary key makes a column NOT NULL, or a key for vectors.
+fn is_of_primary_key(side: &Side<'_>, column: &Column) -> bool {
+    let keys = side.table.keys();
+    keys.filter(|key| matches!(key.kind, KeyKind::Primary | KeyKind::Vector))
         .flat_map(|key| &key.parts)
         .filter_map(|part| part.column.as_deref())
-        .any(|name| names_agree(name, dump.mode, &column.name));
+        .any(|name| names_agree(name, side.mode, &column.name))
+        || column.inline_key == Some(KeyKind::Primary)
+}
+
+fn is_made_not_null(dump: &Side<'_>, facts: &Facts<'_>) -> bool {
+    let column = facts.column;
     let others = dump.table.elements.iter();
     let period = others
         .into_iter()
         .any(|element| matches!(element, Element::Other(_)));
-    primary
+    is_of_primary_key(dump, column)
         || period
         || column.auto_increment
-        || column.inline_key == Some(KeyKind::Primary)
         || column.generated.is_some()
         || (facts.kind.is(&["timestamp"]) && facts.null.is_none())
 }

@@ -39,6 +39,25 @@ fn widths_and_names_of_types_are_spelling() {
     );
 }
 
+/// A dump is compared in the place of the server, too.
+#[test]
+fn what_a_primary_key_makes_not_null_need_not_be_said() {
+    for (dump, other) in [
+        ("`a` int NOT NULL, PRIMARY KEY (`a`)", "`a` int PRIMARY KEY"),
+        ("`a` int PRIMARY KEY", "`a` int NOT NULL, PRIMARY KEY (`a`)"),
+        ("`a` int PRIMARY KEY", "`a` int, PRIMARY KEY (`a`)"),
+    ] {
+        same(MYSQL, dump, other);
+        same(MARIADB, dump, other);
+    }
+    differs(
+        MYSQL,
+        "`a` int NOT NULL, UNIQUE KEY (`a`)",
+        "`a` int, UNIQUE KEY (`a`)",
+        "column a: NULL",
+    );
+}
+
 #[test]
 fn another_type_is_a_difference() {
     for (dump, create) in [

@@ -293,4 +293,17 @@ fn compressed_rows_that_are_cut_to_nothing_are_missed() {
         "{:?}",
         faults()
     );
+    // 0.10 counts nothing, and makes empty files only on demand.
+    fs::remove_file(folder.path().join("d.t.00000.sql.gz")).unwrap();
+    file(
+        "metadata",
+        "Started dump at: 2026-01-01 00:00:00\nFinished dump at: 2026-01-01 00:00:01\n",
+    );
+    file("d.t.sql", "");
+    let said = faults();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].starts_with("d.t.sql: the file is empty: mydumper 0.10 makes such a file only with --build-empty-files"),
+        "{said:?}"
+    );
 }

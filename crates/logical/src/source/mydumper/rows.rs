@@ -14,6 +14,18 @@ use crate::source::layout::{DelimitedFile, Layout, RowFile, RowForm};
 /// Bytes of a file of rows that are looked at for a `LOAD DATA`: the statement is all that such a file has.
 const INFILE_HEAD: usize = 1 << 20;
 
+/// What is to be said of a file of rows without a byte, in a folder without counts: rows may have been lost.
+fn empty(entry: &Entry) -> String {
+    let name = &entry.name;
+    if name != &entry.plain {
+        return format!("{name}: the file is empty, and compressed files never are");
+    }
+    format!(
+        "{name}: the file is empty: mydumper 0.10 makes such a file only with --build-empty-files, of a table without rows; else its rows are lost. \
+         Remove it if the table has none"
+    )
+}
+
 /// A file of rows; when it is a `LOAD DATA` statement, the file that it names.
 pub fn row_file(
     entry: &Entry,
@@ -24,10 +36,7 @@ pub fn row_file(
     let old = !metadata.counts;
     if entry.bytes == 0 {
         if old || entry.name != entry.plain {
-            layout.faults.push(format!(
-                "{}: the file is empty, and mydumper writes none that is",
-                entry.name
-            ));
+            layout.faults.push(empty(entry));
         }
         return Ok(Vec::new());
     }
@@ -76,10 +85,7 @@ pub fn row_file(
                 };
                 used.insert(named.name.clone());
                 if old && named.bytes == 0 {
-                    layout.faults.push(format!(
-                        "{}: the file is empty, and mydumper writes none that is",
-                        named.name
-                    ));
+                    layout.faults.push(empty(&named));
                 }
                 files.push(RowFile {
                     path: named.path,

@@ -232,6 +232,8 @@ const FOREIGN: &[&str] = &[
     "--stream",
     "--regex",
     "--no-schemas",
+    "--chunk-filesize",
+    "--rows",
 ];
 
 /// The long options that a text names.

@@ -58,16 +58,21 @@ pub fn sync_definitions(conn: &mut Connection, schema: &str) -> Result<(), Error
         return Ok(());
     }
     let table = format!("`{schema}`.`{SETTLED}`");
-    for sql in [
-        format!("CREATE TABLE IF NOT EXISTS {table} (a INT) ENGINE=MEMORY"),
-        format!("DROP TABLE IF EXISTS {table}"),
-    ] {
-        match conn.exec(sql) {
-            Ok(_) | Err(Error::Server { .. }) => {}
-            Err(error) => return Err(error),
-        }
+    let create = |engine| format!("CREATE TABLE IF NOT EXISTS {table} (a INT) ENGINE={engine}");
+    if !done(conn, &create("MEMORY"))? {
+        // Where only one engine is allowed (`enforce_storage_engine`).
+        done(conn, &create("InnoDB"))?;
     }
-    Ok(())
+    done(conn, &format!("DROP TABLE IF EXISTS {table}")).map(drop)
+}
+
+/// Whether the server has done this.
+fn done(conn: &mut Connection, sql: &str) -> Result<bool, Error> {
+    match conn.exec(sql) {
+        Ok(_) => Ok(true),
+        Err(Error::Server { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Removes the table that [`sync_definitions`] made, when a power cut left it. It is looked for first: a statement that changes definitions

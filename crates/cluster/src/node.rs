@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use refloat_run::settings::{GCACHE_PURGE, ProviderOptions};
+use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, ProviderOptions, provider_variable};
 use serde::Serialize;
 
 /// What one node of a cluster says of itself.
@@ -130,6 +130,8 @@ pub struct Gcache {
     pub memory: u64,
     /// Whether the provider can be told not to throw write-sets away (`gcache.freeze_purge_at_seqno`).
     pub can_freeze: bool,
+    /// Whether options of the provider are changed by variables of their own (`wsrep_provider_gcache_mem_size`), and not in one text.
+    pub by_variables: bool,
     /// From which write-set on none is thrown away, when somebody has told it so.
     pub frozen_at: Option<u64>,
     /// Bytes of write-sets per second that come to this node and from it.
@@ -270,7 +272,10 @@ impl NodeState {
                     .get("gcs.fc_limit")
                     .and_then(|limit| limit.parse().ok()),
             },
-            gcache: gcache(first, last, &options),
+            gcache: Gcache {
+                by_variables: variables.contains_key(&provider_variable(GCACHE_MEMORY)),
+                ..gcache(first, last, &options)
+            },
             limits: Limits {
                 write_set_bytes: number("wsrep_max_ws_size"),
                 write_set_rows: number("wsrep_max_ws_rows").filter(|rows| *rows > 0),
@@ -346,6 +351,7 @@ fn gcache(first: &Sample, last: &Sample, options: &ProviderOptions) -> Gcache {
         ring,
         memory,
         can_freeze: options.get(GCACHE_PURGE).is_some(),
+        by_variables: false,
         // -1 when it is not.
         frozen_at: options
             .get(GCACHE_PURGE)

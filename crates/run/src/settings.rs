@@ -33,7 +33,9 @@ pub use facts::{Facts, Grants};
 pub use journal::{
     JOURNAL_SCHEMA, JOURNAL_TABLE, Journal, JournalEntry, OpenRun, ServerMark, list, list_on_server,
 };
-pub use provider::{GCACHE_MEMORY, GCACHE_PURGE, ProviderOptions, size_in_bytes};
+pub use provider::{
+    GCACHE_MEMORY, GCACHE_PURGE, ProviderOptions, provider_variable, size_in_bytes,
+};
 pub use revert::{
     RevertReport, RevertResult, RevertedSetting, WSREP_DESYNC, revert_on_server, revert_run,
 };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use refloat_run::settings::{provider_variable, size_in_bytes};
 use serde::Serialize;
 
 use super::encryption::{self, Encryption};
@@ -351,6 +352,15 @@ fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
         window.as_secs(),
         size(cache.capacity)
     );
+    let set = |option: &str, value: &str| {
+        if cache.by_variables {
+            // These know no units.
+            let bytes = size_in_bytes(value).map_or(value.to_owned(), |bytes| bytes.to_string());
+            format!("SET GLOBAL {} = {bytes}", provider_variable(option))
+        } else {
+            format!("SET GLOBAL wsrep_provider_options = '{option}={value}'")
+        }
+    };
     let free = node.machine.as_ref().and_then(|machine| machine.space.free);
     if option == "gcache.size" && free.is_some_and(|free| free < better.saturating_sub(cache.ring))
     {
@@ -376,9 +386,12 @@ fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
     // Where the files were not looked at, this line would take all other options of the provider away.
     one.sure = node.machine.is_some() && node.unseen.is_empty();
     one.running = Some(if option == "gcache.size" {
-        "gcache.size takes a restart; until then SET GLOBAL wsrep_provider_options = 'gcache.mem_size=…' keeps write-sets in memory".to_owned()
+        format!(
+            "gcache.size takes a restart; until then {} keeps write-sets in memory",
+            set("gcache.mem_size", "…")
+        )
     } else {
-        format!("SET GLOBAL wsrep_provider_options = '{option}={told}'")
+        set(option, &told)
     });
     Some(one)
 }

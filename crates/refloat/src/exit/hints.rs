@@ -192,7 +192,7 @@ pub fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
         DumpError::Behind => {
             return (
                 Exit::Failed,
-                vec!["Take another node, or wait until `refloat cluster status` shows that it keeps pace; SET GLOBAL wsrep_provider_options = 'repl.causal_read_timeout=PT10M' has it wait longer.".to_owned()],
+                vec!["Take another node, or wait until `refloat cluster status` shows that it keeps pace; SET GLOBAL wsrep_provider_options = 'repl.causal_read_timeout=PT10M' has it wait longer (where the plugin wsrep_provider is loaded, as in MariaDB 11.8: SET GLOBAL wsrep_provider_repl_causal_read_timeout = 600).".to_owned()],
             );
         }
         DumpError::TooLarge { .. } => vec!["Allow more on the source while it is read: `SET GLOBAL max_allowed_packet = 1073741824`.".to_owned()],

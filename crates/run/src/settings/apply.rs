@@ -499,7 +499,7 @@ pub(super) fn write(
             reason: format!("{name} has the value {new:?}"),
         })?;
         if provider::is_provider_option(name) {
-            provider::statement(name, new)
+            provider::statement(conn, name, new)?
         } else {
             format!("SET GLOBAL `{name}` = {literal}")
         }

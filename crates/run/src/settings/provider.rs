@@ -1,5 +1,8 @@
 //! `wsrep_provider_options`: what the replication library of Galera is told, as one text. It is changed one option at a time,
 //! and each is a setting of its own to a journal.
+//!
+//! MariaDB has a plugin (`wsrep_provider`, loaded by itself in 11.8) that makes a variable of each option. While it is loaded the text can
+//! be read, and each option is changed by its variable only (error 1210).
 
 use std::collections::BTreeMap;
 
@@ -31,9 +34,26 @@ pub(super) fn read(conn: &mut Connection, name: &str) -> Result<Option<String>, 
     ))
 }
 
-/// The statement that sets an option; the value was checked to be one that needs no quoting.
-pub(super) fn statement(name: &str, value: &str) -> String {
-    format!("SET GLOBAL {VARIABLE} = '{name}={value}'")
+/// The statement that sets an option on this server; the value was checked to be one that needs no quoting.
+pub(super) fn statement(
+    conn: &mut Connection,
+    name: &str,
+    value: &str,
+) -> Result<String, SettingsError> {
+    let variable = provider_variable(name);
+    let there = conn.query(format!(
+        "SHOW GLOBAL VARIABLES WHERE Variable_name = '{variable}'"
+    ))?;
+    Ok(if there.is_empty() {
+        format!("SET GLOBAL {VARIABLE} = '{name}={value}'")
+    } else {
+        format!("SET GLOBAL {variable} = {value}")
+    })
+}
+
+/// The variable by which an option is changed where MariaDB's plugin for that is loaded: `wsrep_provider_gcache_mem_size`.
+pub fn provider_variable(option: &str) -> String {
+    format!("wsrep_provider_{}", option.replace('.', "_"))
 }
 
 /// The options of the provider by name.
@@ -94,6 +114,10 @@ mod tests {
         assert_eq!(options.bytes("gcache.page_size"), Some(1 << 30));
         assert_eq!(options.bytes("pc.weight"), None);
         assert_eq!(options.bytes("none"), None);
+        assert_eq!(
+            provider_variable(GCACHE_MEMORY),
+            "wsrep_provider_gcache_mem_size"
+        );
         assert_eq!(size_in_bytes(" 16k"), Some(16384));
         assert_eq!(size_in_bytes("99999999999T"), None);
     }

@@ -16,7 +16,7 @@ use refloat_wire::Connection;
 use crate::error::chain;
 use crate::hold::Holder;
 use crate::observe::{Member, impatient};
-pub(crate) use start::{StartWay, kept, stop_before_it_asks, way_now};
+pub(crate) use start::{StartWay, Unallowed, kept, way_now};
 pub(crate) use watch::Watched;
 
 /// Name of the runs that hold write-sets, one for each node.

@@ -123,31 +123,69 @@ pub(crate) fn kept(watched: &mut [Watched], left: u64, events: &Events) -> Resul
     Err(all.join("; "))
 }
 
-/// Stops a node that has not asked for anything; how that went. `None`: it has asked meanwhile.
-pub(crate) fn stop_before_it_asks(
-    control: &Control,
-    member: &Member,
-    run: &Run,
-    joining: &Joining<'_>,
-) -> Option<String> {
-    let begun = Instant::now();
-    loop {
-        let stopped = control.end_at_once();
-        let waited = Instant::now();
-        // What could not be told is told again at once: it may come to itself any moment.
-        let enough = || stopped.is_err() || waited.elapsed() > STOP_WAIT || joining.has_asked();
-        if matches!(is_down(control, member, enough), Ok(true)) {
-            return Some("it was stopped again".to_owned());
-        }
-        if joining.has_asked() {
+/// A node on its way that nobody has allowed to take a full copy.
+pub(crate) struct Unallowed<'a> {
+    pub control: &'a Control,
+    pub member: &'a Member,
+    pub run: &'a Run,
+    pub joining: &'a Joining<'a>,
+}
+
+impl Unallowed<'_> {
+    /// Stops it, when it has not asked yet for what it misses and that is not kept any more (`reason`): what is to be said of it. `None`:
+    /// it has asked.
+    pub fn stop_for_want(&self, node: &str, reason: &str) -> Option<String> {
+        if self.joining.has_asked() {
             return None;
         }
-        if begun.elapsed() > STOP_PATIENCE || run.cancel.is_hard() {
-            let why = stopped
-                .err()
-                .map_or_else(String::new, |error| format!(" ({error})"));
-            return Some(format!("it does not stop{why}: stop it"));
+        self.run.events.warn(format!(
+            "what {node} misses is not kept any more ({reason}), and it has not asked for it yet: stopping it before it takes a full copy (SST)"
+        ));
+        let how = self.stop()?;
+        Some(format!(
+            "{how}, because it would have taken a full copy (SST): {reason}"
+        ))
+    }
+
+    /// Stops it, when it takes too long to be waited for and would surely ask only when what it misses is kept no more: what is to be said of
+    /// it. `None`: it goes on by itself.
+    pub fn stop_late(&self) -> Option<String> {
+        if !self.joining.has_surely_not_asked() {
+            return None;
         }
-        std::thread::sleep(POLL);
+        let how = self.stop()?;
+        Some(format!(
+            "{how}, because it would have taken a full copy (SST) later: what it misses is kept no more"
+        ))
+    }
+
+    /// Stops it; how that went. `None`: it has asked meanwhile.
+    fn stop(&self) -> Option<String> {
+        let Self {
+            control,
+            member,
+            run,
+            joining,
+        } = self;
+        let begun = Instant::now();
+        loop {
+            let stopped = control.end_at_once();
+            let waited = Instant::now();
+            // What could not be told is told again at once: it may come to itself any moment.
+            let enough = || stopped.is_err() || waited.elapsed() > STOP_WAIT || joining.has_asked();
+            if matches!(is_down(control, member, enough), Ok(true)) {
+                return Some("it was stopped again".to_owned());
+            }
+            if joining.has_asked() {
+                return None;
+            }
+            if begun.elapsed() > STOP_PATIENCE || run.cancel.is_hard() {
+                let why = stopped
+                    .err()
+                    .map_or_else(String::new, |error| format!(" ({error})"));
+                return Some(format!("it does not stop{why}: stop it"));
+            }
+            std::thread::sleep(POLL);
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::{MaintainError, MaintainPhase, MaintainState, Maintained, Maintenance
 use crate::among::arrives;
 use crate::control::StartAs;
 use crate::join::{Joining, Seen};
-use crate::keep::{SILENCE, StartWay, Watched, kept, stop_before_it_asks, way_now};
+use crate::keep::{SILENCE, StartWay, Unallowed, Watched, kept, way_now};
 use crate::node::NodeState;
 use crate::observe::Member;
 use crate::proof::proof;
@@ -219,17 +219,10 @@ impl Maintenance<'_> {
             }
             return Ok(());
         };
-        if !self.limits.allow_sst && !joining.has_asked() {
-            self.run.events.warn(format!(
-                "what {node} misses is not kept any more ({reason}), and it has not asked for it yet: stopping it before it takes a full copy (SST)"
-            ));
-            let member = self.member(state.plan.at);
-            if let Some(how) = stop_before_it_asks(self.control, member, self.run, joining) {
-                let reason = format!(
-                    "{how}, because it would have taken a full copy (SST): {reason}. `refloat cluster rejoin {node} --allow-sst` starts it all the same"
-                );
-                return self.not_back(state, reason);
-            }
+        let unallowed = self.unallowed(state, joining);
+        if let Some(how) = unallowed.and_then(|one| one.stop_for_want(&node, &reason)) {
+            let again = format!("`refloat cluster rejoin {node} --allow-sst`");
+            return self.not_back(state, format!("{how}. {again} starts it all the same"));
         }
         if absence.given_up.is_none() {
             self.run.events.warn(format!(
@@ -251,18 +244,27 @@ impl Maintenance<'_> {
         late: &str,
     ) -> Result<T, MaintainError> {
         let node = state.plan.node.clone();
-        let member = self.member(state.plan.at);
-        let copy = !self.limits.allow_sst && joining.has_surely_not_asked();
-        let stopped = if copy {
-            stop_before_it_asks(self.control, member, self.run, joining)
-        } else {
-            None
+        let again = format!("`refloat cluster rejoin {node}`");
+        let unallowed = self.unallowed(state, joining);
+        let now = match unallowed.and_then(|one| one.stop_late()) {
+            Some(how) => format!("{how}. {again} starts it again"),
+            None => format!("it goes on by itself, and {again} waits for it again"),
         };
-        let now = stopped.map_or_else(
-            || format!("it goes on by itself, and `refloat cluster rejoin {node}` waits for it again"),
-            |how| format!("{how}, because it would have taken a full copy (SST) later: what it misses is kept no more. `refloat cluster rejoin {node}` starts it again"),
-        );
         self.not_back(state, format!("{late}; {now}"))
+    }
+
+    /// The node on its way, unless it may take a full copy.
+    fn unallowed<'b>(
+        &'b self,
+        state: &MaintainState,
+        joining: &'b Joining<'b>,
+    ) -> Option<Unallowed<'b>> {
+        (!self.limits.allow_sst).then(|| Unallowed {
+            control: self.control,
+            member: self.member(state.plan.at),
+            run: self.run,
+            joining,
+        })
     }
 
     /// Whether a node that is in step is so with the others; one that is not is stopped.

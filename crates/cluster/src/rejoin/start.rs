@@ -12,7 +12,7 @@ use crate::control::{Control, StartAs};
 use crate::error::chain;
 use crate::join::{Joining, Seen};
 use crate::journal::LogMark;
-use crate::keep::{SILENCE, StartWay, kept, stop_before_it_asks, way_now};
+use crate::keep::{SILENCE, StartWay, Unallowed, kept, way_now};
 use crate::node::NodeState;
 use crate::observe::Member;
 use crate::proof::{CameBy, proof};
@@ -223,21 +223,33 @@ impl Rejoining<'_> {
         joining: &Joining<'_>,
         late: &str,
     ) -> RejoinError {
-        let member = &self.members[plan.at];
-        let copy = plan.hold.is_some() && !leave.sst && joining.has_surely_not_asked();
-        let stopped = if copy {
-            stop_before_it_asks(self.control, member, self.run, joining)
-        } else {
-            None
+        let unallowed = self.unallowed(plan, leave, joining);
+        let stopped = unallowed
+            .filter(|_| plan.hold.is_some())
+            .and_then(|one| one.stop_late());
+        let now = match stopped {
+            Some(how) => format!("{how}. The same command starts it again"),
+            None => "it goes on by itself, and the same command waits again".to_owned(),
         };
-        let now = stopped.map_or_else(
-            || "it goes on by itself, and the same command waits again".to_owned(),
-            |how| format!("{how}, because it would have taken a full copy (SST) later: what it misses is kept no more. The same command starts it again"),
-        );
         RejoinError::NotBack {
             node: plan.node.clone(),
             reason: format!("{late}; {now}"),
         }
+    }
+
+    /// The node on its way, unless it may take a full copy.
+    fn unallowed<'b>(
+        &'b self,
+        plan: &RejoinPlan,
+        leave: &Leave,
+        joining: &'b Joining<'b>,
+    ) -> Option<Unallowed<'b>> {
+        (!leave.sst).then(|| Unallowed {
+            control: self.control,
+            member: &self.members[plan.at],
+            run: self.run,
+            joining,
+        })
     }
 
     /// Looks whether what the node needs is still kept. One that has not asked yet when it is gone would take a full copy: unless that is
@@ -261,19 +273,12 @@ impl Rejoining<'_> {
         let Err(reason) = kept(&mut held.watched, left, &self.run.events) else {
             return Ok(());
         };
-        if !leave.sst && !joining.has_asked() {
-            self.run.events.warn(format!(
-                "what {node} misses is not kept any more ({reason}), and it has not asked for it yet: stopping it before it takes a full copy (SST)"
-            ));
-            let member = &self.members[plan.at];
-            if let Some(how) = stop_before_it_asks(self.control, member, self.run, joining) {
-                return Err(RejoinError::NotBack {
-                    node: node.clone(),
-                    reason: format!(
-                        "{how}, because it would have taken a full copy (SST): {reason}. --allow-sst starts it all the same"
-                    ),
-                });
-            }
+        let unallowed = self.unallowed(plan, leave, joining);
+        if let Some(how) = unallowed.and_then(|one| one.stop_for_want(node, &reason)) {
+            return Err(RejoinError::NotBack {
+                node: node.clone(),
+                reason: format!("{how}. --allow-sst starts it all the same"),
+            });
         }
         // What it has asked for its donor keeps by itself.
         held.watched.clear();

@@ -9,6 +9,7 @@
 
 pub mod advise;
 mod among;
+mod claim;
 mod config;
 mod control;
 mod discover;
@@ -34,6 +35,7 @@ mod rejoin;
 mod restore;
 mod view;
 
+pub use claim::restores_elsewhere;
 pub use config::{ClusterFile, ControlConfig, NodeConfig};
 pub use control::{Control, StartAs, StartOption};
 pub use discover::{Discovered, discover};

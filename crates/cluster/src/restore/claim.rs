@@ -1,25 +1,12 @@
-//! One process at a time drives a restore, on whatever machine it runs: who does so stands in the data directory of the chosen node.
-//!
-//! That folder is the only one that stays where it is from the first step to the last, can be read while its server is down, and is seen from
-//! every machine. A full copy does not take the file along.
+//! One process at a time drives a restore, on whatever machine it runs.
 
 use std::path::PathBuf;
 
 use refloat_run::Owner;
-use serde::{Deserialize, Serialize};
 
 use super::state::{RestoreError, RestoreState};
 use super::{Restore, files};
-
-/// The file.
-const CLAIM: &str = "refloat-restore.json";
-
-/// Who drives a restore.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Claim {
-    run: String,
-    driver: Owner,
-}
+use crate::claim::Claim;
 
 /// As long as it is there, this process drives the restore.
 #[derive(Debug)]
@@ -45,21 +32,18 @@ impl Restore<'_> {
             let Some(claim) = self.claim(state, at)? else {
                 continue;
             };
-            let alive = claim.driver.alive();
-            if claim.driver == Owner::this() || alive == Some(false) || take_over {
+            let Some(who) = claim.of_another().filter(|_| !take_over) else {
                 continue;
-            }
-            let (may, unseen) = if alive.is_none() {
-                (
-                    "may drive",
-                    "; whether it has ended cannot be seen from here: --take-over says that it has",
-                )
-            } else {
-                ("drives", "")
+            };
+            let unseen = match claim.driver.alive() {
+                Some(_) => "",
+                None => {
+                    "; whether it has ended cannot be seen from here: --take-over says that it has"
+                }
             };
             against.push(format!(
-                "process {} on {} {may} a restore of {} (run {}){unseen}",
-                claim.driver.pid, claim.driver.host, self.members[at].name, claim.run
+                "{who} a restore of {} (run {}){unseen}",
+                self.members[at].name, claim.run
             ));
         }
         if !against.is_empty() {
@@ -97,15 +81,14 @@ impl Restore<'_> {
 
     fn claim_path(&self, state: &RestoreState, at: usize) -> Option<PathBuf> {
         self.members[at].host.as_ref()?;
-        Some(state.plan.nodes[at].datadir.join(CLAIM))
+        Some(Claim::path(&state.plan.nodes[at].datadir))
     }
 
     fn claim(&self, state: &RestoreState, at: usize) -> Result<Option<Claim>, RestoreError> {
         let (Some(path), Some(host)) = (self.claim_path(state, at), &self.members[at].host) else {
             return Ok(None);
         };
-        let text = host.read(&path)?;
-        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+        Ok(Claim::read(host, &path)?)
     }
 }
 
@@ -114,9 +97,8 @@ impl Drop for Driving<'_> {
         let (Some(path), Some(host)) = (&self.path, &self.restore.members[self.at].host) else {
             return;
         };
-        let text = host.read(path).ok().flatten().unwrap_or_default();
-        let ours = serde_json::from_str::<Claim>(&text);
-        if ours.is_ok_and(|claim| claim.driver == Owner::this()) {
+        let ours = Claim::read(host, path).ok().flatten();
+        if ours.is_some_and(|claim| claim.driver == Owner::this()) {
             // Whoever finds it later sees that its process has ended.
             let _ = files::remove(host, path);
         }

@@ -103,6 +103,7 @@ fn on_two_machines(place: &Place) -> tempfile::TempDir {
             .exits(3)
             .says(&format!("process {pid} on "))
             .says(" drives a restore of ");
+        nobody_else_starts_a_node(place, &pid);
         // Of a process on a machine that cannot be seen nobody knows whether it has ended.
         let claim = fs::read_to_string(&left).expect("who drives it");
         let field = |text: &str| format!("\"{text}\":\"");
@@ -126,6 +127,23 @@ fn on_two_machines(place: &Place) -> tempfile::TempDir {
     let behind = place.restore(&[]).exits(0);
     assert!(!behind.stderr.contains("LOST"), "{}", behind.stderr);
     other
+}
+
+/// A machine that knows nothing of the restore sees that it goes on.
+fn nobody_else_starts_a_node(place: &Place, pid: &str) {
+    let other = state_folder();
+    for folder in ["runs", "clusters"] {
+        fs::create_dir_all(other.path().join(folder)).expect("a folder");
+    }
+    for verb in ["rejoin", "maintain"] {
+        let mut command = command(place.state.path());
+        command.args(["cluster", verb, place.name(1), "--plan", "--no-defaults"]);
+        command.arg("--cluster").arg(place.cluster.toml());
+        elsewhere(place, other.path(), &command)
+            .exits(3)
+            .says(&format!("process {pid} on "))
+            .says(" drives a restore of the cluster that ");
+    }
 }
 
 /// A maintenance that another machine has begun has raised what a node keeps: that is no room of ours, and goes when it ends.

@@ -18,7 +18,7 @@ use refloat_run::events::RunResult;
 
 use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
-use super::restore::refuse_open;
+use super::restore::{refuse_open, refuse_restored};
 use super::{print_plan, start_limit};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
@@ -267,6 +267,7 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
         ..Observation::default()
     };
     let view = observe(&nodes.name, &nodes.members, &how);
+    refuse_restored(nodes, &view)?;
     refuse_held(nodes)?;
     let (available, disk) = nodes.room(&view);
     let wish = HoldWish {

@@ -16,7 +16,7 @@ use super::copies;
 use super::lock::ClusterLock;
 use super::maintain::refuse_second;
 use super::members::ClusterOf;
-use super::restore::refuse_open;
+use super::restore::{refuse_open, refuse_restored};
 use super::{sst_rate, start_limit};
 use crate::context::Context;
 use crate::exit::{self, Exit};
@@ -126,6 +126,7 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
         ..Observation::default()
     };
     let view = observe(&nodes.name, &nodes.members, &how);
+    refuse_restored(&nodes, &view)?;
     let mut plan = plan_rejoin(&view, &nodes.members, &args.node, control, &how)?;
     if !plan.runs {
         let advice = copies::look(&args.cluster, Some(&args.node), context)?;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use refloat_cluster::{
-    Control, Rate, Rates, Restore, RestoreError, RestorePlan, RestoreState, RestoreStep,
-    RestoreWay, RestoreWish, Restored, asked_for, given_up_restore, open_restore, plan_restore,
+    ClusterView, Control, Rate, Rates, Restore, RestoreError, RestorePlan, RestoreState,
+    RestoreStep, RestoreWay, RestoreWish, Restored, asked_for, given_up_restore, open_restore,
+    plan_restore, restores_elsewhere,
 };
 use refloat_logical::load::LoadOptions;
 use refloat_report::restore as face;
@@ -413,6 +414,17 @@ pub fn refuse_open(cluster: &str, context: &Context) -> anyhow::Result<()> {
         state.plan.source
     ))
     .into())
+}
+
+/// Refuses while a restore of the cluster is driven by another process, on whatever machine: it stops and starts the same nodes.
+pub fn refuse_restored(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()> {
+    let restored = restores_elsewhere(&nodes.members, view);
+    if restored.is_empty() {
+        return Ok(());
+    }
+    Err(ProgramError::new(Exit::Refused, restored.join("; "))
+        .hint("Wait for its end. One that was killed on a machine that cannot be seen from here goes on with `refloat cluster restore --take-over`.")
+        .into())
 }
 
 fn check_same(state: &RestoreState, load: &LoadOptions, nodes: &Nodes) -> anyhow::Result<()> {

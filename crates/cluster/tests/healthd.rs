@@ -12,9 +12,7 @@ use std::time::{Duration, Instant};
 
 use refloat_cluster::healthd::{Healthd, HealthdOptions, Rules};
 use refloat_run::{Cancel, CancelReason};
-use refloat_sandbox::{
-    EphemeralCluster, GaleraNode, GaleraOptions, HaproxyOptions, NodeStart, ServerKind,
-};
+use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, HaproxyOptions, NodeStart};
 use refloat_testkit::servers;
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -104,7 +102,7 @@ fn signal(pids: &[u32], signal: &str) {
 
 #[test]
 fn a_donor_drains_and_comes_back_without_a_failed_query() {
-    let options = GaleraOptions::new(ServerKind::MariaDb1011, 3);
+    let options = GaleraOptions::new(servers::nodes(), 3);
     let cluster = servers::sandbox()
         .start_cluster_ephemeral(&options)
         .unwrap();
@@ -308,9 +306,8 @@ fn desynced(service: &Healthd, node: &GaleraNode) {
 /// A node that applies more slowly than the first writes; nobody holds that one up.
 fn lagging(cluster: &EphemeralCluster, service: &Healthd) {
     let limit = |writes: u32| {
-        let sql = format!("SET GLOBAL wsrep_provider_options = 'gcs.fc_limit={writes}'");
         for node in cluster.nodes() {
-            node.query(&sql).unwrap();
+            servers::tell_provider(node, "gcs.fc_limit", &writes.to_string());
         }
     };
     let first = cluster.node(1).unwrap().url();

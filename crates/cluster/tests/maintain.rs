@@ -17,7 +17,7 @@ use refloat_cluster::{
 };
 use refloat_run::settings;
 use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir};
-use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
+use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart};
 use refloat_testkit::servers;
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -172,8 +172,8 @@ const LIMITS: MaintainLimits = MaintainLimits {
 
 #[test]
 fn a_node_that_goes_away_comes_back_by_what_it_missed() {
-    let options = GaleraOptions::new(ServerKind::MariaDb1011, 3)
-        .provider_option("gcache.size", RING.to_string());
+    let options =
+        GaleraOptions::new(servers::nodes(), 3).provider_option("gcache.size", RING.to_string());
     let cluster = servers::sandbox()
         .start_cluster_ephemeral(&options)
         .unwrap();
@@ -454,8 +454,8 @@ fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
 /// A start takes longer than the hold was to last, and the ring is written over meanwhile: the node comes by what is kept, or not at all.
 #[test]
 fn a_slow_start_takes_no_copy() {
-    let options = GaleraOptions::new(ServerKind::MariaDb1011, 3)
-        .provider_option("gcache.size", RING.to_string());
+    let options =
+        GaleraOptions::new(servers::nodes(), 3).provider_option("gcache.size", RING.to_string());
     let cluster = &servers::sandbox()
         .start_cluster_ephemeral(&options)
         .unwrap();
@@ -486,10 +486,8 @@ fn a_slow_start_takes_no_copy() {
                     std::thread::sleep(Duration::from_secs(3));
                     if !lasts {
                         for holder in [0, 2] {
-                            let mut conn = connect(&cluster.nodes()[holder]);
-                            let no_memory =
-                                "SET GLOBAL wsrep_provider_options = 'gcache.mem_size=0'";
-                            conn.exec(no_memory).unwrap();
+                            let holder = &cluster.nodes()[holder];
+                            servers::tell_provider(holder, "gcache.mem_size", "0");
                         }
                     }
                     // What is in memory stays until the ring has been written over.

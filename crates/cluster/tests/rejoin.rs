@@ -16,7 +16,7 @@ use refloat_cluster::{
 };
 use refloat_run::settings::{self, AppliedSettings, PlannedChange, SettingsPlan};
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
-use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, ServerKind};
+use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions};
 use refloat_testkit::servers;
 
 use application::{Application, LONG, memory, wait};
@@ -131,8 +131,8 @@ impl<'a> Place<'a> {
 
     fn tell_memory(&self, size: &str) {
         for other in OTHERS {
-            let sql = format!("SET GLOBAL wsrep_provider_options = 'gcache.mem_size={size}'");
-            connect(&self.cluster.nodes()[other]).exec(sql).unwrap();
+            let other = &self.cluster.nodes()[other];
+            servers::tell_provider(other, "gcache.mem_size", size);
         }
     }
 }
@@ -140,8 +140,8 @@ impl<'a> Place<'a> {
 /// A start takes so long that the ring is written over before the node asks for what it missed.
 #[test]
 fn what_a_node_misses_is_kept_while_it_starts() {
-    let options = GaleraOptions::new(ServerKind::MariaDb1011, 3)
-        .provider_option("gcache.size", RING.to_string());
+    let options =
+        GaleraOptions::new(servers::nodes(), 3).provider_option("gcache.size", RING.to_string());
     let cluster = &servers::sandbox()
         .start_cluster_ephemeral(&options)
         .unwrap();

@@ -60,7 +60,7 @@ fn write(node: &GaleraNode, transactions: u64, bytes: usize) {
 
 #[test]
 fn a_cluster_is_shown_as_it_is() {
-    let options = GaleraOptions::new(ServerKind::MariaDb1011, 3)
+    let options = GaleraOptions::new(servers::nodes(), 3)
         .provider_option("gcache.size", "4M")
         .node_provider_option(3, "gcache.size", "8M")
         .node_option(2, "wsrep_max_ws_rows", "1000");

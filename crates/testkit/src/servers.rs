@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::sync::OnceLock;
 
 use refloat_run::own::MARKS_SCHEMA;
+use refloat_run::settings::provider_variable;
 use refloat_sandbox::{Ephemeral, Instance, Sandbox, ServerKind, StartOptions};
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -22,6 +23,41 @@ pub fn server(kind: ServerKind) -> &'static Ephemeral {
         .position(|one| *one == kind)
         .unwrap_or_default();
     SERVERS[index].get_or_init(|| start(&quick(kind)))
+}
+
+/// Names the servers that clusters are made of, where a test does not say which.
+const NODES: &str = "REFLOAT_NODES";
+
+/// The servers that clusters are made of: MariaDB 10.11, or what the environment variable `REFLOAT_NODES` names (`mariadb-11.8`).
+///
+/// # Panics
+/// When it names none that is known.
+pub fn nodes() -> ServerKind {
+    std::env::var(NODES).map_or(ServerKind::MariaDb1011, |name| {
+        name.parse()
+            .unwrap_or_else(|error| panic!("{NODES}: {error}"))
+    })
+}
+
+/// Tells a node's provider something, by the way that its server has for that.
+///
+/// # Panics
+/// When it refuses.
+pub fn tell_provider(node: &Instance, option: &str, value: &str) {
+    let mut conn = connect(node);
+    let variable = provider_variable(option);
+    let by_variable = conn
+        .query(format!(
+            "SHOW GLOBAL VARIABLES WHERE Variable_name = '{variable}'"
+        ))
+        .is_ok_and(|rows| !rows.is_empty());
+    let sql = if by_variable {
+        format!("SET GLOBAL {variable} = {value}")
+    } else {
+        format!("SET GLOBAL wsrep_provider_options = '{option}={value}'")
+    };
+    conn.exec(&sql)
+        .unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
 /// Options of a server that need not survive a crash of the machine, so that tests wait less for its disk.

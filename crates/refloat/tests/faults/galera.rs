@@ -58,7 +58,7 @@ pub fn family() -> String {
 
 #[test]
 fn a_foreign_key_waits_for_all_rows_on_a_cluster_too() {
-    let cluster = Cluster::start(ServerKind::MariaDb1011, 2);
+    let cluster = Cluster::start(servers::nodes(), 2);
     let (here, there) = (cluster.node(0), cluster.node(1));
     let size = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_cluster_size'";
     assert_eq!(ask(here, size), "2");
@@ -151,7 +151,7 @@ fn of_cluster(node: &Instance, name: &str) -> String {
 
 #[test]
 fn a_node_may_fall_behind_while_it_is_dumped() {
-    let cluster = Cluster::start(ServerKind::MariaDb1011, 2);
+    let cluster = Cluster::start(servers::nodes(), 2);
     let (here, there) = (cluster.node(0), cluster.node(1));
     let desk = Desk::new();
     let db = desk.db.clone();
@@ -229,7 +229,7 @@ fn a_node_may_fall_behind_while_it_is_dumped() {
 #[test]
 fn the_seqno_of_a_dump_is_that_of_its_rows() {
     for logged in [false, true] {
-        let mut options = GaleraOptions::new(ServerKind::MariaDb1011, 2);
+        let mut options = GaleraOptions::new(servers::nodes(), 2);
         if logged {
             options = options
                 .option("log_bin", "binary-log")

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, Sandbox, ServerKind};
+use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, Sandbox};
 use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
@@ -29,7 +29,7 @@ impl Place {
     fn new(isolated: bool) -> Self {
         let state = state_folder();
         let mut options =
-            GaleraOptions::new(ServerKind::MariaDb1011, 3).provider_option("gcache.size", RING);
+            GaleraOptions::new(servers::nodes(), 3).provider_option("gcache.size", RING);
         if isolated {
             options = options.isolated();
         }

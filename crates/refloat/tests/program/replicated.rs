@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use refloat_sandbox::{GaleraNode, GaleraOptions, HaproxyOptions, NodeStart, ServerKind};
+use refloat_sandbox::{GaleraNode, GaleraOptions, HaproxyOptions, NodeStart};
 use refloat_testkit::cluster::Cluster;
-use refloat_testkit::oracle;
+use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ impl Place {
     fn with(more: impl FnOnce(GaleraOptions) -> GaleraOptions) -> Self {
         let state = state_folder();
         // Flow control that begins early, as on a cluster whose nodes must not lag.
-        let options = GaleraOptions::new(ServerKind::MariaDb1011, 3)
+        let options = GaleraOptions::new(servers::nodes(), 3)
             .provider_option("gcs.fc_limit", "4")
             .haproxy(HaproxyOptions::default());
         Self {

@@ -32,7 +32,7 @@ pub struct Place {
 
 impl Place {
     pub fn new() -> Self {
-        Self::with(&GaleraOptions::new(ServerKind::MariaDb1011, 3))
+        Self::with(&GaleraOptions::new(servers::nodes(), 3))
     }
 
     pub fn with(options: &GaleraOptions) -> Self {
@@ -438,7 +438,7 @@ fn by_commands(place: &Place) -> PathBuf {
 
 #[test]
 fn nobody_joins_with_an_old_position() {
-    let options = GaleraOptions::new(ServerKind::MariaDb1011, 3).option("log_bin", "binary-log");
+    let options = GaleraOptions::new(servers::nodes(), 3).option("log_bin", "binary-log");
     let place = Place::with(&options);
     let ssh = SshServer::start();
     let path = format!("{}:/usr/bin:/bin", ssh.bin().display());
@@ -449,9 +449,8 @@ fn nobody_joins_with_an_old_position() {
         )
     };
     let all = format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2);
-    let at_start =
-        "SELECT @@log_bin, @@innodb_doublewrite, @@innodb_autoinc_lock_mode, @@GLOBAL.wsrep_on";
-    assert_eq!(place.ask(0, at_start), "1\t1\t2\t1");
+    let at_start = "SELECT @@log_bin, @@innodb_autoinc_lock_mode, @@GLOBAL.wsrep_on";
+    assert_eq!(place.ask(0, at_start), "1\t2\t1");
     // By replication first, as the cluster runs.
     let file = by_commands(&place);
     let output = command(place.state.path())
@@ -493,7 +492,12 @@ fn nobody_joins_with_an_old_position() {
         "applications reach the node that stands alone"
     );
     // What only a start can change, for the load alone.
-    assert_eq!(by_socket(&alone.datadir(), at_start), ["0", "0", "2", "0"]);
+    assert_eq!(by_socket(&alone.datadir(), at_start), ["0", "2", "0"]);
+    if servers::nodes() == ServerKind::MariaDb1011 {
+        // Later versions change it while they run: the load does.
+        let twice = "SELECT @@innodb_doublewrite";
+        assert_eq!(by_socket(&alone.datadir(), twice), ["0"]);
+    }
     stop_alone(alone);
     let refused = alone.start_with(&NodeStart::bootstrap());
     assert!(refused.is_err(), "it has begun a cluster by itself");
@@ -533,7 +537,7 @@ fn nobody_joins_with_an_old_position() {
     place.is_whole();
     assert_eq!(rows(2), all);
     assert_eq!(place.ask(2, "SELECT COUNT(*) FROM late.t"), "1");
-    assert_eq!(place.ask(0, at_start), "1\t1\t2\t1");
+    assert_eq!(place.ask(0, at_start), "1\t2\t1");
     files_are_read_by_ssh(&place, &path, &file);
     one_that_is_given_up_leaves_nodes_that_start(&place, &run);
 }
@@ -560,13 +564,15 @@ fn something_starts_another_one(place: &Place, run: &dyn Fn(&[&str]) -> Run) {
     let second = place.node(1);
     let text = fs::read_to_string(second.grastate()).expect("a state");
     second.begin(&NodeStart::join()).expect("it can be started");
-    let said = run(&["--stop-before", "rejoin"]).exits(1);
-    assert!(
-        said.stderr
-            .contains(&format!("bootstrap {}: it runs again", second.name())),
-        "{}",
-        said.stderr
-    );
+    // Servers of another Debian than this one's are run by its loader, whose name their processes have then.
+    let reason = if servers::nodes() == ServerKind::MariaDb1011 {
+        "it runs again"
+    } else {
+        "it was stopped at "
+    };
+    run(&["--stop-before", "rejoin"])
+        .exits(1)
+        .says(&format!("bootstrap {}: {reason}", second.name()));
     second.kill().expect("it can be killed");
     // It forgets where it stood when it starts.
     let position = second.state().expect("a state").position;
@@ -699,7 +705,8 @@ fn by_socket(datadir: &Path, sql: &str) -> Vec<String> {
     };
     let mut conn = Connection::connect(&options).expect("a server that stands alone");
     let answer = conn.query(sql).expect("an answer");
-    (0..4)
+    let columns = sql.matches("@@").count();
+    (0..columns)
         .map(|at| answer.str(0, at).unwrap_or_default().to_owned())
         .collect()
 }
@@ -751,7 +758,7 @@ fn what_must_not_be_is_refused(place: &Place) {
         .says("no node of the list is called nobody");
 
     // A node of another cluster at a listed address.
-    let stranger = Cluster::start(ServerKind::MariaDb1011, 1);
+    let stranger = Cluster::start(servers::nodes(), 1);
     let listed = fs::read_to_string(cluster.toml()).expect("a list");
     let (ours, theirs) = (place.node(2).url(), stranger.url(0));
     let file = place.state.path().join("mixed.toml");

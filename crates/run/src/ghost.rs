@@ -58,7 +58,7 @@ pub fn sync_definitions(conn: &mut Connection, schema: &str) -> Result<(), Error
         return Ok(());
     }
     let table = format!("`{schema}`.`{SETTLED}`");
-    let create = |engine| format!("CREATE TABLE IF NOT EXISTS {table} (a INT) ENGINE={engine}");
+    let create = |engine| format!("CREATE OR REPLACE TABLE {table} (a INT) ENGINE={engine}");
     if !done(conn, &create("MEMORY"))? {
         // Where only one engine is allowed (`enforce_storage_engine`).
         done(conn, &create("InnoDB"))?;

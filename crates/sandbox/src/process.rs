@@ -143,11 +143,40 @@ pub fn find_server(argument: &str) -> Option<ProcessId> {
     ];
     find_with(argument).into_iter().find(|process| {
         let line = command_line(process.pid);
-        let program = line.split(|&byte| byte == 0).next().unwrap_or_default();
-        let name = program.rsplit(|&byte| byte == b'/').next();
-        name.is_some_and(|name| PROGRAMS.iter().any(|one| one.as_bytes() == name))
+        PROGRAMS
+            .iter()
+            .any(|one| program_of(&line) == one.as_bytes())
             && !ENDS_BY_ITSELF.iter().any(|word| contains(&line, word))
     })
+}
+
+/// The name of the program that a command line runs, by itself or through a dynamic loader that is given by name.
+fn program_of(line: &[u8]) -> &[u8] {
+    fn name(word: &[u8]) -> &[u8] {
+        word.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+    }
+    let mut words = line.split(|&byte| byte == 0);
+    let first = name(words.next().unwrap_or_default());
+    if !first.starts_with(b"ld-linux") {
+        return first;
+    }
+    // See ld.so(8): options, some with a value, then the program.
+    while let Some(word) = words.next() {
+        match word {
+            b"--library-path"
+            | b"--argv0"
+            | b"--preload"
+            | b"--audit"
+            | b"--inhibit-rpath"
+            | b"--glibc-hwcaps-prepend"
+            | b"--glibc-hwcaps-mask" => {
+                words.next();
+            }
+            option if option.starts_with(b"--") => {}
+            program => return name(program),
+        }
+    }
+    first
 }
 
 /// Every process of this machine that was started with this setting (`NAME=value`) in its environment, as far as it
@@ -215,6 +244,22 @@ mod tests {
         let stat = "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 23";
         assert_eq!(parse_stat(stat), Some(('S', 4242)));
         assert_eq!(parse_stat("7 (cut"), None);
+    }
+
+    #[test]
+    fn a_program_is_known_behind_a_loader() {
+        assert_eq!(
+            program_of(b"/usr/sbin/mariadbd\0--user=mysql\0"),
+            b"mariadbd"
+        );
+        assert_eq!(
+            program_of(
+                b"/t/lib/ld-linux-x86-64.so.2\0--inhibit-cache\0--library-path\0/t/lib\0/t/sbin/mariadbd\0--user=x\0"
+            ),
+            b"mariadbd"
+        );
+        assert_eq!(program_of(b"sh\0/usr/sbin/mariadbd\0"), b"sh");
+        assert_eq!(program_of(b""), b"");
     }
 
     #[test]

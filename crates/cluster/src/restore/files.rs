@@ -67,7 +67,7 @@ pub(super) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> 
 }
 
 /// The process of a server that has its data there, whoever has started it: such a server works in its data directory. `None`: there is
-/// none, or it belongs to an account whose processes cannot be looked at.
+/// none, or it belongs to an account whose processes cannot be looked at. A server may be run by a dynamic loader that is given by name.
 pub(super) fn server_in(host: &Host, datadir: &Path) -> Result<Option<u32>, HostError> {
     // Compared as files and not as paths: a container has its own.
     let script = format!(
@@ -75,7 +75,12 @@ pub(super) fn server_in(host: &Host, datadir: &Path) -> Result<Option<u32>, Host
          for cwd in /proc/[0-9]*/cwd; do\n\
          [ \"$cwd/\" -ef . ] || continue\n\
          pid=${{cwd#/proc/}}; pid=${{pid%/cwd}}; read -r name 2>/dev/null <\"/proc/$pid/comm\" || continue\n\
-         case $name in mariadbd*|mysqld*) echo \"$pid\"; break;; esac\n\
+         case $name in\n\
+         mariadbd*|mysqld*) ;;\n\
+         ld-linux*) tr '\\000' '\\n' <\"/proc/$pid/cmdline\" 2>/dev/null | grep -qE '^/.*/(mariadbd|mysqld)$' || continue;;\n\
+         *) continue;;\n\
+         esac\n\
+         echo \"$pid\"; break\n\
          done; :",
         word(datadir)
     );
@@ -262,11 +267,44 @@ mod tests {
         let mut server = start(&program);
         assert_eq!(server_in(&Host::Local, &data).unwrap(), Some(server.id()));
         assert_eq!(server_in(&Host::Local, above.path()).unwrap(), None);
-        for child in [&mut server, &mut other] {
+        server.kill().unwrap();
+        server.wait().unwrap();
+        assert_eq!(server_in(&Host::Local, &data).unwrap(), None);
+        // Run by the loader, which has its own name then.
+        let loader = ["/lib64", "/lib"]
+            .iter()
+            .flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten())
+            .map(|entry| entry.path())
+            .find(|path| {
+                path.file_name()
+                    .unwrap()
+                    .to_string_lossy()
+                    .starts_with("ld-linux")
+            })
+            .unwrap();
+        let loaded = |program: &Path| {
+            let mut command = std::process::Command::new(&loader);
+            command.arg(program).arg("60").current_dir(&data);
+            command.spawn().unwrap()
+        };
+        let mut another = loaded(Path::new("/bin/sleep"));
+        let mut server = loaded(&program);
+        let mut found = None;
+        for _ in 0..500 {
+            found = server_in(&Host::Local, &data).unwrap();
+            if found.is_some() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert_eq!(found, Some(server.id()));
+        server.kill().unwrap();
+        server.wait().unwrap();
+        assert_eq!(server_in(&Host::Local, &data).unwrap(), None);
+        for child in [&mut another, &mut other] {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        assert_eq!(server_in(&Host::Local, &data).unwrap(), None);
         assert_eq!(
             server_in(&Host::Local, Path::new("/no/such")).unwrap(),
             None

@@ -141,11 +141,16 @@ fn ask_proxy(cluster: &GaleraCluster, sql: &str) -> Result<String, String> {
     Err(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
+/// What clusters are made of where a test does not say it.
+fn nodes() -> ServerKind {
+    std::env::var("REFLOAT_NODES").map_or(ServerKind::MariaDb1011, |name| name.parse().unwrap())
+}
+
 #[test]
 fn a_cluster_goes_through_its_troubles() {
     let folder = folder();
     let sandbox = sandbox_in(folder.path());
-    let options = GaleraOptions::new(ServerKind::MariaDb1011, 3)
+    let options = GaleraOptions::new(nodes(), 3)
         .name("c")
         .isolated()
         .haproxy(HaproxyOptions::default())

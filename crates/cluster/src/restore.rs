@@ -31,6 +31,7 @@ use refloat_logical::load::{GaleraMode, LoadOptions, looks_whole, refused, text_
 use refloat_run::{Run, RunDirError, RunId};
 use serde::Serialize;
 
+use crate::advise::Candidate;
 use crate::control::Control;
 use crate::join::brief;
 use crate::observe::{Member, observe};
@@ -58,6 +59,8 @@ pub struct Restore<'a> {
     pub run: &'a Run,
     /// How long a server may take to start, and to begin the cluster.
     pub start_limit: Duration,
+    /// All nodes, as they are looked at for what would make a full copy fail; empty: they are not.
+    pub candidates: &'a [Candidate],
 }
 
 /// What came of it.

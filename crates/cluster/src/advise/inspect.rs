@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use refloat_wire::{Connection, Target};
 
-use super::facts::{Account, AccountFrom, Listener, MachineFacts, NodeFacts, TEXT_MOST, clean};
+use super::facts::{
+    Account, AccountFrom, Listener, MachineFacts, NodeFacts, SST_PORT, TEXT_MOST, clean,
+};
 use super::reach::{Reach, reaches};
 use crate::error::chain;
 use crate::host::Host;
@@ -264,7 +266,15 @@ fn look(
             variable("basedir").trim_end_matches('/').to_owned(),
         ),
         ("socket", socket),
-        ("port", facts.receives_at().1.to_string()),
+        // Of a node that is down its option files say it, and those are read there.
+        (
+            "port",
+            facts
+                .state
+                .as_ref()
+                .map_or_else(String::new, |_| facts.receives_at().1.to_string()),
+        ),
+        ("port_by_default", SST_PORT.to_string()),
         ("methods", methods.to_owned()),
         ("account", if needs_account { "1" } else { "" }.to_owned()),
         ("public", PUBLIC.to_owned()),

@@ -1,5 +1,5 @@
 # Looks at the machine of a node the way the scripts of a state transfer do, and writes what it sees as lines of words that are parted by
-# tabs. It changes nothing. Before it stand assignments of: datadir, defaults, basedir, socket, port, methods, account, public, secret.
+# tabs. It changes nothing. Before it stand assignments of: datadir, defaults, basedir, socket, port, port_by_default, methods, account, public, secret.
 LC_ALL=C
 export LC_ALL
 PATH=$PATH:/usr/sbin:/sbin:/usr/bin:/bin
@@ -134,6 +134,10 @@ fi
 $enter ip -o addr 2>/dev/null | awk '$3 == "inet" || $3 == "inet6" { sub(/\/.*/, "", $4); print "address\t" $4 }'
 
 # Who listens at the port of a state transfer, in the network of the server.
+if [ -z "$port" ]; then
+    port=$(value wsrep-sst-receive-address | sed -nE 's#^([^:]*|\[.*\]):([0-9]{1,5})(/.*)?$#\2#p')
+    port=${port:-$port_by_default}
+fi
 hex=$(printf ':%04X' "$port")
 cat "/proc/${pid:-self}/net/tcp" "/proc/${pid:-self}/net/tcp6" 2>/dev/null | awk -v port="$hex" '$4 == "0A" && substr($2, length($2) - 4) == port { print $10 }' |
     sort -u | while read -r inode; do

@@ -1,13 +1,19 @@
 //! The steps from a cluster of one to the whole: the others take full copies, and all are compared.
 
+use std::time::Duration;
+
 use super::plan::OldData;
 use super::state::{RestoreError, RestoreState, RestoreStep, RestoreWay};
 use super::{Restore, files};
+use crate::advise::{AdviseOptions, Effect, advise};
 use crate::forecast::{Rejoin, RejoinKind};
 use crate::join::look;
 use crate::node::Role;
 use crate::proof::CameBy;
 use crate::rejoin::{DonorChoice, Leave, RejoinPlan, Rejoining};
+
+/// Rates do not matter to whether a copy can be made.
+const SAMPLE: Duration = Duration::from_millis(100);
 
 impl Restore<'_> {
     /// Brings the others back by full copies, one at a time.
@@ -58,6 +64,9 @@ impl Restore<'_> {
                     self.run.dir.id().as_str(),
                     false,
                 )?,
+            }
+            if !was_there {
+                self.copy_works(state, at)?;
             }
         }
         let chosen = self.members[state.plan.at].name.clone();
@@ -117,6 +126,33 @@ impl Restore<'_> {
             .note(format!("{} is back by a full copy", member.name));
         state.nodes[at].joined = Some(joined);
         Ok(())
+    }
+
+    /// Proves, as far as that can be seen, that a full copy to this node can work. When the plan was made all nodes may have been down, and
+    /// how much there is to copy was a guess.
+    fn copy_works(&self, state: &RestoreState, at: usize) -> Result<(), RestoreError> {
+        let options = AdviseOptions {
+            joiner: Some(self.members[at].name.clone()),
+            sample: SAMPLE,
+            ..AdviseOptions::default()
+        };
+        let Ok(advice) = advise(&state.cluster, self.candidates, &options) else {
+            // Nobody is to be looked at.
+            return Ok(());
+        };
+        let mistakes = advice.mistakes.iter();
+        let fails: Vec<String> = mistakes
+            .filter(|mistake| mistake.effect == Effect::Fails)
+            .map(|mistake| format!("{}: {}", mistake.nodes.join(", "), mistake.text))
+            .collect();
+        if fails.is_empty() {
+            return Ok(());
+        }
+        let reason = format!(
+            "a full copy to it would fail, so it was not started: {} (--ignore-advice starts it all the same)",
+            fails.join("; ")
+        );
+        Err(self.wrong(RestoreStep::Rejoin, at, reason))
     }
 
     /// Compares every node with the chosen one.

@@ -282,13 +282,13 @@ mod tests {
                     .starts_with("ld-linux")
             })
             .unwrap();
-        let loaded = |program: &Path| {
+        let by_loader = |program: &Path| {
             let mut command = std::process::Command::new(&loader);
             command.arg(program).arg("60").current_dir(&data);
             command.spawn().unwrap()
         };
-        let mut another = loaded(Path::new("/bin/sleep"));
-        let mut server = loaded(&program);
+        let mut another = by_loader(Path::new("/bin/sleep"));
+        let mut server = by_loader(&program);
         let mut found = None;
         for _ in 0..500 {
             found = server_in(&Host::Local, &data).unwrap();

@@ -222,10 +222,12 @@ pub(super) fn make(
             return Err(against);
         }
     };
-    let data = view.nodes[at]
-        .state
-        .as_ref()
+    let said = view.nodes[at].state.as_ref();
+    let folder = seen[at].folder.as_ref();
+    // What a node that is down holds is in its folder, with logs and caches that no copy takes: rather too much than too little.
+    let data = said
         .and_then(|state| state.sst.bytes)
+        .or_else(|| Some(folder?.as_ref().ok()?.used))
         .unwrap_or(0);
     let estimates = estimate(text, data, members.len(), &wish.rates);
     let in_step = view.quorum.synced == view.quorum.listed;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use refloat_sandbox::{
@@ -227,7 +227,6 @@ fn uuid(node: &GaleraNode) -> String {
 #[test]
 fn a_cluster_is_restored_whatever_ends_the_program() {
     let place = Place::new();
-    let cluster = &place.cluster;
     place.ask(
         0,
         "CREATE DATABASE kept; CREATE TABLE kept.k (id INT PRIMARY KEY); INSERT INTO kept.k VALUES (1), (2)",
@@ -241,6 +240,39 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
     };
     let before: Vec<String> = (0..3).map(settings).collect();
 
+    while_numbers_are_written(&place, || restore_is_killed(&place));
+
+    place.is_whole();
+    assert_eq!(
+        place.ask(2, "SELECT COUNT(*), SUM(id) FROM shop.t"),
+        format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2)
+    );
+    assert_eq!(place.ask(1, "SELECT COUNT(*) FROM kept.k"), "2");
+    for (at, before) in before.iter().enumerate() {
+        assert_eq!(settings(at), *before);
+        let node = place.node(at);
+        assert_ne!(uuid(node), old, "{}", node.name());
+        let aside = entries(node.folder())
+            .into_iter()
+            .filter(|name| name.starts_with("data.refloat-"))
+            .count();
+        assert_eq!(aside, usize::from(at > 0), "{}", node.name());
+    }
+    // It replicates, and a node that is started again joins.
+    place.ask(2, "INSERT INTO shop.t (k, v) VALUES (1, 'after')");
+    place.node(1).stop().expect("it stops");
+    place.node(1).start().expect("it joins");
+    place.all_are_in_step();
+    for at in 0..3 {
+        // The next number of AUTO_INCREMENT is each node's own: rows tell.
+        let rows = place.ask(at, "SET wsrep_sync_wait = 15; SELECT COUNT(*) FROM shop.t");
+        assert_eq!(rows, (ROWS + 1).to_string(), "{}", place.name(at));
+    }
+}
+
+/// A restore whose program is killed at every step.
+fn restore_is_killed(place: &Place) {
+    let cluster = &place.cluster;
     let (first, second, third) = (place.name(0), place.name(1), place.name(2));
     let stopped = place.restore(&["--node", first, "--stop-before", "stop"]);
     assert!(
@@ -293,9 +325,10 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
     );
     fs::write(place.node(2).config(), config).expect("it can be written");
     place.killed_at(&format!("comparing {second}"));
+    nodes_that_differ_are_told(place);
     place.killed_at(&format!("comparing {third}"));
     // Applications write already: no two nodes are ever read at the same write-set.
-    let done = while_written_to(&place, || place.restore(&["--resume"])).exits(0);
+    let done = while_written_to(place, || place.restore(&["--resume"])).exits(0);
     assert!(done.stderr.contains("comparing again"), "{}", done.stderr);
     assert!(
         done.stdout
@@ -315,32 +348,79 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
         ) && rates.ends_with("/s (as measured last)"),
         "{plan}"
     );
+}
 
-    place.is_whole();
-    assert_eq!(
-        place.ask(2, "SELECT COUNT(*), SUM(id) FROM shop.t"),
-        format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2)
+/// A row that one node alone has lost is found by the comparison, and nothing is called restored.
+fn nodes_that_differ_are_told(place: &Place) {
+    place.restore(&["--stop-before", "verify"]).exits(5);
+    let alone = |sql: &str| {
+        let sql = format!("SET SESSION wsrep_on = OFF; {sql}");
+        place.ask(2, &sql);
+    };
+    alone(
+        "CREATE TABLE shop.kept AS SELECT * FROM shop.t WHERE id = 4711; DELETE FROM shop.t WHERE id = 4711",
     );
-    assert_eq!(place.ask(1, "SELECT COUNT(*) FROM kept.k"), "2");
-    for (at, before) in before.iter().enumerate() {
-        assert_eq!(settings(at), *before);
-        let node = place.node(at);
-        assert_ne!(uuid(node), old, "{}", node.name());
-        let aside = entries(node.folder())
-            .into_iter()
-            .filter(|name| name.starts_with("data.refloat-"))
-            .count();
-        assert_eq!(aside, usize::from(at > 0), "{}", node.name());
-    }
-    // It replicates, and a node that is started again joins.
-    place.ask(2, "INSERT INTO shop.t (k, v) VALUES (1, 'after')");
-    place.node(1).stop().expect("it stops");
-    place.node(1).start().expect("it joins");
-    place.all_are_in_step();
+    let told = place.restore(&[]).exits(4);
+    let told = told.says("shop.t").says(place.name(2));
+    assert!(
+        told.stdout.contains("Not ended: verify is the next step"),
+        "{}",
+        told.stdout
+    );
+    alone("INSERT INTO shop.t SELECT * FROM shop.kept; DROP TABLE shop.kept");
+}
+
+/// Does something while an application writes one number after the other through whichever node serves, and looks afterwards whether each
+/// that was acknowledged is on every node.
+fn while_numbers_are_written(place: &Place, work: impl FnOnce()) {
+    /// `ER_DUP_ENTRY`: an earlier try that nobody has acknowledged came through.
+    const THERE: u16 = 1062;
+    place.ask(
+        0,
+        "CREATE DATABASE app; CREATE TABLE app.t (id BIGINT PRIMARY KEY)",
+    );
+    let (acknowledged, end) = (AtomicU64::new(0), AtomicBool::new(false));
+    let urls: Vec<String> = (0..3).map(|at| place.node(at).url()).collect();
+    let write = || {
+        let (mut conn, mut at) = (None, 0);
+        while !end.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(10));
+            let Some(open) = &mut conn else {
+                at = (at + 1) % urls.len();
+                let mut options = ConnectOptions::from_url(&urls[at]).expect("a URL");
+                options.read_timeout = Some(Duration::from_secs(10));
+                conn = Connection::connect(&options).ok();
+                continue;
+            };
+            let id = acknowledged.load(Ordering::Relaxed) + 1;
+            match open.exec(format!("INSERT INTO app.t VALUES ({id})")) {
+                Ok(_) => acknowledged.store(id, Ordering::Relaxed),
+                Err(error) if error.server_code() == Some(THERE) => {
+                    acknowledged.store(id, Ordering::Relaxed);
+                }
+                Err(_) => conn = None,
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let application = scope.spawn(write);
+        let _end = StopOnDrop(&end);
+        work();
+        end.store(true, Ordering::Relaxed);
+        application.join().expect("an application");
+    });
+    let last = acknowledged.load(Ordering::Relaxed);
+    assert!(last > 100, "the application has hardly written: {last}");
     for at in 0..3 {
-        // The next number of AUTO_INCREMENT is each node's own: rows tell.
-        let rows = place.ask(at, "SET wsrep_sync_wait = 15; SELECT COUNT(*) FROM shop.t");
-        assert_eq!(rows, (ROWS + 1).to_string(), "{}", place.name(at));
+        let sql = format!(
+            "SET SESSION wsrep_sync_wait = 15; SELECT COUNT(*), MAX(id) FROM app.t WHERE id <= {last}"
+        );
+        assert_eq!(
+            place.ask(at, &sql),
+            format!("{last}\t{last}"),
+            "{}",
+            place.name(at)
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 //! `refloat cluster restore` while nodes die, from a cluster that has crashed.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -30,6 +31,18 @@ fn a_cluster_that_crashed_is_restored_although_nodes_die() {
         .restore(&["--node", first, "--stop-before", "rejoin"])
         .exits(5);
     let again = || place.restore_by(&place.cluster.toml(), &[]);
+
+    // When the plan was made nobody could be asked what makes a copy fail.
+    let taken = TcpListener::bind(place.node(1).sst_address()).expect("the port is free");
+    place
+        .restore(&[])
+        .exits(1)
+        .says(&format!(
+            "{second}: a full copy to it would fail, so it was not started: "
+        ))
+        .says("--ignore-advice");
+    assert!(place.node(1).pid().expect("a node").is_none());
+    drop(taken);
 
     // The one that gives the copy dies, and then the one that takes it.
     let words = format!("starting {second}");

@@ -204,7 +204,12 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
         .hint("Write it to a file first.")
         .into());
     }
-    let nodes = args.cluster.nodes(context)?;
+    let (nodes, candidates) = args.cluster.candidates(context)?;
+    let candidates = if args.ignore_advice {
+        Vec::new()
+    } else {
+        candidates
+    };
     let controls = controls(&nodes)?;
     refuse_second(&nodes.name, context)?;
     let _lock = ClusterLock::take(&nodes.name, context)?;
@@ -276,7 +281,10 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
             (watch, run, state)
         }
     };
-    let restore = restore(&nodes, &controls, &load, &run, (args.start_limit, context));
+    let restore = Restore {
+        candidates: &candidates,
+        ..restore(&nodes, &controls, &load, &run, (args.start_limit, context))
+    };
     let driving = match restore.drive(&state, args.take_over) {
         Ok(driving) => driving,
         Err(error) => {
@@ -336,6 +344,7 @@ fn restore<'a>(
         state_dir: context.state_dir(),
         run,
         start_limit,
+        candidates: &[],
     }
 }
 
@@ -506,7 +515,7 @@ fn planned(
     Ok((plan, dir))
 }
 
-/// Refuses what would make the full copies fail, while it can be seen: when all nodes are down it cannot.
+/// Refuses what would make the full copies fail, while it can be seen: when all nodes are down it cannot, and each is looked at before it takes its copy.
 fn copies_work(args: &RestoreArgs, plan: &RestorePlan, context: &Context) -> anyhow::Result<()> {
     if !plan.nodes.iter().any(|node| node.runs) || plan.nodes.len() < 2 {
         return Ok(());

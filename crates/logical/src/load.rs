@@ -55,6 +55,7 @@ pub use error::{EarlierMark, LoadError, LoadFailure, Refusal};
 pub(crate) use form::DelimitedRows;
 pub use galera::pace::PacedNode;
 pub use galera::{GaleraMode, GaleraOptions, GaleraOutcome, MAX_PAUSED_DEFAULT};
+pub use marks::LeftMarks;
 pub use options::{
     BinlogMode, ExistingPolicy, ForeignKeyMode, IndexMode, LoadOptions, MEMORY_DEFAULT, OnError,
     ResumeMode, StatementClass, SystemSchemaMode, WritePath,
@@ -361,6 +362,10 @@ fn with_settings(
             outcome.bound_by = watch.verdict(&mut conductor.catalog);
             clock.enter(Phase::Proof);
             let proof = conductor.prove()?;
+            if options.leave_marks {
+                outcome.marks = conductor.made_marks();
+                return Ok((proof, Ok(())));
+            }
             // What cannot be removed says nothing about what was proven.
             Ok((proof, conductor.forget_marks()))
         });

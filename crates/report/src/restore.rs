@@ -292,6 +292,7 @@ mod tests {
                 NodeProgress::default(),
             ],
             before: BTreeMap::new(),
+            marks: None,
             loaded: None,
             uuid: None,
             given_up: false,

@@ -74,13 +74,24 @@ pub(super) fn alone(
         None => {}
     }
     if let Some(facts) = facts {
-        options.extend(for_load(facts, load, text));
+        // A replica of another node goes on with this log when that node is a copy of this one.
+        let unread = seen.iter().all(|seen| {
+            seen.facts
+                .as_ref()
+                .is_some_and(|facts| facts.replicas == Some(0))
+        });
+        options.extend(for_load(facts, load, text, unread));
     }
     Ok((options, port, socket))
 }
 
 /// What only a start can change and a load is faster with, by the same rules as everywhere.
-fn for_load(facts: &Facts, load: &LoadOptions, text: Option<u64>) -> Vec<StartOption> {
+fn for_load(
+    facts: &Facts,
+    load: &LoadOptions,
+    text: Option<u64>,
+    unread: bool,
+) -> Vec<StartOption> {
     let level = load.durability.unwrap_or(Durability::Relaxed);
     let hints = Hints {
         dump_bytes: text,
@@ -106,7 +117,7 @@ fn for_load(facts: &Facts, load: &LoadOptions, text: Option<u64>) -> Vec<StartOp
     let binlog_off = match load.binlog {
         BinlogMode::Keep => false,
         // Others get these rows by full copies; a replica that reads the log would lack them.
-        _ => facts.is_on("log_bin") && facts.replicas == Some(0),
+        _ => facts.is_on("log_bin") && unread,
     };
     if binlog_off {
         options.push(StartOption::switch("skip-log-bin"));

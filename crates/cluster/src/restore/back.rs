@@ -175,6 +175,7 @@ impl Restore<'_> {
                 return Err(self.wrong(STEP, at, reason));
             }
         }
+        self.forget_marks(state, false)?;
         state.nodes[chosen].same = true;
         for at in self.others(state) {
             if state.nodes[at].same {

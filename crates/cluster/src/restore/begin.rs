@@ -12,6 +12,8 @@ use crate::observe::Member;
 
 /// How often something that starts is looked at.
 const POLL: Duration = Duration::from_millis(200);
+/// How long a node's file may be without the history that it says it is in.
+const FILE_PATIENCE: Duration = Duration::from_secs(20);
 
 impl Restore<'_> {
     /// Begins the cluster anew with the chosen node: in a history of its own, as it has none.
@@ -26,6 +28,9 @@ impl Restore<'_> {
         let alone = self.stands_alone(state).is_some();
         // A process that neither stands alone nor is a member yet may be on its way to be one, or still on its way out.
         let starting = !is_member && !alone && self.has_server(state, at)?;
+        if !is_member && self.stands_alone(state) == Some(Ok(())) {
+            self.forget_marks(state, true)?;
+        }
         let log = LogMark::of_node_that_is_down(control, member.host.as_ref());
         let start_first = || -> Result<(), RestoreError> {
             control.end_standalone()?;
@@ -99,10 +104,35 @@ impl Restore<'_> {
         if !now.replicates {
             return Err(self.wrong(STEP, at, "wsrep_on is OFF"));
         }
+        self.is_one_node(state, &now.cluster_uuid)?;
         self.settings_are_back(state, member)?;
         state.uuid = Some(now.cluster_uuid);
         self.write(state)?;
         self.set_all_aside(state)
+    }
+
+    /// Proves that the chosen node's address and its files are of one node: whoever answers at an address that another server has by now
+    /// would be taken for the cluster.
+    fn is_one_node(&self, state: &RestoreState, uuid: &str) -> Result<(), RestoreError> {
+        let at = state.plan.at;
+        let begun = Instant::now();
+        loop {
+            let file = self.place(state, at)?;
+            let has = file.map_or_else(|| "none".to_owned(), |file| file.uuid);
+            if has == uuid {
+                return Ok(());
+            }
+            // The provider takes the history out of its file for the moment of a definition.
+            if begun.elapsed() > FILE_PATIENCE {
+                let reason = format!(
+                    "the server that answers at its address is of the history {uuid}, and the files in {} are of {has}: they are not of one node",
+                    state.plan.nodes[at].datadir.display()
+                );
+                return Err(self.wrong(RestoreStep::Bootstrap, at, reason));
+            }
+            self.may_go_on(RestoreStep::Bootstrap)?;
+            std::thread::sleep(POLL);
+        }
     }
 
     /// Whether everything that the node was started with while it stood alone is as before.

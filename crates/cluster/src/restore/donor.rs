@@ -179,16 +179,27 @@ impl Restore<'_> {
         };
         for other in self.others(state) {
             if self.has_server(state, other)? {
-                // It waits for somebody to give it a copy, and belongs to nobody.
+                // One that waits for somebody to give it a copy belongs to nobody, and does not answer either; but it has no place yet.
+                if let Err(reason) = look(&self.members[other])
+                    && self.has_joined(state, other)?
+                {
+                    let reason = format!(
+                        "it is down, and {} runs, has been in the new history and does not answer ({reason}): whether that one goes on with the cluster is not known. Give the same command again when it answers or is down",
+                        self.members[other].name
+                    );
+                    return Err(self.wrong(step, at, reason));
+                }
                 self.stop(state, other, step)?;
             }
+            let joined = state.nodes[other].joined.is_some();
+            // Of one that was seen to be back and does not say where it stands nobody knows; of another one that is half a copy.
             let newer = match self.reached(state, other)? {
                 Some((of, seqno)) if of == uuid => {
-                    seqno.zip(own).is_none_or(|(its, own)| its > own)
+                    seqno.zip(own).map_or(joined, |(its, own)| its > own)
                 }
                 _ => false,
             };
-            if newer && state.nodes[other].joined.is_some() {
+            if newer {
                 let reason = format!(
                     "it is down, and {} may hold more of the history {uuid}: begin the cluster with that one by hand, and give the same command again",
                     self.members[other].name

@@ -17,7 +17,10 @@ impl Restore<'_> {
             let control = self.control(at)?;
             if self.stands_alone(state).is_some() {
                 self.stop_alone(state, state.step)?;
-            } else if state.step > RestoreStep::Stop && control.is_running()? == Some(true) {
+            } else if state.uuid.is_none()
+                && state.step > RestoreStep::Stop
+                && control.is_running()? == Some(true)
+            {
                 // It was on its way to stand alone.
                 self.stop(state, at, state.step)?;
             }

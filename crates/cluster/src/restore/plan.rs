@@ -1,6 +1,6 @@
 //! What a restore would do, and what stands against it. Nothing is changed by looking.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use refloat_logical::load::LoadOptions;
 use refloat_run::settings::Facts;
@@ -15,7 +15,7 @@ use super::state::RestoreWay;
 use crate::control::{Control, StartOption};
 use crate::error::chain;
 use crate::join::runs;
-use crate::observe::{DEFAULT_DATADIR, Member, impatient};
+use crate::observe::{DEFAULT_DATADIR, Member, impatient, values};
 use crate::view::{ClusterView, NodeView};
 
 /// InnoDB's files take about this much more room than dump text, indexes included.
@@ -126,6 +126,27 @@ pub(super) struct Seen {
     /// Why where it stands is not known, of a node whose file does not say it.
     pub unknown: Option<String>,
     pub facts: Option<Facts>,
+    /// Which of its files are not in its data directory, as it says itself.
+    pub elsewhere: Option<String>,
+}
+
+/// Folders of files that a full copy empties on the joiner, wherever they are.
+const FOLDERS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_data_home_dir', 'innodb_log_group_home_dir', 'innodb_undo_directory')";
+
+/// The settings that have files of a server outside of its data directory.
+fn elsewhere(conn: &mut Connection, datadir: &Path) -> Option<String> {
+    let said = values(conn, FOLDERS).ok()?;
+    let outside = |value: &str| {
+        let path = Path::new(value);
+        path.is_absolute() && !path.starts_with(datadir) || value.contains("..")
+    };
+    let mut all: Vec<&str> = said
+        .iter()
+        .filter(|(_, value)| outside(value))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    all.sort_unstable();
+    (!all.is_empty()).then(|| format!("its files are in other folders too ({})", all.join(", ")))
 }
 
 /// Looks at one node's machine. A position that was not written down is recovered, which starts its server for a moment.
@@ -141,6 +162,8 @@ pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -
     let seen = runs(control, member);
     let runs = node.state.is_some() || !matches!(seen, Ok(false));
     let datadir = datadir_of(member, node);
+    let mut conn = Connection::connect(&impatient(&member.connect)).ok();
+    let folders = conn.as_mut().and_then(|conn| elsewhere(conn, &datadir));
     // Also of a file without a history: a start that fails late leaves one beside tables that are whole.
     let lost = node
         .grastate
@@ -165,9 +188,8 @@ pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -
         restarts: control.restarts_by_itself(),
         recovered,
         unknown,
-        facts: Connection::connect(&impatient(&member.connect))
-            .ok()
-            .and_then(|mut conn| Facts::read(&mut conn).ok()),
+        facts: conn.and_then(|mut conn| Facts::read(&mut conn).ok()),
+        elsewhere: folders,
     }
 }
 
@@ -252,6 +274,14 @@ pub(super) fn make(
     } else {
         let needed = data + text.map_or(0, |text| (text as f64 * FILES_PER_TEXT) as u64);
         for (node, seen) in view.nodes.iter().zip(seen) {
+            if let Some(replicas) = seen
+                .facts
+                .as_ref()
+                .and_then(|facts| facts.replicas)
+                .filter(|some| *some > 0)
+            {
+                warnings.push(format!("{}: {replicas} replicas read its binary log, and the rows that are loaded do not come to them by it: set them up anew, from {}", node.name, view.nodes[at].name));
+            }
             if let Some(lacks) = &seen.lacks {
                 against.push(format!("{}: {lacks}", node.name));
             }
@@ -286,7 +316,12 @@ pub(super) fn make(
                 }
                 OldData::Stay
             } else {
-                old_data(folder, needed, run_id)
+                match &seen.elsewhere {
+                    Some(elsewhere) => OldData::Wiped {
+                        reason: elsewhere.clone(),
+                    },
+                    None => old_data(folder, needed, run_id),
+                }
             };
             if let OldData::Wiped { reason } = &old[place] {
                 warnings.push(format!("{name} loses its old data: {reason}"));

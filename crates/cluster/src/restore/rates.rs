@@ -175,6 +175,7 @@ mod tests {
                     ..NodeProgress::default()
                 },
             ],
+            marks: None,
             before: BTreeMap::new(),
             loaded: Some(Loaded {
                 bytes,

@@ -100,6 +100,10 @@ impl Restore<'_> {
             self.write(state)?;
         }
         if self.has_server(state, at)? {
+            // Not of one that has given its place up already, and is on its way to stand alone.
+            if state.nodes[at].left.is_none() {
+                self.is_the_last(state, STEP)?;
+            }
             self.stop(state, at, STEP)?;
         }
         self.note_place(state, at, STEP)?;

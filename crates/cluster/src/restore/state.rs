@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use refloat_logical::load::LoadError;
+use refloat_logical::load::{LeftMarks, LoadError};
 use refloat_logical::verify::VerifyError;
 use refloat_run::{RunDir, RunDirError};
 use serde::{Deserialize, Serialize};
@@ -141,6 +141,10 @@ pub struct RestoreState {
     pub before: BTreeMap<String, String>,
     /// What was loaded.
     pub loaded: Option<Loaded>,
+    /// Marks of the load that are there still: not before it is written down that all is loaded may they go, or the same load would begin
+    /// anew.
+    #[serde(default)]
+    pub marks: Option<LeftMarks>,
     /// The history that the cluster has begun.
     pub uuid: Option<String>,
     /// It has ended before its time: what it says of nodes that are down still holds.

@@ -1,14 +1,23 @@
 //! Steps up to a cluster of one: the others stop, and the chosen node, which stands alone, is loaded.
 
+use std::time::{Duration, Instant};
+
 use refloat_logical::load::{self, GaleraMode, GaleraOptions, LoadFailure};
 use refloat_run::settings::Durability;
 use refloat_run::{Run, RunDir};
+use refloat_wire::Connection;
 
 use super::Restore;
 use super::state::{Loaded, RestoreError, RestoreState, RestoreStep, RestoreWay};
+use crate::error::chain;
 use crate::host::Host;
 use crate::join::{brief, look};
 use crate::observe::ask;
+
+/// How long a node that has left may be counted as a member still.
+const MEMBER_PATIENCE: Duration = Duration::from_secs(30);
+/// How often that is looked at.
+const POLL: Duration = Duration::from_millis(200);
 
 /// Name of the runs that load.
 const LOAD: &str = "load";
@@ -47,11 +56,58 @@ impl Restore<'_> {
                     );
                     return Err(self.wrong(STEP, state.plan.at, reason));
                 }
+                self.sees_no_strangers(state, chosen.size, self.members.len(), STEP)?;
                 self.stop(state, at, STEP)?;
             }
             self.note_place(state, at, STEP)?;
         }
         Ok(())
+    }
+
+    /// Proves that the chosen node sees no more members than these: one that nobody has listed would go on with the old history, and
+    /// applications with it.
+    fn sees_no_strangers(
+        &self,
+        state: &RestoreState,
+        sees: u64,
+        most: usize,
+        step: RestoreStep,
+    ) -> Result<(), RestoreError> {
+        if sees <= most as u64 {
+            return Ok(());
+        }
+        let reason = format!(
+            "it sees {sees} members, and {most} of them are listed here: another node or arbitrator (garbd) has joined, and would go on alone. Stop that one, or plan anew with a list that names it (--restart)"
+        );
+        Err(self.wrong(step, state.plan.at, reason))
+    }
+
+    /// Proves that the chosen node is the last member of its cluster, before it leaves.
+    pub(super) fn is_the_last(
+        &self,
+        state: &RestoreState,
+        step: RestoreStep,
+    ) -> Result<(), RestoreError> {
+        let at = state.plan.at;
+        let begun = Instant::now();
+        loop {
+            let now = look(&self.members[at]).map_err(|reason| {
+                let reason = format!(
+                    "its process is there, and how many members it sees cannot be asked: {reason}"
+                );
+                self.wrong(step, at, reason)
+            })?;
+            // Outside of a primary component it is of no cluster that goes on here; the others are down.
+            if now.size <= 1 {
+                return Ok(());
+            }
+            // One that crashed is counted until the others give it up.
+            if begun.elapsed() > MEMBER_PATIENCE {
+                return self.sees_no_strangers(state, now.size, 1, step);
+            }
+            self.may_go_on(step)?;
+            std::thread::sleep(POLL);
+        }
     }
 
     /// Loads the dump.
@@ -71,6 +127,7 @@ impl Restore<'_> {
             }
         }
         let mut options = self.load.clone();
+        options.leave_marks = true;
         options.target = self.members[at].connect.clone();
         options.galera.mode = Some(GaleraMode::Replicate);
         options.galera.others = (0..self.members.len())
@@ -107,6 +164,7 @@ impl Restore<'_> {
         if let Some(reason) = reason {
             return Err(RestoreError::NotProven { node, reason });
         }
+        state.marks.clone_from(&outcome.marks);
         state.loaded = Some(Loaded {
             run: outcome.run,
             rows: outcome.rows,
@@ -115,6 +173,36 @@ impl Restore<'_> {
             seconds: outcome.seconds,
             resumed: outcome.resumed.is_some(),
         });
+        Ok(())
+    }
+
+    /// Removes the marks of the load, from the chosen node where it stands alone, or from the cluster that it belongs to. That all is loaded
+    /// is written down by now.
+    pub(super) fn forget_marks(
+        &self,
+        state: &mut RestoreState,
+        alone: bool,
+    ) -> Result<(), RestoreError> {
+        let Some(mut marks) = state.marks.clone() else {
+            return Ok(());
+        };
+        let target = if alone {
+            self.alone(state)
+        } else {
+            // What one node keeps out of its log it keeps from the others. A load that was not logged has no replicas.
+            (marks.rows_logged, marks.tables_logged) = (true, true);
+            self.members[state.plan.at].connect.clone()
+        };
+        let removed = Connection::connect(&target).and_then(|mut conn| marks.remove(&mut conn));
+        removed.map_err(|error| {
+            let reason = format!(
+                "the progress marks of the load cannot be removed: {}",
+                chain(&error)
+            );
+            self.wrong(state.step, state.plan.at, reason)
+        })?;
+        state.marks = None;
+        self.write(state)?;
         Ok(())
     }
 

@@ -255,6 +255,9 @@ pub struct LoadOptions {
     pub galera: GaleraOptions,
     /// Whether a statement that was running when a load ended is taken for done; `None` refuses to decide.
     pub uncertain: Option<bool>,
+    /// Leaves the marks of a load that is proven, so that the same again finds all of it done. Whoever asks for that removes them when the
+    /// result is written down: [`LeftMarks::remove`](super::LeftMarks::remove).
+    pub leave_marks: bool,
 }
 
 impl LoadOptions {
@@ -292,6 +295,7 @@ impl LoadOptions {
             resume: ResumeMode::Auto,
             galera: GaleraOptions::default(),
             uncertain: None,
+            leave_marks: false,
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::galera::GaleraOutcome;
+use super::marks::LeftMarks;
 use super::options::WritePath;
 
 /// Entries kept in each list of an outcome; the totals beside the lists are always complete.
@@ -168,6 +169,9 @@ pub struct Proof {
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct LoadOutcome {
+    /// The marks that were left, as it was asked for.
+    #[serde(skip)]
+    pub marks: Option<LeftMarks>,
     /// The earlier process that this load went on after.
     pub resumed: Option<Resumption>,
     /// Whether the same command again goes on where this one ended.

@@ -174,7 +174,7 @@ impl Earlier {
         let found = Found::read(conn, &begun.run).map_err(failed)?;
         let marks = Marks::new(&begun.run, begun.about.clone(), &source.root());
         if options.resume == ResumeMode::Restart {
-            marks.end(conn, false, true).map_err(failed)?;
+            marks.left(false, true).remove(conn).map_err(failed)?;
             events.note(format!(
                 "the load that began at {} is forgotten; {} rows of it are on the server",
                 begun.about.begun,
@@ -183,7 +183,7 @@ impl Earlier {
             return Ok(());
         }
         if !found.tables.is_empty() && all_gone(&found, conn).map_err(failed)? {
-            marks.end(conn, false, true).map_err(failed)?;
+            marks.left(false, true).remove(conn).map_err(failed)?;
             events.note(format!(
                 "the load that began at {} is forgotten: none of the tables that it had written rows into is there any more",
                 begun.about.begun

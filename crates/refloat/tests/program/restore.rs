@@ -302,6 +302,9 @@ fn restore_is_killed(place: &Place) {
         "step rejoin".to_owned(),
         format!("starting {second}"),
     ] {
+        if words == "step bootstrap" {
+            what_was_loaded_is_not_loaded_again(place);
+        }
         place.killed_at(&words);
     }
 
@@ -348,6 +351,23 @@ fn restore_is_killed(place: &Place) {
         ) && rates.ends_with("/s (as measured last)"),
         "{plan}"
     );
+}
+
+/// A program that is killed when all is loaded, and before that is written down.
+fn what_was_loaded_is_not_loaded_again(place: &Place) {
+    place.restore(&["--stop-before", "bootstrap"]).exits(5);
+    let runs = place.state.path().join("runs");
+    let states = entries(&runs).into_iter().filter_map(|run| {
+        let path = runs.join(run).join("restore.json");
+        Some((fs::read_to_string(&path).ok()?, path))
+    });
+    let (text, path) = states.last().expect("a restore");
+    let mut state: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(state["step"], "bootstrap");
+    state["step"] = "load".into();
+    state["loaded"] = serde_json::Value::Null;
+    state["marks"] = serde_json::Value::Null;
+    fs::write(&path, state.to_string()).expect("it can be written");
 }
 
 /// A row that one node alone has lost is found by the comparison, and nothing is called restored.
@@ -909,4 +929,29 @@ fn what_must_not_be_is_refused(place: &Place) {
     fs::write(&grastate, text).expect("it can be written");
     cluster.start().expect("it starts");
     place.all_are_in_step();
+    a_stranger_has_joined_since(place);
+}
+
+/// A node that nobody has listed would go on with the old history when all others are stopped.
+fn a_stranger_has_joined_since(place: &Place) {
+    let listed = fs::read_to_string(place.cluster.toml()).expect("a list");
+    let (two, _) = listed.rsplit_once("[[node]]").expect("three nodes");
+    let file = place.state.path().join("two.toml");
+    fs::write(&file, two).expect("a list can be written");
+    let run = |args: &[&str]| {
+        let output = place.restore_by(&file, args).output();
+        Run::new(output.expect("the program can be started"))
+    };
+    run(&["--plan"])
+        .exits(3)
+        .says("sees 3 members, and 2 of them are listed");
+    place.node(2).stop().expect("it stops");
+    run(&["--stop-before", "stop"]).exits(5);
+    place.node(2).start().expect("it joins");
+    place.all_are_in_step();
+    run(&[])
+        .exits(1)
+        .says("it sees 3 members, and 2 of them are listed here");
+    place.all_are_in_step();
+    run(&["--give-up"]).exits(0);
 }

@@ -72,6 +72,7 @@ fn a_cluster_that_crashed_is_restored_although_nodes_die() {
         |child| child.kill().expect("it can be killed"),
     );
     assert!(all.contains(&words), "{all}");
+    a_node_that_is_silent_is_not_taken_for_none(&place);
     place.cluster.crash().expect("it crashes");
     let other = on_two_machines(&place);
     place.is_whole();
@@ -81,6 +82,22 @@ fn a_cluster_that_crashed_is_restored_although_nodes_die() {
         format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2)
     );
     assert_eq!(place.ask(1, "SELECT COUNT(*) FROM kept.k"), "2");
+}
+
+/// The node that gives copies is gone, and one that has taken one does not answer: it may serve alone.
+fn a_node_that_is_silent_is_not_taken_for_none(place: &Place) {
+    let (first, second) = (place.name(0), place.node(1));
+    let pid = second.pid().expect("a node");
+    assert!(pid.is_some());
+    second.freeze().expect("it can be frozen");
+    place.node(0).kill().expect("it can be killed");
+    place.restore(&[]).exits(1).says(&format!(
+        "{first}: it is down, and {} runs, has been in the new history and does not answer",
+        second.name()
+    ));
+    assert_eq!(second.pid().expect("a node"), pid);
+    assert!(place.node(0).pid().expect("a node").is_none());
+    second.thaw().expect("it goes on");
 }
 
 /// A command as another machine runs it that sees the same nodes: what a state directory says of runs and locks is its own.

@@ -290,7 +290,7 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
 
 /// Refuses while a maintenance that was begun elsewhere has a node keep write-sets: what it has raised is no room of ours, and goes when that
 /// one ends.
-fn refuse_held(nodes: &Nodes) -> anyhow::Result<()> {
+pub fn refuse_held(nodes: &Nodes) -> anyhow::Result<()> {
     let held = nodes.kept_for_others();
     if held.is_empty() {
         return Ok(());

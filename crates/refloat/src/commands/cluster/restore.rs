@@ -19,7 +19,7 @@ use refloat_wire::ConnectOptions;
 
 use super::copies;
 use super::lock::ClusterLock;
-use super::maintain::refuse_second;
+use super::maintain::{refuse_held, refuse_second};
 use super::members::{ClusterOf, Nodes};
 use super::print_plan;
 use crate::commands::load::{DataArgs, HowArgs, TroubleArgs, WhatArgs, restore_options};
@@ -486,6 +486,8 @@ fn planned(
     known: &[(String, (String, u64))],
     context: &Context,
 ) -> anyhow::Result<(RestorePlan, RunDir)> {
+    // A node that is away for a maintenance is down, and somebody works on its machine.
+    refuse_held(nodes)?;
     let wish = RestoreWish {
         node: args.node.clone(),
         way: args.way.map(|way| match way {

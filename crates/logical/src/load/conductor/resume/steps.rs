@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Conductor;
 use crate::load::error::{LoadError, Refusal};
-use crate::load::marks::{Marks, StepKind, parsed};
+use crate::load::marks::{LeftMarks, Marks, StepKind, parsed};
 use crate::load::outcome::head;
 use crate::load::programs::Contents;
 
@@ -219,16 +219,23 @@ impl Conductor<'_> {
         self.note_step(StepKind::Statement, &name, step)
     }
 
+    /// The marks that the load has made, if it has made any.
+    pub(in crate::load) fn made_marks(&self) -> Option<LeftMarks> {
+        let tables = &self.resume.tables;
+        let (rows_logged, tables_logged) = (!tables.unlogged, tables.logged);
+        let marks = self.ctx.marks.as_ref();
+        let marks = marks.filter(|_| tables_logged || !rows_logged)?;
+        Some(marks.left(rows_logged, tables_logged))
+    }
+
     /// Removes the marks of a load that has come to its end.
     pub(in crate::load) fn forget_marks(&mut self) -> Result<(), LoadError> {
-        let tables = &self.resume.tables;
-        let (rows, made) = (!tables.unlogged, tables.logged);
-        let Some(marks) = self.ctx.marks.as_ref().filter(|_| made || !rows) else {
+        let Some(marks) = self.made_marks() else {
             return Ok(());
         };
         self.catalog_session = None;
         marks
-            .end(&mut self.catalog, rows, made)
+            .remove(&mut self.catalog)
             .map_err(|error| LoadError::server("removing the progress marks", error))
     }
 

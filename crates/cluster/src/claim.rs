@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::HostError;
 use crate::host::Host;
-use crate::observe::{DEFAULT_DATADIR, Member};
+use crate::observe::Member;
 use crate::view::ClusterView;
 
 /// The file.
@@ -62,7 +62,7 @@ pub fn restores_elsewhere(members: &[Member], view: &ClusterView) -> Vec<String>
         let said = node.state.as_ref().map(|state| state.datadir.as_str());
         let said = said.filter(|folder| !folder.is_empty()).map(PathBuf::from);
         let datadir = member.datadir.clone().or(said);
-        let path = Claim::path(&datadir.unwrap_or_else(|| DEFAULT_DATADIR.into()));
+        let path = Claim::path(&datadir.unwrap_or_else(|| member.folder()));
         let Ok(Some(claim)) = Claim::read(host, &path) else {
             continue;
         };

@@ -4,6 +4,7 @@
 
 mod choose;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, PlannedChange};
@@ -71,6 +72,9 @@ pub struct HoldPlan {
     pub at: usize,
     /// The cluster's history.
     pub uuid: String,
+    /// Where its data are, as it says while it runs. `None`: it is down.
+    #[serde(default)]
+    pub datadir: Option<PathBuf>,
     /// How long it will be away, in seconds.
     pub away_seconds: f64,
     /// Bytes of write-sets per second that the cluster writes.
@@ -92,6 +96,7 @@ impl HoldPlan {
             node: node.to_owned(),
             at,
             uuid: uuid.to_owned(),
+            datadir: None,
             away_seconds: away.as_secs_f64(),
             bytes_per_second: 0.0,
             bytes: 0,
@@ -164,7 +169,10 @@ pub fn plan_hold(view: &ClusterView, node: &str, wish: &HoldWish) -> Result<Hold
     if !against.is_empty() {
         return Err(against);
     }
-    let plan = HoldPlan::empty(node, at, &leaving.cluster_uuid, wish.away);
+    let mut plan = HoldPlan::empty(node, at, &leaving.cluster_uuid, wish.away);
+    plan.datadir = Some(&leaving.datadir)
+        .filter(|folder| !folder.is_empty())
+        .map(PathBuf::from);
     let others_and_it: Vec<&NodeState> = others
         .iter()
         .map(|(_, state)| *state)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -108,6 +108,16 @@ impl Host {
             .parse()
             .ok()?;
         kib.checked_mul(1024)
+    }
+
+    /// The data directory that the option files of the machine name for its server. `None`: they name none, or cannot be read.
+    pub(crate) fn datadir_by_options(&self) -> Option<PathBuf> {
+        let script = "PATH=$PATH:/usr/sbin:/usr/local/bin; { my_print_defaults --mysqld || my_print_defaults mysqld server; } 2>/dev/null \
+             | sed -n 's/^--datadir=//p' | tail -n 1";
+        let output = self.run(script).ok()?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let said = said.trim_end_matches('\n');
+        said.starts_with('/').then(|| PathBuf::from(said))
     }
 
     /// The names in a folder there, hidden ones too. `None`: it cannot be seen.

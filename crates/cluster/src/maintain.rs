@@ -68,6 +68,28 @@ impl Maintenance<'_> {
         plan: &HoldPlan,
         work: &mut dyn Work,
     ) -> Result<Maintained, MaintainError> {
+        let members = self.members_of(plan);
+        self.with(&members).take_away(cluster, plan, work)
+    }
+
+    /// The nodes, with what the one that goes away says of itself while it runs.
+    fn members_of(&self, plan: &HoldPlan) -> Vec<Member> {
+        let mut members = self.members.to_vec();
+        let member = &mut members[plan.at];
+        member.datadir = member.datadir.take().or_else(|| plan.datadir.clone());
+        members
+    }
+
+    fn with<'a>(&'a self, members: &'a [Member]) -> Maintenance<'a> {
+        Maintenance { members, ..*self }
+    }
+
+    fn take_away(
+        &self,
+        cluster: &str,
+        plan: &HoldPlan,
+        work: &mut dyn Work,
+    ) -> Result<Maintained, MaintainError> {
         if !plan.lasts() && !self.limits.allow_sst {
             return Err(MaintainError::Short {
                 node: plan.node.clone(),
@@ -131,6 +153,11 @@ impl Maintenance<'_> {
     /// # Errors
     /// As [`Maintenance::run`].
     pub fn finish(&self, state: &mut MaintainState) -> Result<Maintained, MaintainError> {
+        let members = self.members_of(&state.plan);
+        self.with(&members).go_on(state)
+    }
+
+    fn go_on(&self, state: &mut MaintainState) -> Result<Maintained, MaintainError> {
         if self.was_not_stopped(state) {
             return self.call_off(state);
         }

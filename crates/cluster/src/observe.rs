@@ -17,7 +17,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long it may take to answer a question.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Where servers keep their data when nobody says otherwise.
-pub(crate) const DEFAULT_DATADIR: &str = "/var/lib/mysql";
+const DEFAULT_DATADIR: &str = "/var/lib/mysql";
 /// Where a node keeps its place in the cluster.
 pub(crate) const GRASTATE: &str = "grastate.dat";
 /// So many tables are looked through without being asked to: on MariaDB each of them is opened for it.
@@ -44,6 +44,18 @@ pub struct Member {
     pub host: Option<Host>,
     /// Its data directory, where somebody has said it.
     pub datadir: Option<PathBuf>,
+}
+
+impl Member {
+    /// Where its data are, of a node that does not answer: where somebody has said it, as the option files of its machine say, or where
+    /// servers keep them when nobody says otherwise.
+    pub(crate) fn folder(&self) -> PathBuf {
+        let by_options = || self.host.as_ref().and_then(Host::datadir_by_options);
+        self.datadir
+            .clone()
+            .or_else(by_options)
+            .unwrap_or_else(|| DEFAULT_DATADIR.into())
+    }
 }
 
 /// Whether tables without a primary key are looked for.
@@ -116,7 +128,7 @@ pub(crate) fn ask(member: &Member, how: &Observation) -> NodeView {
         .datadir
         .clone()
         .or_else(|| said.filter(|dir| !dir.is_empty()).map(PathBuf::from))
-        .unwrap_or_else(|| DEFAULT_DATADIR.into());
+        .unwrap_or_else(|| member.folder());
     // A server that answers says where it stands; its file says -1 meanwhile.
     if let (Some(host), true) = (
         &member.host,

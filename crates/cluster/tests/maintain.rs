@@ -71,7 +71,14 @@ impl<'a> Place<'a> {
     fn new(cluster: &'a EphemeralCluster, state: &'a Path) -> Self {
         Self {
             cluster,
-            members: members(cluster),
+            // Nobody has said where the data are: the servers do.
+            members: members(cluster)
+                .into_iter()
+                .map(|member| Member {
+                    datadir: None,
+                    ..member
+                })
+                .collect(),
             state,
             run: Run {
                 dir: RunDir::create(state, "cluster maintain").unwrap(),

@@ -121,6 +121,7 @@ mod tests {
             node: "n1".to_owned(),
             at: 0,
             uuid: "u".to_owned(),
+            datadir: None,
             away_seconds: 600.0,
             bytes_per_second: 1e6,
             bytes: 600_000_000,

@@ -11,7 +11,7 @@ use crate::forecast::{RejoinKind, rejoin};
 use crate::grastate::GraState;
 use crate::hold::Holder;
 use crate::join::{Joining, brief, is_down};
-use crate::observe::{DEFAULT_DATADIR, GRASTATE, Member, observe};
+use crate::observe::{GRASTATE, Member, observe};
 
 /// So long a node is told again and again to stop that would take a full copy: one that hangs may come to itself late.
 const STOP_PATIENCE: Duration = Duration::from_secs(600);
@@ -102,10 +102,8 @@ pub(crate) fn way_now(
 
 /// Whether files on a node's machine can be looked at at all.
 fn machine_answers(member: &Member) -> bool {
-    let datadir = member.datadir.clone();
-    let datadir = datadir.unwrap_or_else(|| DEFAULT_DATADIR.into());
     let host = member.host.as_ref();
-    host.is_some_and(|host| host.read(&datadir.join(GRASTATE)).is_ok())
+    host.is_some_and(|host| host.read(&member.folder().join(GRASTATE)).is_ok())
 }
 
 /// Looks whether anybody still keeps what comes behind `left`.

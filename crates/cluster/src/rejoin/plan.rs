@@ -1,7 +1,5 @@
 //! How a node would come back, and what would be lost by that.
 
-use std::path::Path;
-
 use super::donors::donors;
 use super::{OnlyCopy, RejoinError, RejoinPlan};
 use crate::among::{Among, among};
@@ -9,7 +7,7 @@ use crate::control::Control;
 use crate::forecast::rejoin;
 use crate::grastate::GraState;
 use crate::node::Role;
-use crate::observe::{DEFAULT_DATADIR, Member, Observation};
+use crate::observe::{GRASTATE, Member, Observation};
 use crate::view::ClusterView;
 
 /// What may be in a data directory that holds nothing: of the provider, and of the file system.
@@ -171,15 +169,21 @@ fn only_copy(
                 .to_owned(),
             uuid,
         ),
-        _ => lost("what it holds cannot be seen from here".to_owned(), uuid),
+        _ => lost(
+            "what it holds cannot be seen from here (the list may say where its data directory is: datadir)"
+                .to_owned(),
+            uuid,
+        ),
     }
 }
 
 /// Whether there are data in a node's data directory. `None`: nobody can see it.
 fn holds_data(member: &Member) -> Option<bool> {
-    let datadir = member.datadir.as_deref();
-    let datadir = datadir.unwrap_or(Path::new(DEFAULT_DATADIR));
-    let names = member.host.as_ref()?.names(datadir)?;
+    let names = member.host.as_ref()?.names(&member.folder())?;
+    // A folder that nobody has named and that is no node's says nothing: the data are elsewhere.
+    if member.datadir.is_none() && !names.iter().any(|name| name == GRASTATE) {
+        return None;
+    }
     Some(names.iter().any(|name| !NO_DATA.contains(&name.as_str())))
 }
 

@@ -15,7 +15,7 @@ use super::state::RestoreWay;
 use crate::control::{Control, StartOption};
 use crate::error::chain;
 use crate::join::runs;
-use crate::observe::{DEFAULT_DATADIR, Member, impatient, values};
+use crate::observe::{Member, impatient, values};
 use crate::view::{ClusterView, NodeView};
 
 /// InnoDB's files take about this much more room than dump text, indexes included.
@@ -199,7 +199,7 @@ pub(super) fn datadir_of(member: &Member, node: &NodeView) -> PathBuf {
         .datadir
         .clone()
         .or_else(|| said.filter(|dir| !dir.is_empty()).map(PathBuf::from))
-        .unwrap_or_else(|| DEFAULT_DATADIR.into())
+        .unwrap_or_else(|| member.folder())
 }
 
 /// How long both ways take.

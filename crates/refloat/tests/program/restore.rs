@@ -357,11 +357,11 @@ fn restore_is_killed(place: &Place) {
 fn what_was_loaded_is_not_loaded_again(place: &Place) {
     place.restore(&["--stop-before", "bootstrap"]).exits(5);
     let runs = place.state.path().join("runs");
-    let states = entries(&runs).into_iter().filter_map(|run| {
+    let mut states = entries(&runs).into_iter().filter_map(|run| {
         let path = runs.join(run).join("restore.json");
         Some((fs::read_to_string(&path).ok()?, path))
     });
-    let (text, path) = states.last().expect("a restore");
+    let (text, path) = states.next_back().expect("a restore");
     let mut state: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(state["step"], "bootstrap");
     state["step"] = "load".into();

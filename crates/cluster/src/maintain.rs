@@ -158,8 +158,13 @@ impl Maintenance<'_> {
     }
 
     fn go_on(&self, state: &mut MaintainState) -> Result<Maintained, MaintainError> {
-        if self.was_not_stopped(state) {
+        if state.phase == MaintainPhase::Holding {
             return self.call_off(state);
+        }
+        // What was to stop it may be on its way still: one that answers now would go down when nothing is kept for it any more, and one that does
+        // not answer may be at its files.
+        if self.may_not_be_down(state) {
+            self.end_server(state)?;
         }
         let mut absence = Absence::begin();
         for holder in &state.plan.holders {
@@ -171,18 +176,12 @@ impl Maintenance<'_> {
         self.bring_back(state, absence)
     }
 
-    /// Whether the node runs as it did when it was to be stopped.
-    fn was_not_stopped(&self, state: &MaintainState) -> bool {
+    /// Whether the node may run as it did when it was to be stopped, or be on its way down.
+    fn may_not_be_down(&self, state: &MaintainState) -> bool {
         let member = self.member(state.plan.at);
-        match state.phase {
-            MaintainPhase::Holding => true,
-            MaintainPhase::Stopping => {
-                let log = state.log.as_ref().zip(member.host.as_ref());
-                let log = log.and_then(|(mark, host)| mark.since(host));
-                log.is_some_and(|log| !has_started(&log)) && look(member).is_ok()
-            }
-            _ => false,
-        }
+        let log = state.log.as_ref().zip(member.host.as_ref());
+        let log = log.and_then(|(mark, host)| mark.since(host));
+        state.phase == MaintainPhase::Stopping && log.is_none_or(|log| !has_started(&log))
     }
 
     /// Ends one that has not come as far as to stop the node.

@@ -90,6 +90,7 @@ impl Maintenance<'_> {
             }
             if begun.elapsed() > SILENCE {
                 self.enter(state, MaintainPhase::Away);
+                self.release_what_grows(state);
                 return Err(MaintainError::NotBack {
                     reason: format!(
                         "it is down, and was not started, because by which way it would come could not be seen for {} s: {reason}. What it misses is kept on: \

@@ -49,6 +49,7 @@ impl Maintenance<'_> {
             }
             // The work is not ours to end: a terminal has told it too. To start the server under it would be wrong.
             if self.run.cancel.is_hard() {
+                self.release_what_grows(state);
                 return Err(MaintainError::NotBack {
                     node,
                     reason: "given up on request while it was being worked on. What it misses is kept until the budget for that is used up"

@@ -105,4 +105,29 @@ impl Maintenance<'_> {
         }
         failed
     }
+
+    /// What is kept outlives the process that watches it. That is no harm where it has its place from the beginning; a node that is told to
+    /// throw nothing away grows until its disk is full, and lets go.
+    pub(super) fn release_what_grows(&self, state: &mut MaintainState) {
+        let holders = state.plan.holders.iter();
+        let grow: Vec<usize> = holders
+            .filter(|holder| holder.way == Way::Freeze)
+            .map(|holder| holder.at)
+            .collect();
+        let (mut growing, rest) = std::mem::take(&mut state.holds)
+            .into_iter()
+            .partition::<Vec<_>, _>(|(at, _)| grow.contains(at));
+        if !growing.is_empty() {
+            self.run.events.warn(
+                "nobody watches from now on how much is kept: those that throw nothing away are told to go on as before"
+                    .to_owned(),
+            );
+            let _ = self.keeper().release(&mut growing);
+        }
+        state.holds = rest;
+        state.holds.append(&mut growing);
+        if let Err(error) = self.write(state) {
+            self.run.events.warn(error.to_string());
+        }
+    }
 }

@@ -25,7 +25,6 @@ impl Maintenance<'_> {
         state: &mut MaintainState,
         watched: &mut [Watched],
     ) -> Result<(), MaintainError> {
-        let node = state.plan.node.clone();
         let member = self.member(state.plan.at);
         let now = self.wait_for_distance(state, watched)?;
         self.check_again(state, watched, &now)?;
@@ -33,6 +32,13 @@ impl Maintenance<'_> {
         state.left = now.seqno;
         state.phase = MaintainPhase::Stopping;
         self.write(state)?;
+        self.end_server(state)
+    }
+
+    /// Ends the server of a node for which everything is ready. After an error it has not left.
+    pub(super) fn end_server(&self, state: &mut MaintainState) -> Result<(), MaintainError> {
+        let node = state.plan.node.clone();
+        let member = self.member(state.plan.at);
         self.run.events.note(format!("stopping {node}"));
         let stopped = self.control.stop();
         // A command that comes back has not always done what it was to do, and one that fails sometimes has.

@@ -263,7 +263,11 @@ pub(super) fn make(
             RestoreWay::Replicate,
             "it takes less time, and the cluster goes on".to_owned(),
         ),
-        _ => (RestoreWay::Rebuild, "it takes less time".to_owned()),
+        (None, Some(_)) => (RestoreWay::Rebuild, "it takes less time".to_owned()),
+        (None, None) => (
+            RestoreWay::Replicate,
+            "how much there is to load is not known, and the cluster goes on".to_owned(),
+        ),
     };
     let mut warnings = unknown;
     let mut old = vec![OldData::Stay; members.len()];

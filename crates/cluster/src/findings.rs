@@ -268,7 +268,7 @@ fn silent(node: &NodeView, found: &mut Findings) {
 /// Settings that are the same on all nodes of a cluster that is well kept.
 fn differences(view: &ClusterView, found: &mut Findings) {
     type Setting = (&'static str, fn(&NodeState) -> String, &'static str);
-    const SETTINGS: [Setting; 8] = [
+    const SETTINGS: [Setting; 10] = [
         (
             "version",
             |state| state.version.clone(),
@@ -305,6 +305,21 @@ fn differences(view: &ClusterView, found: &mut Findings) {
             "gcache capacity",
             |state| format!("{} bytes", state.gcache.capacity),
             "who comes back depends on who is asked",
+        ),
+        (
+            "wsrep_slave_threads",
+            |state| state.appliers.to_string(),
+            "the one that applies most slowly holds all of them up",
+        ),
+        (
+            "gcs.fc_limit",
+            |state| {
+                state
+                    .flow_control
+                    .limit
+                    .map_or_else(String::new, |limit| limit.to_string())
+            },
+            "one makes the others wait sooner than another",
         ),
         (
             "wsrep_max_ws_size",

@@ -63,6 +63,8 @@ fn a_cluster_is_shown_as_it_is() {
     let options = GaleraOptions::new(servers::nodes(), 3)
         .provider_option("gcache.size", "4M")
         .node_provider_option(3, "gcache.size", "8M")
+        .node_provider_option(3, "gcs.fc_limit", "20")
+        .node_option(2, "wsrep_slave_threads", "3")
         .node_option(2, "wsrep_max_ws_rows", "1000");
     let cluster = servers::sandbox()
         .start_cluster_ephemeral(&options)
@@ -83,6 +85,7 @@ fn a_cluster_is_shown_as_it_is() {
 
     whole(&members);
     found_from_one(&cluster);
+    without_pace(&members, node(2));
     frozen(&members, node(2));
     away(&members, node(1), node(2));
     down(&members, &cluster);
@@ -123,6 +126,8 @@ fn whole(members: &[Member]) {
     for words in [
         "gcache capacity differs",
         "wsrep_max_ws_rows differs",
+        "wsrep_slave_threads differs",
+        "gcs.fc_limit differs",
         "1 table without a primary key: shop.without",
         "1 table of engines other",
     ] {
@@ -154,6 +159,56 @@ fn found_from_one(cluster: &EphemeralCluster) {
         error.to_string().contains("is no node of a Galera cluster"),
         "{error}"
     );
+}
+
+/// A node that was told not to hold the others up.
+fn without_pace(members: &[Member], node: &GaleraNode) {
+    node.query("SET GLOBAL wsrep_desync = ON").unwrap();
+    let view = look_until(members, "it keeps no pace", |view| {
+        let state = view.nodes[1].state.as_ref();
+        state.is_some_and(|state| state.role == Role::Donor && state.desync)
+    });
+    assert_eq!(view.quorum.synced, 2);
+    let told = finding(&view, "it was told to keep no pace (wsrep_desync=ON)");
+    assert_eq!(told.nodes, [view.nodes[1].name.clone()]);
+    node.query("SET GLOBAL wsrep_desync = OFF").unwrap();
+    look_until(members, "it keeps pace", |view| view.quorum.synced == 3);
+}
+
+/// Nodes that apply more slowly than the first one writes make it wait: behind, queue, who makes whom wait, and for how long.
+fn held_up(members: &[Member], writer: &GaleraNode) {
+    let mut server = connect(writer);
+    // Without a key each row is looked for among all.
+    for sql in [
+        "USE shop",
+        "CREATE TABLE no_key (v INT)",
+        "INSERT INTO no_key SELECT seq FROM seq_1_to_8000",
+        "DELETE FROM no_key ORDER BY v DESC",
+    ] {
+        server.exec(sql).unwrap();
+    }
+    let seen = std::thread::scope(|scope| {
+        scope.spawn(|| write(writer, 300, 10));
+        let mut seen = [false; 4];
+        let begun = Instant::now();
+        while seen != [true; 4] && begun.elapsed() < LONG {
+            let view = look(members);
+            for node in &view.nodes[1..] {
+                let Some(state) = &node.state else { continue };
+                seen[0] |= node.behind > Some(0);
+                seen[1] |= state.receive_queue.now > 0;
+                seen[2] |= state.flow_control.sent > 0;
+            }
+            let first = view.nodes[0].state.as_ref().unwrap();
+            seen[3] |= first.flow_control.paused > 0.2;
+        }
+        seen
+    });
+    assert_eq!(seen, [true; 4], "behind, queue, sent, paused");
+    server.exec("DROP TABLE shop.no_key").unwrap();
+    look_until(members, "all have applied it", |view| {
+        view.nodes.iter().all(|node| node.behind == Some(0))
+    });
 }
 
 /// A node that is stopped by a signal takes connections and says nothing.
@@ -244,6 +299,7 @@ fn away(members: &[Member], writer: &GaleraNode, node: &GaleraNode) {
     );
     control.start(StartAs::Member, &[]).unwrap();
     look_until(members, "the node is back", |view| view.quorum.synced == 3);
+    held_up(members, writer);
     control.stop().unwrap();
 }
 

@@ -29,9 +29,12 @@ pub struct NodeConfig {
     /// The machine that it runs on, as `ssh` takes it; without it, this machine.
     #[serde(default)]
     pub ssh: Option<String>,
-    /// Its data directory; without it, what the server says, or `/var/lib/mysql` while it is down.
+    /// Its data directory; without it, what the server says, or its option files while it is down.
     #[serde(default)]
     pub datadir: Option<PathBuf>,
+    /// Its error log; without it, what the server says, or its option files while it is down, or systemd's journal.
+    #[serde(default)]
+    pub log: Option<PathBuf>,
     /// How it is started and stopped; without it, it can be looked at and not more.
     #[serde(default)]
     pub control: Option<ControlConfig>,
@@ -179,6 +182,7 @@ mod tests {
             url = "mysql://root@10.0.0.1/"
             ssh = "admin@10.0.0.1"
             datadir = "/data/mysql"
+            log = "/var/log/mysql/error.log"
             control = { systemd = "mariadb" }
             [[node]]
             name = "n2"

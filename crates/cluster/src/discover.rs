@@ -101,6 +101,7 @@ fn member(connect: ConnectOptions) -> Member {
         connect,
         host: None,
         datadir: None,
+        log: None,
     }
 }
 

@@ -110,14 +110,17 @@ impl Host {
         kib.checked_mul(1024)
     }
 
-    /// The data directory that the option files of the machine name for its server. `None`: they name none, or cannot be read.
-    pub(crate) fn datadir_by_options(&self) -> Option<PathBuf> {
-        let script = "PATH=$PATH:/usr/sbin:/usr/local/bin; { my_print_defaults --mysqld || my_print_defaults mysqld server; } 2>/dev/null \
-             | sed -n 's/^--datadir=//p' | tail -n 1";
-        let output = self.run(script).ok()?;
+    /// A path that the option files of the machine give its server by this option, with dashes. `None`: they give none, or cannot be read.
+    pub(crate) fn option(&self, name: &str) -> Option<PathBuf> {
+        let either = name.replace('-', "[-_]");
+        let script = format!(
+            "PATH=$PATH:/usr/sbin:/usr/local/bin; {{ my_print_defaults --mysqld || my_print_defaults mysqld server; }} 2>/dev/null \
+             | sed -n 's/^--{either}=//p' | tail -n 1"
+        );
+        let output = self.run(&script).ok()?;
         let said = String::from_utf8_lossy(&output.stdout);
         let said = said.trim_end_matches('\n');
-        said.starts_with('/').then(|| PathBuf::from(said))
+        (!said.is_empty()).then(|| PathBuf::from(said))
     }
 
     /// The names in a folder there, hidden ones too. `None`: it cannot be seen.

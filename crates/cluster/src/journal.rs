@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::Control;
 use crate::host::Host;
 use crate::node::NodeState;
+use crate::observe::Member;
 
 /// So much of a log is looked at, at the most: from the moment on that is asked for.
 const MOST: u64 = 16 << 20;
@@ -35,18 +36,25 @@ pub(crate) enum LogMark {
 
 impl LogMark {
     /// The end of the node's log now. `None`: nobody knows where it is, or it cannot be read.
-    pub fn now(control: &Control, host: Option<&Host>, state: &NodeState) -> Option<Self> {
+    pub fn now(control: &Control, member: &Member, state: &NodeState) -> Option<Self> {
         let said = Path::new(&state.datadir).join(&state.log_error);
         Self::at(
             control,
-            host,
+            member,
             Some(said).filter(|_| !state.log_error.is_empty()),
         )
     }
 
-    /// The same of a node that cannot be asked where its log is: it is where whoever starts it puts what it writes.
-    pub fn of_node_that_is_down(control: &Control, host: Option<&Host>) -> Option<Self> {
-        Self::at(control, host, None)
+    /// The same of a node that cannot be asked where its log is: its option files say it, or it is where whoever starts it puts what it
+    /// writes.
+    pub fn of_node_that_is_down(control: &Control, member: &Member) -> Option<Self> {
+        let by_options = match control {
+            Control::Sandbox(_) => None,
+            _ => member.log_by_options(),
+        };
+        by_options
+            .and_then(|path| Self::at(control, member, Some(path)))
+            .or_else(|| Self::at(control, member, None))
     }
 
     /// The last part of the log of a node that answers. `None`: it writes to whoever has started it.
@@ -59,9 +67,9 @@ impl LogMark {
         said(host, &format!("tail -c {MOST} -- {word}"))
     }
 
-    fn at(control: &Control, host: Option<&Host>, named: Option<PathBuf>) -> Option<Self> {
-        let host = host?;
-        let path = match (control, named) {
+    fn at(control: &Control, member: &Member, named: Option<PathBuf>) -> Option<Self> {
+        let host = member.host.as_ref()?;
+        let path = match (control, member.log.clone().or(named)) {
             (Control::Sandbox(node), _) => node.error_log(),
             (_, Some(path)) => path,
             (Control::Systemd { unit, .. }, None) => {

@@ -44,17 +44,31 @@ pub struct Member {
     pub host: Option<Host>,
     /// Its data directory, where somebody has said it.
     pub datadir: Option<PathBuf>,
+    /// Its error log, where somebody has said it.
+    pub log: Option<PathBuf>,
 }
 
 impl Member {
     /// Where its data are, of a node that does not answer: where somebody has said it, as the option files of its machine say, or where
     /// servers keep them when nobody says otherwise.
     pub(crate) fn folder(&self) -> PathBuf {
-        let by_options = || self.host.as_ref().and_then(Host::datadir_by_options);
+        let by_options = || self.host.as_ref()?.option("datadir");
         self.datadir
             .clone()
             .or_else(by_options)
             .unwrap_or_else(|| DEFAULT_DATADIR.into())
+    }
+
+    /// Its error log, as the option files of its machine say, where those are of the server that has its data there: a machine may have more
+    /// than one.
+    pub(crate) fn log_by_options(&self) -> Option<PathBuf> {
+        let host = self.host.as_ref()?;
+        let log = host.option("log-error")?;
+        let datadir = host
+            .option("datadir")
+            .unwrap_or_else(|| DEFAULT_DATADIR.into());
+        let here = self.datadir.as_ref().is_none_or(|own| *own == datadir);
+        here.then(|| datadir.join(log))
     }
 }
 

@@ -28,7 +28,7 @@ impl Maintenance<'_> {
         let member = self.member(state.plan.at);
         let now = self.wait_for_distance(state, watched)?;
         self.check_again(state, watched, &now)?;
-        state.log = LogMark::now(self.control, member.host.as_ref(), &now);
+        state.log = LogMark::now(self.control, member, &now);
         state.left = now.seqno;
         state.phase = MaintainPhase::Stopping;
         self.write(state)?;

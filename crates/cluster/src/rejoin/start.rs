@@ -67,7 +67,7 @@ impl Rejoining<'_> {
         if run.cancel.is_cancelled() {
             return Err(RejoinError::NotStarted { node });
         }
-        let log = LogMark::of_node_that_is_down(control, member.host.as_ref());
+        let log = LogMark::of_node_that_is_down(control, member);
         let begun = Instant::now();
         if plan.runs {
             run.events

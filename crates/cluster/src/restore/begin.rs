@@ -31,7 +31,7 @@ impl Restore<'_> {
         if !is_member && self.stands_alone(state) == Some(Ok(())) {
             self.forget_marks(state, true)?;
         }
-        let log = LogMark::of_node_that_is_down(control, member.host.as_ref());
+        let log = LogMark::of_node_that_is_down(control, member);
         let start_first = || -> Result<(), RestoreError> {
             control.end_standalone()?;
             files::give_place_up(

@@ -120,7 +120,7 @@ impl Restore<'_> {
             member.name
         ));
         let goes_on = self.others(state).any(|other| self.is_member(other, uuid));
-        let log = LogMark::of_node_that_is_down(control, member.host.as_ref());
+        let log = LogMark::of_node_that_is_down(control, member);
         if goes_on {
             control.start(StartAs::Member, &[])?;
         } else {

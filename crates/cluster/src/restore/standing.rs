@@ -148,7 +148,7 @@ impl Restore<'_> {
         let at = state.plan.at;
         let control = self.control(at)?;
         let member = &self.members[at];
-        let log = LogMark::of_node_that_is_down(control, member.host.as_ref());
+        let log = LogMark::of_node_that_is_down(control, member);
         self.run.events.note(format!(
             "starting {} as a server of its own, at port {}",
             member.name, state.plan.port

@@ -29,6 +29,7 @@ pub fn candidates(cluster: &EphemeralCluster) -> Vec<Candidate> {
             connect: ConnectOptions::from_url(&node.url()).unwrap(),
             host: Some(Host::Local),
             datadir: Some(node.datadir()),
+            log: None,
         },
         defaults_file: Some(node.config()),
     };

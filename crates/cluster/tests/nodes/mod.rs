@@ -19,6 +19,7 @@ pub fn members(cluster: &EphemeralCluster) -> Vec<Member> {
             connect: ConnectOptions::from_url(&config.url).unwrap(),
             host: Some(Host::Local),
             datadir: Some(node.datadir()),
+            log: None,
         })
         .collect()
 }

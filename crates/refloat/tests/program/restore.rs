@@ -522,12 +522,13 @@ fn by_commands(place: &Place) -> PathBuf {
             .expect("a file");
         let _ = write!(
             text,
-            "\n[[node]]\nname = \"{name}\"\nurl = \"{}\"\ndatadir = \"{}\"\n{machine}[node.control]\nstart = '{node_command} start {name} --no-wait'\n\
+            "\n[[node]]\nname = \"{name}\"\nurl = \"{}\"\ndatadir = \"{}\"\nlog = \"{}\"\n{machine}[node.control]\nstart = '{node_command} start {name} --no-wait'\n\
              stop = \"\"\"[ ! -e {pid_file} ] || {{ pid=$(cat {pid_file}); kill $pid; while readlink /proc/$pid/exe >/dev/null; do sleep 0.1; done; }}\"\"\"\n\
              bootstrap = '{node_command} start {name} --no-wait --bootstrap'\n\
              start_standalone = \"\"\"cd /; setsid {} $REFLOAT_SERVER_OPTIONS >/dev/null 2>&1 </dev/null &\"\"\"\n",
             node.url(),
             node.datadir().display(),
+            node.error_log().display(),
             words.join(" ")
         );
     }
@@ -638,8 +639,31 @@ fn nobody_joins_with_an_old_position() {
     assert_eq!(rows(2), all);
     assert_eq!(place.ask(2, "SELECT COUNT(*) FROM late.t"), "1");
     assert_eq!(place.ask(0, at_start), "1\t2\t1");
+    one_comes_back_by_commands(&place, &file, &path);
     files_are_read_by_ssh(&place, &path, &file);
     one_that_is_given_up_leaves_nodes_that_start(&place, &run);
+}
+
+/// Nodes that commands start and stop come back by what they missed.
+fn one_comes_back_by_commands(place: &Place, file: &Path, path: &str) {
+    let second = place.name(1);
+    let cluster = |words: &[&str], more: &[&str]| {
+        let mut command = command(place.state.path());
+        command.env("PATH", path).arg("cluster").args(words);
+        command.arg("--no-defaults").arg("--cluster").arg(file);
+        let output = command.args(more).output();
+        Run::new(output.expect("the program can be started")).exits(0)
+    };
+    place.node(1).stop().expect("it stops");
+    place.ask(0, "INSERT INTO late.t VALUES (77)");
+    let back = cluster(&["rejoin", second], &[]).stdout;
+    assert!(back.contains("by IST"), "{back}");
+    place.all_are_in_step();
+    let back = cluster(&["maintain", second], &["--for", "1m", "--", "true"]).stdout;
+    assert!(back.contains("by IST"), "{back}");
+    place.all_are_in_step();
+    assert_eq!(place.ask(1, "SELECT COUNT(*) FROM late.t"), "2");
+    place.ask(0, "DELETE FROM late.t WHERE id = 77");
 }
 
 /// The program is killed when the first node is to begin the cluster, which that does all the same.

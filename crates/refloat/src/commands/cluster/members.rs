@@ -128,6 +128,7 @@ impl ClusterOf {
                 .datadir
                 .clone()
                 .or_else(|| sandbox_datadir(node, context)),
+            log: node.log.clone(),
         })
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> 
          if mountpoint -q -- \"$real\" || [ \"$(stat -c %d -- \"$real\")\" != \"$(stat -c %d -- \"${{real%/*}}/\")\" ]; then echo 'it is a mount point'\n\
          elif ! [ -w \"${{real%/*}}/\" ]; then echo 'the folder that it is in cannot be written to'\n\
          elif ! [ -e \"$real/ibdata1\" ]; then echo 'its tablespaces are elsewhere (innodb_data_home_dir)'\n\
-         elif ! [ -e \"$real/ib_logfile0\" ] && ! [ -d \"$real/#innodb_redo\" ]; then echo 'its redo log is elsewhere (innodb_log_group_home_dir)'\n\
+         elif ! [ -e \"$real/ib_logfile0\" ] && ! [ -d \"$real/#innodb_redo\" ]; then echo 'its redo log is elsewhere (innodb_log_group_home_dir) or missing'\n\
          else echo\n\
          fi\n\
          if [ -e \"$real/ibdata1\" ] || [ -d \"$real/mysql\" ]; then echo data; fi"
@@ -319,6 +319,9 @@ mod tests {
         fs::create_dir(&data).unwrap();
         fs::write(data.join("ibdata1"), "old").unwrap();
         fs::write(data.join("ca.pem"), "key").unwrap();
+        let apart = look_at(&Host::Local, &data).unwrap().fixed.unwrap();
+        assert!(apart.contains("innodb_log_group_home_dir"), "{apart}");
+        fs::write(data.join("ib_logfile0"), "log").unwrap();
         let seen = look_at(&Host::Local, &data).unwrap();
         assert!(
             seen.free > 0 && seen.used > 0 && seen.fixed.is_none() && seen.holds,

@@ -419,6 +419,10 @@ fn a_partition_during_rolling_maintenance_is_waited_for() {
         // What the node misses was kept all the time, and the others have their turn.
         let said = running.ends(0);
         assert!(said.contains("cannot be seen just now"), "{said}");
+        // The one that the application writes to is the last.
+        let order = said.lines().find(|line| line.starts_with("Order: "));
+        let last = order.and_then(|order| order.rsplit(", ").next());
+        assert_eq!(last, Some(place.name(0)), "{said}");
         place.all_are_in_step();
     });
     assert_eq!(place.kept(), before);

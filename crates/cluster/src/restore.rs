@@ -176,6 +176,7 @@ impl Restore<'_> {
             plan,
             before: BTreeMap::new(),
             loaded: None,
+            was_last: false,
             marks: None,
             uuid: None,
             given_up: false,

@@ -292,6 +292,7 @@ mod tests {
                 NodeProgress::default(),
             ],
             before: BTreeMap::new(),
+            was_last: false,
             marks: None,
             loaded: None,
             uuid: None,

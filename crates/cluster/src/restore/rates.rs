@@ -175,6 +175,7 @@ mod tests {
                     ..NodeProgress::default()
                 },
             ],
+            was_last: false,
             marks: None,
             before: BTreeMap::new(),
             loaded: Some(Loaded {

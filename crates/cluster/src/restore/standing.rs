@@ -103,6 +103,8 @@ impl Restore<'_> {
             // Not of one that has given its place up already, and is on its way to stand alone.
             if state.nodes[at].left.is_none() {
                 self.is_the_last(state, STEP)?;
+                state.was_last = true;
+                self.write(state)?;
             }
             self.stop(state, at, STEP)?;
         }

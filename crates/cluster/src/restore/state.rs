@@ -139,6 +139,9 @@ pub struct RestoreState {
     pub nodes: Vec<NodeProgress>,
     /// The chosen node's values of the options that it was started with while it stood alone.
     pub before: BTreeMap<String, String>,
+    /// The chosen node was seen to be the last member, and is told to stop.
+    #[serde(default)]
+    pub was_last: bool,
     /// What was loaded.
     pub loaded: Option<Loaded>,
     /// Marks of the load that are there still: not before it is written down that all is loaded may they go, or the same load would begin

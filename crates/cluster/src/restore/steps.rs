@@ -91,12 +91,17 @@ impl Restore<'_> {
         let at = state.plan.at;
         let begun = Instant::now();
         loop {
-            let now = look(&self.members[at]).map_err(|reason| {
-                let reason = format!(
-                    "its process is there, and how many members it sees cannot be asked: {reason}"
-                );
-                self.wrong(step, at, reason)
-            })?;
+            let now = match look(&self.members[at]) {
+                Ok(now) => now,
+                // It was told to stop, and is on its way.
+                Err(_) if state.was_last => return Ok(()),
+                Err(reason) => {
+                    let reason = format!(
+                        "its process is there, and how many members it sees cannot be asked: {reason}"
+                    );
+                    return Err(self.wrong(step, at, reason));
+                }
+            };
             // Outside of a primary component it is of no cluster that goes on here; the others are down.
             if now.size <= 1 {
                 return Ok(());

@@ -6,6 +6,8 @@ use std::time::Duration;
 use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, ProviderOptions, provider_variable};
 use serde::Serialize;
 
+use crate::hold::HEADER;
+
 /// What one node of a cluster says of itself.
 #[expect(
     clippy::struct_excessive_bools,
@@ -142,7 +144,7 @@ pub struct Gcache {
     pub measured: bool,
     /// How long a node can be away from now on and still come back by IST, in seconds. `None`: nothing is ever written.
     pub covers_seconds: Option<f64>,
-    /// Bytes of a write-set, on average.
+    /// Bytes of a write-set, on average of those that are kept, as far as that can be told, else since the counters began.
     pub bytes_per_write_set: Option<f64>,
 }
 
@@ -343,10 +345,20 @@ fn gcache(first: &Sample, last: &Sample, options: &ProviderOptions) -> Gcache {
     // Where memory is allowed, write-sets go there as long as it lasts, and what is in the ring goes before the oldest in memory does; only
     // what is larger than the memory goes to the ring. (Galera: GCache::malloc, MemStore::have_free_space.)
     let capacity = if memory > 0 { memory } else { ring };
+    let oldest = last
+        .count("wsrep_local_cached_downto")
+        .filter(|oldest| *oldest != u64::MAX);
+    // What is kept is what was written last, and it fills the capacity when more than that was written: its average is nearer to what a node
+    // has missed than the one since the counters began.
+    let header = HEADER as f64;
+    let kept = last
+        .count("wsrep_last_committed")
+        .zip(oldest)
+        .and_then(|(head, oldest)| Some(head.checked_sub(oldest)? + 1))
+        .filter(|_| all_bytes + all_sets * header > 2.0 * capacity as f64);
+    let kept = kept.map(|kept| (capacity as f64 / kept as f64 - header).max(1.0));
     Gcache {
-        oldest: last
-            .count("wsrep_local_cached_downto")
-            .filter(|oldest| *oldest != u64::MAX),
+        oldest,
         capacity,
         ring,
         memory,
@@ -360,7 +372,7 @@ fn gcache(first: &Sample, last: &Sample, options: &ProviderOptions) -> Gcache {
         write_sets_per_second: per_second(sets, all_sets),
         measured,
         covers_seconds: (bytes_per_second > 0.0).then(|| capacity as f64 / bytes_per_second),
-        bytes_per_write_set: (all_sets > 0.0).then(|| all_bytes / all_sets),
+        bytes_per_write_set: kept.or_else(|| (all_sets > 0.0).then(|| all_bytes / all_sets)),
     }
 }
 

@@ -123,6 +123,12 @@ fn what_is_foretold_of_an_absence_is_what_happens() {
     ] {
         server.exec(sql).unwrap();
     }
+    // A past of another kind, which says nothing of what comes.
+    for _ in 0..200 {
+        server
+            .exec("INSERT INTO app.t (v) VALUES (REPEAT('p', 100000))")
+            .unwrap();
+    }
     for _ in 0..rounds {
         round(&cluster, &members);
     }

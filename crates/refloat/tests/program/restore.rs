@@ -893,7 +893,35 @@ fn what_must_not_be_is_refused(place: &Place) {
     Run::new(output.expect("the program can be started"))
         .exits(3)
         .says("the nodes are not of one cluster: by history");
+    // Nor is anything else done with such a list.
+    let disagree = "the nodes disagree on who belongs to the cluster";
+    for (words, more, told) in [
+        (&["maintain", first][..], &["--", "true"][..], disagree),
+        (&["rolling"], &["--", "true"], disagree),
+        (
+            &["rejoin", third],
+            &[],
+            "is in step with itself, and not with the others",
+        ),
+    ] {
+        let mut other = command(place.state.path());
+        other.arg("cluster").args(words);
+        other.args(["--no-defaults", "--cluster"]).arg(&file);
+        let output = place.touches_nothing(|| other.args(more).output());
+        Run::new(output.expect("the program can be started"))
+            .exits(3)
+            .says(told);
+    }
     drop(stranger);
+
+    // A node that keeps no pace, as a donor does.
+    place.ask(2, "SET GLOBAL wsrep_desync = ON");
+    place
+        .touches_nothing(|| place.restore(&[]))
+        .exits(3)
+        .says(&format!("{third} is not in step: it is "));
+    place.ask(2, "SET GLOBAL wsrep_desync = OFF");
+    place.all_are_in_step();
 
     // All are down, and not at the same place.
     for at in [2, 1, 0] {

@@ -1,4 +1,4 @@
-//! Who drives a restore of a cluster stands in the data directory of the chosen node, whatever machine it is driven from.
+//! Who drives a restore of a cluster, or maintains a node of it, stands in the data directory of the chosen node, whatever machine it is driven from.
 //!
 //! That folder is the only one that stays where it is from the first step to the last, can be read while its server is down, and is seen from
 //! every machine. A full copy does not take the file along.
@@ -11,12 +11,15 @@ use serde::{Deserialize, Serialize};
 use crate::error::HostError;
 use crate::host::Host;
 use crate::observe::Member;
+use crate::restore::files;
 use crate::view::ClusterView;
 
 /// The file.
 const CLAIM: &str = "refloat-restore.json";
+/// The same of a node that is maintained, in its own data directory.
+const MAINTAINED: &str = "refloat-maintain.json";
 
-/// Who drives a restore.
+/// Who drives a restore, or maintains a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claim {
     /// The run.
@@ -52,8 +55,26 @@ impl Claim {
     }
 }
 
+/// What is done to a cluster by one process at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    /// A restore of all of it.
+    Restore,
+    /// A maintenance of one node.
+    Maintenance,
+}
+
 /// Restores of these nodes that other processes drive, or may drive: a sentence for each. What cannot be read says nothing.
 pub fn restores_elsewhere(members: &[Member], view: &ClusterView) -> Vec<String> {
+    elsewhere(members, view, Doing::Restore)
+}
+
+/// The same of maintenances of any of these nodes.
+pub fn maintenances_elsewhere(members: &[Member], view: &ClusterView) -> Vec<String> {
+    elsewhere(members, view, Doing::Maintenance)
+}
+
+fn elsewhere(members: &[Member], view: &ClusterView, doing: Doing) -> Vec<String> {
     let mut found = Vec::new();
     for (member, node) in members.iter().zip(&view.nodes) {
         let Some(host) = &member.host else {
@@ -62,13 +83,20 @@ pub fn restores_elsewhere(members: &[Member], view: &ClusterView) -> Vec<String>
         let said = node.state.as_ref().map(|state| state.datadir.as_str());
         let said = said.filter(|folder| !folder.is_empty()).map(PathBuf::from);
         let datadir = member.datadir.clone().or(said);
-        let path = Claim::path(&datadir.unwrap_or_else(|| member.folder()));
+        let datadir = datadir.unwrap_or_else(|| member.folder());
+        let (path, what) = match doing {
+            Doing::Restore => (
+                Claim::path(&datadir),
+                "a restore of the cluster that it belongs to",
+            ),
+            Doing::Maintenance => (datadir.join(MAINTAINED), "a maintenance of it"),
+        };
         let Ok(Some(claim)) = Claim::read(host, &path) else {
             continue;
         };
         if let Some(who) = claim.of_another() {
             found.push(format!(
-                "{who} a restore of the cluster that {} belongs to (run {}; {} on {} says so, and goes when it ends)",
+                "{}: {who} {what} (run {}; {} on {} says so, and goes when it ends)",
                 member.name,
                 claim.run,
                 path.display(),
@@ -77,4 +105,45 @@ pub fn restores_elsewhere(members: &[Member], view: &ClusterView) -> Vec<String>
         }
     }
     found
+}
+
+/// As long as it is there, this process maintains a node. That stands in the node's data directory, for other machines: where nobody has to be
+/// told to keep write-sets there is no other sign of it.
+#[derive(Debug)]
+pub(crate) struct Maintaining<'a> {
+    host: &'a Host,
+    path: PathBuf,
+}
+
+impl<'a> Maintaining<'a> {
+    /// Says so. `None`: the node's machine is not known.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn say(member: &'a Member, run: &str) -> Result<Option<Self>, HostError> {
+        let Some(host) = &member.host else {
+            return Ok(None);
+        };
+        let path = member.folder().join(MAINTAINED);
+        let claim = Claim {
+            run: run.to_owned(),
+            driver: Owner::this(),
+        };
+        files::put(
+            host,
+            &path,
+            &serde_json::to_string(&claim).unwrap_or_default(),
+        )?;
+        Ok(Some(Self { host, path }))
+    }
+}
+
+impl Drop for Maintaining<'_> {
+    fn drop(&mut self) {
+        let claim = Claim::read(self.host, &self.path).ok().flatten();
+        if claim.is_some_and(|claim| claim.driver == Owner::this()) {
+            // Whoever finds it later sees that its process has ended.
+            let _ = files::remove(self.host, &self.path);
+        }
+    }
 }

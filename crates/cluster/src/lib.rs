@@ -35,7 +35,7 @@ mod rejoin;
 mod restore;
 mod view;
 
-pub use claim::restores_elsewhere;
+pub use claim::{maintenances_elsewhere, restores_elsewhere};
 pub use config::{ClusterFile, ControlConfig, NodeConfig};
 pub use control::{Control, StartAs, StartOption};
 pub use discover::{Discovered, discover};

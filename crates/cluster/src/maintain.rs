@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use refloat_run::Run;
 
+use crate::claim::Maintaining;
 use crate::control::Control;
+use crate::error::chain;
 use crate::hold::HoldPlan;
 use crate::join::look;
 use crate::observe::Member;
@@ -39,6 +41,9 @@ pub struct MaintainLimits {
     pub start: Option<Duration>,
     /// Whether the node may be stopped although what is kept will not last, and may come back by a full copy.
     pub allow_sst: bool,
+    /// So many bytes have to stay available on the machines of those that keep write-sets: of memory, or of the disk where those grow
+    /// that throw nothing away.
+    pub keep_free: u64,
 }
 
 /// A node that goes away and comes back.
@@ -106,6 +111,7 @@ impl Maintenance<'_> {
             log: None,
         };
         self.write(&state)?;
+        let _maintaining = self.say_so(plan);
         let mut absence = Absence::begin();
         let gone = self
             .hold(&mut state, &mut absence)
@@ -123,6 +129,19 @@ impl Maintenance<'_> {
         back.away_seconds = Some(away.as_secs_f64());
         back.work_failed = worked.err();
         Ok(back)
+    }
+
+    /// Leaves word for other machines that this maintains the node.
+    fn say_so(&self, plan: &HoldPlan) -> Option<Maintaining<'_>> {
+        let member = self.member(plan.at);
+        Maintaining::say(member, self.run.dir.id().as_str()).unwrap_or_else(|error| {
+            self.run.events.warn(format!(
+                "that {} is maintained cannot be written down for other machines: {}",
+                plan.node,
+                chain(&error)
+            ));
+            None
+        })
     }
 
     fn write(&self, state: &MaintainState) -> Result<(), MaintainError> {
@@ -158,6 +177,7 @@ impl Maintenance<'_> {
     }
 
     fn go_on(&self, state: &mut MaintainState) -> Result<Maintained, MaintainError> {
+        let _maintaining = self.say_so(&state.plan);
         if state.phase == MaintainPhase::Holding {
             return self.call_off(state);
         }

@@ -15,7 +15,7 @@ mod claim;
 mod compare;
 mod donor;
 mod down;
-mod files;
+pub(crate) mod files;
 mod give_up;
 mod plan;
 mod rates;
@@ -32,6 +32,7 @@ use refloat_run::{Run, RunDirError, RunId};
 use serde::Serialize;
 
 use crate::advise::Candidate;
+use crate::claim::maintenances_elsewhere;
 use crate::control::Control;
 use crate::join::brief;
 use crate::observe::{Member, observe};
@@ -108,6 +109,10 @@ pub fn plan_restore(
         source: Box::new(source),
     })?;
     let view = observe(cluster, members, &brief());
+    let maintained = maintenances_elsewhere(members, &view);
+    if !maintained.is_empty() {
+        return Err(RestoreError::Refused(maintained));
+    }
     let nodes = view.nodes.iter().zip(members).zip(controls);
     let seen: Vec<plan::Seen> = nodes
         .map(|((node, member), control)| plan::see(member, node, *control))

@@ -175,6 +175,7 @@ const LIMITS: MaintainLimits = MaintainLimits {
     hold: LONG,
     start: None,
     allow_sst: false,
+    keep_free: 0,
 };
 
 #[test]
@@ -194,6 +195,7 @@ fn a_node_that_goes_away_comes_back_by_what_it_missed() {
     a_node_does_not_start_until_it_is_mended(&cluster, state.path());
     a_hold_runs_out(&cluster, state.path());
     nothing_is_begun_where_it_would_not_last(&cluster, state.path());
+    a_machine_has_little_left(&cluster, state.path());
 }
 
 /// Nobody has to wait for a node that does not stop.
@@ -390,6 +392,23 @@ fn a_node_does_not_start_until_it_is_mended(cluster: &EphemeralCluster, state: &
     });
 }
 
+/// Those that keep write-sets are told to stop when others need the memory. What they have by then they have still.
+fn a_machine_has_little_left(cluster: &EphemeralCluster, state: &Path) {
+    let place = Place::new(cluster, state);
+    let plan = place.plan(1, Some(64 << 20));
+    let limits = MaintainLimits {
+        keep_free: u64::MAX,
+        ..LIMITS
+    };
+    let told = [0, 2].map(|node| &cluster.nodes()[node]);
+    let work = &mut Until(&|| told.iter().all(|node| memory(node) == "0"));
+    let outcome = place.maintain(1, &plan, limits, work).unwrap();
+    // Not because the time was over.
+    assert_eq!(outcome.given_up, None, "{outcome:?}");
+    assert_eq!(outcome.proof.by, CameBy::Ist, "{outcome:?}");
+    place.nothing_is_left();
+}
+
 /// More is written than is allowed to be kept: that is noticed, nothing stays changed, and the node takes a full copy.
 fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
     let application = Application::new(&cluster.nodes()[0]);
@@ -480,6 +499,7 @@ fn a_slow_start_takes_no_copy() {
                 hold: Duration::from_secs(2),
                 start: None,
                 allow_sst: false,
+                keep_free: 0,
             };
             let before = node.pid().unwrap();
             let away = AtomicBool::new(false);

@@ -8,6 +8,8 @@ use crate::keep::{Watched, kept};
 
 /// How often it is said how long a hold lasts.
 const TELL: Duration = Duration::from_secs(60);
+/// How often machines are looked at, which takes a connection of ssh.
+const ROOM: Duration = Duration::from_secs(10);
 
 /// What is done while a node is away.
 pub trait Work {
@@ -75,6 +77,10 @@ impl Maintenance<'_> {
                 self.release(state);
             }
             return;
+        }
+        if absence.looked.is_none_or(|last| last.elapsed() >= ROOM) {
+            absence.looked = Some(Instant::now());
+            self.release_what_has_no_room(state);
         }
         let node = &state.plan.node;
         let left = state.left.unwrap_or(0);

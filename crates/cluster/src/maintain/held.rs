@@ -13,6 +13,8 @@ pub(super) struct Absence {
     pub watched: Vec<Watched>,
     /// Since when.
     pub since: Instant,
+    /// When the machines of those that keep it were looked at last.
+    pub looked: Option<Instant>,
     /// Why the holding was given up before the node was back.
     pub given_up: Option<String>,
 }
@@ -22,6 +24,7 @@ impl Absence {
         Self {
             watched: Vec::new(),
             since: Instant::now(),
+            looked: None,
             given_up: None,
         }
     }
@@ -60,6 +63,12 @@ impl Maintenance<'_> {
         for holder in state.plan.holders.clone() {
             let holds = state.holds.iter().any(|(at, _)| *at == holder.at);
             if holds || holder.way == Way::Unchanged {
+                continue;
+            }
+            if let Some(reason) = self.lacks_room(&holder) {
+                self.run
+                    .events
+                    .warn(format!("write-sets are not kept for its start: {reason}"));
                 continue;
             }
             match self.tell(state, &holder) {
@@ -106,28 +115,72 @@ impl Maintenance<'_> {
         failed
     }
 
-    /// What is kept outlives the process that watches it. That is no harm where it has its place from the beginning; a node that is told to
-    /// throw nothing away grows until its disk is full, and lets go.
-    pub(super) fn release_what_grows(&self, state: &mut MaintainState) {
-        let holders = state.plan.holders.iter();
-        let grow: Vec<usize> = holders
-            .filter(|holder| holder.way == Way::Freeze)
-            .map(|holder| holder.at)
-            .collect();
-        let (mut growing, rest) = std::mem::take(&mut state.holds)
+    /// Tells some of the others that they need not keep anything any more, by their places.
+    fn release_at(&self, state: &mut MaintainState, places: &[usize]) {
+        let (mut some, rest) = std::mem::take(&mut state.holds)
             .into_iter()
-            .partition::<Vec<_>, _>(|(at, _)| grow.contains(at));
-        if !growing.is_empty() {
-            self.run.events.warn(
-                "nobody watches from now on how much is kept: those that throw nothing away are told to go on as before"
-                    .to_owned(),
-            );
-            let _ = self.keeper().release(&mut growing);
-        }
+            .partition::<Vec<_>, _>(|(at, _)| places.contains(at));
+        // Those that could not be told are said.
+        let _ = self.keeper().release(&mut some);
         state.holds = rest;
-        state.holds.append(&mut growing);
+        state.holds.append(&mut some);
         if let Err(error) = self.write(state) {
             self.run.events.warn(error.to_string());
         }
     }
+
+    /// What is kept outlives the process that watches it. That is no harm where it has its place from the beginning; a node that is told to
+    /// throw nothing away grows until its disk is full, and lets go.
+    pub(super) fn release_what_grows(&self, state: &mut MaintainState) {
+        let growing = holding(state);
+        let growing = growing.filter(|holder| holder.way == Way::Freeze);
+        let growing: Vec<usize> = growing.map(|holder| holder.at).collect();
+        if growing.is_empty() {
+            return;
+        }
+        self.run.events.warn(
+            "nobody watches from now on how much is kept: those that throw nothing away are told to go on as before",
+        );
+        self.release_at(state, &growing);
+    }
+
+    /// Has those keep no more whose machines have little left. What others need of a machine may have changed since it was planned.
+    pub(super) fn release_what_has_no_room(&self, state: &mut MaintainState) {
+        let mut short = Vec::new();
+        for holder in holding(state) {
+            if let Some(reason) = self.lacks_room(holder) {
+                self.run.events.warn(format!(
+                    "{reason}: it keeps no more for {}",
+                    state.plan.node
+                ));
+                short.push(holder.at);
+            }
+        }
+        if !short.is_empty() {
+            self.release_at(state, &short);
+        }
+    }
+
+    /// Why a node should not keep more, as far as its machine can be seen.
+    fn lacks_room(&self, holder: &Holder) -> Option<String> {
+        let member = self.member(holder.at);
+        let host = member.host.as_ref()?;
+        let (what, left) = match holder.way {
+            Way::Unchanged => return None,
+            Way::Memory => ("of memory", host.memory_available()?),
+            Way::Freeze => ("on its disk", host.disk_free(&member.folder())?),
+        };
+        (left < self.limits.keep_free).then(|| {
+            format!(
+                "the machine of {} has {left} bytes left {what}, and {} have to stay (--keep-free)",
+                holder.name, self.limits.keep_free
+            )
+        })
+    }
+}
+
+/// Those of the others that were told to keep write-sets.
+fn holding(state: &MaintainState) -> impl Iterator<Item = &Holder> {
+    let holders = state.plan.holders.iter();
+    holders.filter(|holder| state.holds.iter().any(|(at, _)| *at == holder.at))
 }

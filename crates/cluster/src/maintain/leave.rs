@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{MaintainError, MaintainPhase, MaintainState, Maintenance, POLL};
+use crate::claim::maintenances_elsewhere;
 use crate::error::chain;
 use crate::hold::{may_leave, safe_until};
 use crate::join::{brief, is_down, look};
@@ -149,10 +150,16 @@ impl Maintenance<'_> {
             return Err(MaintainError::Interrupted);
         }
         let view = observe(&state.cluster, self.members, &brief());
-        may_leave(&view, node).map_err(|against| MaintainError::MustStay {
+        let must_stay = |against: Vec<String>| MaintainError::MustStay {
             node: node.clone(),
             reason: against.join("; "),
-        })?;
+        };
+        may_leave(&view, node).map_err(must_stay)?;
+        // Of two that begin in the same moment each sees the other.
+        let others = maintenances_elsewhere(self.members, &view);
+        if !others.is_empty() {
+            return Err(must_stay(others));
+        }
         for one in watched.iter_mut() {
             one.look(&self.run.events);
             one.leaves();

@@ -27,6 +27,39 @@ impl Restore<'_> {
         state: &RestoreState,
         take_over: bool,
     ) -> Result<Driving<'_>, RestoreError> {
+        let refused = |against: Vec<String>| {
+            if against.is_empty() {
+                return Ok(());
+            }
+            Err(RestoreError::Refused(against))
+        };
+        refused(self.driven_by_others(state, take_over)?)?;
+        let at = state.plan.at;
+        let path = self.claim_path(state, at);
+        if let (Some(path), Some(host)) = (&path, &self.members[at].host) {
+            let claim = Claim {
+                run: self.run.dir.id().to_string(),
+                driver: Owner::this(),
+            };
+            let text = serde_json::to_string(&claim).unwrap_or_default();
+            files::put(host, path, &text)?;
+        }
+        let driving = Driving {
+            restore: self,
+            path,
+            at,
+        };
+        // Another one that began in the same moment has not seen this claim, and this one sees that one's.
+        refused(self.driven_by_others(state, take_over)?)?;
+        Ok(driving)
+    }
+
+    /// Who else drives a restore of these nodes, or may do so.
+    fn driven_by_others(
+        &self,
+        state: &RestoreState,
+        take_over: bool,
+    ) -> Result<Vec<String>, RestoreError> {
         let mut against = Vec::new();
         for at in 0..self.members.len() {
             let Some(claim) = self.claim(state, at)? else {
@@ -46,24 +79,7 @@ impl Restore<'_> {
                 self.members[at].name, claim.run
             ));
         }
-        if !against.is_empty() {
-            return Err(RestoreError::Refused(against));
-        }
-        let at = state.plan.at;
-        let path = self.claim_path(state, at);
-        if let (Some(path), Some(host)) = (&path, &self.members[at].host) {
-            let claim = Claim {
-                run: self.run.dir.id().to_string(),
-                driver: Owner::this(),
-            };
-            let text = serde_json::to_string(&claim).unwrap_or_default();
-            files::put(host, path, &text)?;
-        }
-        Ok(Driving {
-            restore: self,
-            path,
-            at,
-        })
+        Ok(against)
     }
 
     /// Whether this process has been told by another one that it drives no more.

@@ -122,7 +122,7 @@ pub(super) fn aside_of(datadir: &Path, run_id: &str) -> PathBuf {
 }
 
 /// Writes a small file, whole or not at all, readable by its owner.
-pub(super) fn put(host: &Host, path: &Path, text: &str) -> Result<(), HostError> {
+pub(crate) fn put(host: &Host, path: &Path, text: &str) -> Result<(), HostError> {
     let script = format!(
         "umask 077; file={}; printf '%s\\n' {} >\"$file.new\"; sync -- \"$file.new\"; mv -f -- \"$file.new\" \"$file\"; sync -- \"${{file%/*}}/\"",
         word(path),
@@ -132,7 +132,7 @@ pub(super) fn put(host: &Host, path: &Path, text: &str) -> Result<(), HostError>
 }
 
 /// Removes a file.
-pub(super) fn remove(host: &Host, path: &Path) -> Result<(), HostError> {
+pub(crate) fn remove(host: &Host, path: &Path) -> Result<(), HostError> {
     run(host, &format!("rm -f -- {}", word(path)), path).map(drop)
 }
 

@@ -27,6 +27,7 @@ fn a_cluster_that_crashed_is_restored_although_nodes_die() {
         assert!(text.contains("-1"), "{text}");
     }
     let (first, second) = (place.name(0), place.name(1));
+    the_chosen_one_dies(&place);
     place
         .restore(&["--node", first, "--stop-before", "rejoin"])
         .exits(5);
@@ -82,6 +83,35 @@ fn a_cluster_that_crashed_is_restored_although_nodes_die() {
         format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2)
     );
     assert_eq!(place.ask(1, "SELECT COUNT(*) FROM kept.k"), "2");
+}
+
+/// The node that is loaded into dies in the middle of the load, and while it begins the cluster: the same command goes on.
+fn the_chosen_one_dies(place: &Place) {
+    let first = place.name(0);
+    let command = || place.restore_by(&place.cluster.toml(), &["--node", first]);
+    let dies_at = |words: &str, moment: Duration| {
+        let (code, all) = at_words(&mut command(), words, |_| {
+            let begun = Instant::now();
+            while place.node(0).pid().expect("a node").is_none() {
+                assert!(begun.elapsed() < LONG, "it is not started");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            std::thread::sleep(moment);
+            place.node(0).kill().expect("it can be killed");
+        });
+        assert_eq!(code, Some(1), "{all}");
+        all
+    };
+    let all = dies_at("refloat: load of ", Duration::from_millis(300));
+    assert!(
+        all.contains("The same command again goes on at this step"),
+        "{all}"
+    );
+    let all = dies_at(&format!("{first} begins the cluster"), Duration::ZERO);
+    assert!(
+        all.contains("going on with the restore") && all.contains("it has ended while it began"),
+        "{all}"
+    );
 }
 
 /// The node that gives copies is gone, and one that has taken one does not answer: it may serve alone.
@@ -194,4 +224,23 @@ fn write_sets_are_kept_for_one(place: &Place, other: &Path) {
         .exits(3)
         .says("keeps write-sets for another run (");
     here(&["--end"]);
+    // What the ring keeps anyway nobody is told: the word that is left on the machine of the node is the only sign.
+    here(&["--for", "1s", "--begin"]);
+    let mut rejoin = command(place.state.path());
+    rejoin.args(["cluster", "rejoin", second, "--no-defaults", "--cluster"]);
+    rejoin.arg(place.cluster.toml());
+    for other_one in [maintain(third, &["--", "true"]), rejoin] {
+        elsewhere(place, other, &other_one)
+            .exits(3)
+            .says(&format!("{second}: process "))
+            .says(" drives a maintenance of it");
+    }
+    here(&["--end"]);
+    assert!(
+        !place
+            .node(1)
+            .datadir()
+            .join("refloat-maintain.json")
+            .exists()
+    );
 }

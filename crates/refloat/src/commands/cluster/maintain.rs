@@ -18,7 +18,7 @@ use refloat_run::events::RunResult;
 
 use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
-use super::restore::{refuse_open, refuse_restored};
+use super::restore::{refuse_maintained, refuse_open, refuse_restored};
 use super::{print_plan, start_limit};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
@@ -79,6 +79,10 @@ pub struct HoldArgs {
     /// Measure for this time how much is written
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = parse_time)]
     sample: Duration,
+
+    /// Have a node keep no more when its machine has less than this left, of memory or of disk
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_bytes)]
+    keep_free: u64,
 
     /// Give the holding up after this time [default: three times --for]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -256,6 +260,7 @@ fn limits(args: &HoldArgs, plan: &HoldPlan) -> MaintainLimits {
         hold: args.limit.unwrap_or(away * LIMIT_TIMES),
         start: start_limit(args.start_limit, args.allow_sst),
         allow_sst: args.allow_sst,
+        keep_free: args.keep_free,
     }
 }
 
@@ -269,6 +274,7 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
     let view = observe(&nodes.name, &nodes.members, &how);
     refuse_restored(nodes, &view)?;
     refuse_held(nodes)?;
+    refuse_maintained(nodes, &view)?;
     let (available, disk) = nodes.room(&view);
     let wish = HoldWish {
         away: hold.away,

@@ -16,7 +16,7 @@ use super::copies;
 use super::lock::ClusterLock;
 use super::maintain::refuse_second;
 use super::members::ClusterOf;
-use super::restore::{refuse_open, refuse_restored};
+use super::restore::{refuse_maintained, refuse_open, refuse_restored};
 use super::{sst_rate, start_limit};
 use crate::context::Context;
 use crate::exit::{self, Exit};
@@ -127,6 +127,7 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     let view = observe(&nodes.name, &nodes.members, &how);
     refuse_restored(&nodes, &view)?;
+    refuse_maintained(&nodes, &view)?;
     let mut plan = plan_rejoin(&view, &nodes.members, &args.node, control, &how)?;
     if !plan.runs {
         let advice = copies::look(&args.cluster, Some(&args.node), context)?;

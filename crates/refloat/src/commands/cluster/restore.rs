@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use refloat_cluster::{
     ClusterView, Control, Rate, Rates, Restore, RestoreError, RestorePlan, RestoreState,
-    RestoreStep, RestoreWay, RestoreWish, Restored, asked_for, given_up_restore, open_restore,
-    plan_restore, restores_elsewhere,
+    RestoreStep, RestoreWay, RestoreWish, Restored, asked_for, given_up_restore,
+    maintenances_elsewhere, open_restore, plan_restore, restores_elsewhere,
 };
 use refloat_logical::load::LoadOptions;
 use refloat_report::restore as face;
@@ -423,6 +423,17 @@ pub fn refuse_open(cluster: &str, context: &Context) -> anyhow::Result<()> {
         state.plan.source
     ))
     .into())
+}
+
+/// Refuses while a maintenance of a node is going on, on whatever machine.
+pub fn refuse_maintained(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()> {
+    let maintained = maintenances_elsewhere(&nodes.members, view);
+    if maintained.is_empty() {
+        return Ok(());
+    }
+    Err(ProgramError::new(Exit::Refused, maintained.join("; "))
+        .hint("Wait for its end. One that was killed ends with --end where it was begun; the file may be removed when you know that it has ended.")
+        .into())
 }
 
 /// Refuses while a restore of the cluster is driven by another process, on whatever machine: it stops and starts the same nodes.

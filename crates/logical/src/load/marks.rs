@@ -124,10 +124,7 @@ impl LeftMarks {
     /// # Errors
     /// Those of the server.
     pub fn remove(&self, conn: &mut Connection) -> Result<(), Error> {
-        takeover::hold_schema(conn)?;
-        let ended = self.remove_all(conn);
-        takeover::release_schema(conn);
-        ended
+        takeover::with_schema(conn, |conn| self.remove_all(conn))
     }
 
     fn remove_all(&self, conn: &mut Connection) -> Result<(), Error> {
@@ -208,10 +205,7 @@ impl Marks {
     /// Those of the server.
     pub fn begin(&self, conn: &mut Connection) -> Result<(), Error> {
         // Another load that ends removes the tables when it was the last one.
-        takeover::hold_schema(conn)?;
-        let made = self.make(conn);
-        takeover::release_schema(conn);
-        made
+        takeover::with_schema(conn, |conn| self.make(conn))
     }
 
     fn make(&self, conn: &mut Connection) -> Result<(), Error> {

@@ -48,18 +48,22 @@ pub fn hold(conn: &mut Connection, run: &str, slot: usize, seconds: u64) -> Resu
     }
 }
 
-/// Keeps other loads from making or removing the tables of marks; without the lock after a while, rather than not at all.
-pub fn hold_schema(conn: &mut Connection) -> Result<(), Error> {
-    match conn.query_value(format!("SELECT GET_LOCK('{}', {END_WAIT})", super::SCHEMA)) {
-        Err(error) if error.is_lost_connection() => Err(error),
-        _ => Ok(()),
+/// Does something while other loads are kept from making or removing the tables of marks; without the lock after a while, rather than not at
+/// all.
+pub fn with_schema<T>(
+    conn: &mut Connection,
+    work: impl FnOnce(&mut Connection) -> Result<T, Error>,
+) -> Result<T, Error> {
+    if let Err(error) =
+        conn.query_value(format!("SELECT GET_LOCK('{}', {END_WAIT})", super::SCHEMA))
+        && error.is_lost_connection()
+    {
+        return Err(error);
     }
-}
-
-/// The opposite.
-pub fn release_schema(conn: &mut Connection) {
+    let done = work(conn);
     // It ends with the connection in any case.
     let _ = conn.query_value(format!("SELECT RELEASE_LOCK('{}')", super::SCHEMA));
+    done
 }
 
 /// Takes a lock that an older connection of this process may still have, which is to end.

@@ -71,11 +71,15 @@ impl Advice {
         nodes.find(|one| one.name == node)?.segment()
     }
 
+    /// What would make a copy fail.
+    pub fn failing(&self) -> impl Iterator<Item = &Mistake> {
+        let mistakes = self.mistakes.iter();
+        mistakes.filter(|mistake| mistake.effect == Effect::Fails)
+    }
+
     /// Whether something was found that makes a copy fail.
     pub fn fails(&self) -> bool {
-        self.mistakes
-            .iter()
-            .any(|mistake| mistake.effect == Effect::Fails)
+        self.failing().next().is_some()
     }
 }
 

@@ -80,10 +80,7 @@ fn elsewhere(members: &[Member], view: &ClusterView, doing: Doing) -> Vec<String
         let Some(host) = &member.host else {
             continue;
         };
-        let said = node.state.as_ref().map(|state| state.datadir.as_str());
-        let said = said.filter(|folder| !folder.is_empty()).map(PathBuf::from);
-        let datadir = member.datadir.clone().or(said);
-        let datadir = datadir.unwrap_or_else(|| member.folder());
+        let datadir = member.folder_by(node.state.as_ref());
         let (path, what) = match doing {
             Doing::Restore => (
                 Claim::path(&datadir),
@@ -107,38 +104,45 @@ fn elsewhere(members: &[Member], view: &ClusterView, doing: Doing) -> Vec<String
     found
 }
 
-/// As long as it is there, this process maintains a node. That stands in the node's data directory, for other machines: where nobody has to be
-/// told to keep write-sets there is no other sign of it.
+/// As long as it is there, a claim of this process stands in a node's data directory.
 #[derive(Debug)]
-pub(crate) struct Maintaining<'a> {
+pub(crate) struct Claimed<'a> {
     host: &'a Host,
     path: PathBuf,
 }
 
-impl<'a> Maintaining<'a> {
-    /// Says so. `None`: the node's machine is not known.
+impl<'a> Claimed<'a> {
+    /// Says that this process drives a restore, in the data directory of the chosen node.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn say(member: &'a Member, run: &str) -> Result<Option<Self>, HostError> {
-        let Some(host) = &member.host else {
-            return Ok(None);
-        };
-        let path = member.folder().join(MAINTAINED);
+    pub fn restore(host: &'a Host, datadir: &Path, run: &str) -> Result<Self, HostError> {
+        Self::say(host, Claim::path(datadir), run)
+    }
+
+    /// Says that this process maintains a node: where nobody has to be told to keep write-sets there is no other sign of it. `None`: the node's
+    /// machine is not known.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn maintenance(member: &'a Member, run: &str) -> Result<Option<Self>, HostError> {
+        let said = member.host.as_ref();
+        said.map(|host| Self::say(host, member.folder().join(MAINTAINED), run))
+            .transpose()
+    }
+
+    fn say(host: &'a Host, path: PathBuf, run: &str) -> Result<Self, HostError> {
         let claim = Claim {
             run: run.to_owned(),
             driver: Owner::this(),
         };
-        files::put(
-            host,
-            &path,
-            &serde_json::to_string(&claim).unwrap_or_default(),
-        )?;
-        Ok(Some(Self { host, path }))
+        let text = serde_json::to_string(&claim).unwrap_or_default();
+        files::put(host, &path, &text)?;
+        Ok(Self { host, path })
     }
 }
 
-impl Drop for Maintaining<'_> {
+impl Drop for Claimed<'_> {
     fn drop(&mut self) {
         let claim = Claim::read(self.host, &self.path).ok().flatten();
         if claim.is_some_and(|claim| claim.driver == Owner::this()) {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use refloat_run::Run;
 
-use crate::claim::Maintaining;
+use crate::claim::Claimed;
 use crate::control::Control;
 use crate::error::chain;
 use crate::hold::HoldPlan;
@@ -132,9 +132,9 @@ impl Maintenance<'_> {
     }
 
     /// Leaves word for other machines that this maintains the node.
-    fn say_so(&self, plan: &HoldPlan) -> Option<Maintaining<'_>> {
+    fn say_so(&self, plan: &HoldPlan) -> Option<Claimed<'_>> {
         let member = self.member(plan.at);
-        Maintaining::say(member, self.run.dir.id().as_str()).unwrap_or_else(|error| {
+        Claimed::maintenance(member, self.run.dir.id().as_str()).unwrap_or_else(|error| {
             self.run.events.warn(format!(
                 "that {} is maintained cannot be written down for other machines: {}",
                 plan.node,

@@ -59,6 +59,14 @@ impl Member {
             .unwrap_or_else(|| DEFAULT_DATADIR.into())
     }
 
+    /// Where its data are: where somebody has said it, as it says itself, or as of one that does not answer.
+    pub(crate) fn folder_by(&self, state: Option<&NodeState>) -> PathBuf {
+        let said = state.map(|state| state.datadir.as_str());
+        let said = said.filter(|folder| !folder.is_empty()).map(PathBuf::from);
+        let known = self.datadir.clone().or(said);
+        known.unwrap_or_else(|| self.folder())
+    }
+
     /// Its error log, as the option files of its machine say, where those are of the server that has its data there: a machine may have more
     /// than one.
     pub(crate) fn log_by_options(&self) -> Option<PathBuf> {
@@ -137,12 +145,7 @@ pub(crate) fn ask(member: &Member, how: &Observation) -> NodeView {
         Ok(state) => view.state = Some(state),
         Err(error) => view.unreachable = Some(chain(&error)),
     }
-    let said = view.state.as_ref().map(|state| state.datadir.clone());
-    let datadir = member
-        .datadir
-        .clone()
-        .or_else(|| said.filter(|dir| !dir.is_empty()).map(PathBuf::from))
-        .unwrap_or_else(|| member.folder());
+    let datadir = member.folder_by(view.state.as_ref());
     // A server that answers says where it stands; its file says -1 meanwhile.
     if let (Some(host), true) = (
         &member.host,

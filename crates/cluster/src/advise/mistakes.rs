@@ -38,6 +38,11 @@ pub enum Effect {
 }
 
 impl Mistake {
+    /// It in one line, with the nodes that it is about.
+    pub fn told(&self) -> String {
+        format!("{}: {}", self.nodes.join(", "), self.text)
+    }
+
     /// Whether it keeps a node away that would come by IST too: the script for copies is started in any case.
     pub fn stops_ist(&self, joiner: &str) -> bool {
         self.effect == Effect::Fails

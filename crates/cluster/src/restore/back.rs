@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::plan::OldData;
 use super::state::{RestoreError, RestoreState, RestoreStep, RestoreWay};
 use super::{Restore, files};
-use crate::advise::{AdviseOptions, Effect, advise};
+use crate::advise::{AdviseOptions, Mistake, advise};
 use crate::forecast::{Rejoin, RejoinKind};
 use crate::join::look;
 use crate::node::Role;
@@ -140,11 +140,7 @@ impl Restore<'_> {
             // Nobody is to be looked at.
             return Ok(());
         };
-        let mistakes = advice.mistakes.iter();
-        let fails: Vec<String> = mistakes
-            .filter(|mistake| mistake.effect == Effect::Fails)
-            .map(|mistake| format!("{}: {}", mistake.nodes.join(", "), mistake.text))
-            .collect();
+        let fails: Vec<String> = advice.failing().map(Mistake::told).collect();
         if fails.is_empty() {
             return Ok(());
         }

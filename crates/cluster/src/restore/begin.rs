@@ -25,10 +25,11 @@ impl Restore<'_> {
         if !is_member {
             self.others_are_down(state, STEP)?;
         }
-        let alone = self.stands_alone(state).is_some();
+        let stands = self.stands_alone(state);
+        let alone = stands.is_some();
         // A process that neither stands alone nor is a member yet may be on its way to be one, or still on its way out.
         let starting = !is_member && !alone && self.has_server(state, at)?;
-        if !is_member && self.stands_alone(state) == Some(Ok(())) {
+        if !is_member && stands == Some(Ok(())) {
             self.forget_marks(state, true)?;
         }
         let log = LogMark::of_node_that_is_down(control, member);

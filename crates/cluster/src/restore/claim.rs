@@ -1,20 +1,16 @@
 //! One process at a time drives a restore, on whatever machine it runs.
 
-use std::path::PathBuf;
-
 use refloat_run::Owner;
 
+use super::Restore;
 use super::state::{RestoreError, RestoreState};
-use super::{Restore, files};
-use crate::claim::Claim;
+use crate::claim::{Claim, Claimed};
 
 /// As long as it is there, this process drives the restore.
 #[derive(Debug)]
-pub struct Driving<'a> {
-    restore: &'a Restore<'a>,
-    path: Option<PathBuf>,
-    at: usize,
-}
+pub struct Driving<'a>(
+    #[expect(dead_code, reason = "held until the restore ends")] Option<Claimed<'a>>,
+);
 
 impl Restore<'_> {
     /// Takes the restore for this process.
@@ -35,20 +31,11 @@ impl Restore<'_> {
         };
         refused(self.driven_by_others(state, take_over)?)?;
         let at = state.plan.at;
-        let path = self.claim_path(state, at);
-        if let (Some(path), Some(host)) = (&path, &self.members[at].host) {
-            let claim = Claim {
-                run: self.run.dir.id().to_string(),
-                driver: Owner::this(),
-            };
-            let text = serde_json::to_string(&claim).unwrap_or_default();
-            files::put(host, path, &text)?;
-        }
-        let driving = Driving {
-            restore: self,
-            path,
-            at,
-        };
+        let host = self.members[at].host.as_ref();
+        let datadir = &state.plan.nodes[at].datadir;
+        let run = self.run.dir.id().as_str();
+        let claimed = host.map(|host| Claimed::restore(host, datadir, run));
+        let driving = Driving(claimed.transpose()?);
         // Another one that began in the same moment has not seen this claim, and this one sees that one's.
         refused(self.driven_by_others(state, take_over)?)?;
         Ok(driving)
@@ -95,28 +82,11 @@ impl Restore<'_> {
             }))
     }
 
-    fn claim_path(&self, state: &RestoreState, at: usize) -> Option<PathBuf> {
-        self.members[at].host.as_ref()?;
-        Some(Claim::path(&state.plan.nodes[at].datadir))
-    }
-
     fn claim(&self, state: &RestoreState, at: usize) -> Result<Option<Claim>, RestoreError> {
-        let (Some(path), Some(host)) = (self.claim_path(state, at), &self.members[at].host) else {
+        let Some(host) = &self.members[at].host else {
             return Ok(None);
         };
+        let path = Claim::path(&state.plan.nodes[at].datadir);
         Ok(Claim::read(host, &path)?)
-    }
-}
-
-impl Drop for Driving<'_> {
-    fn drop(&mut self) {
-        let (Some(path), Some(host)) = (&self.path, &self.restore.members[self.at].host) else {
-            return;
-        };
-        let ours = Claim::read(host, path).ok().flatten();
-        if ours.is_some_and(|claim| claim.driver == Owner::this()) {
-            // Whoever finds it later sees that its process has ended.
-            let _ = files::remove(host, path);
-        }
     }
 }

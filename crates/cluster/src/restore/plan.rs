@@ -194,12 +194,7 @@ pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -
 }
 
 pub(super) fn datadir_of(member: &Member, node: &NodeView) -> PathBuf {
-    let said = node.state.as_ref().map(|state| state.datadir.clone());
-    member
-        .datadir
-        .clone()
-        .or_else(|| said.filter(|dir| !dir.is_empty()).map(PathBuf::from))
-        .unwrap_or_else(|| member.folder())
+    member.folder_by(node.state.as_ref())
 }
 
 /// How long both ways take.

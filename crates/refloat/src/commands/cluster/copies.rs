@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use refloat_cluster::advise::{Advice, AdviseOptions, Effect, Mistake, advise};
+use refloat_cluster::advise::{Advice, AdviseOptions, advise};
 
 use super::members::ClusterOf;
 use crate::context::Context;
@@ -23,15 +23,4 @@ pub fn look(
         ..AdviseOptions::default()
     };
     Ok(advise(&nodes.name, &candidates, &options)?)
-}
-
-/// What would make a copy fail.
-pub fn failing(advice: &Advice) -> impl Iterator<Item = &Mistake> {
-    let mistakes = advice.mistakes.iter();
-    mistakes.filter(|mistake| mistake.effect == Effect::Fails)
-}
-
-/// A mistake in one line, with the nodes that it is about.
-pub fn told(mistake: &Mistake) -> String {
-    format!("{}: {}", mistake.nodes.join(", "), mistake.text)
 }

@@ -18,7 +18,7 @@ use refloat_run::events::RunResult;
 
 use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
-use super::restore::{refuse_maintained, refuse_open, refuse_restored};
+use super::restore::{refuse_for, refuse_maintained, refuse_open, refuse_restored};
 use super::{print_plan, start_limit};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
@@ -297,13 +297,10 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
 /// Refuses while a maintenance that was begun elsewhere has a node keep write-sets: what it has raised is no room of ours, and goes when that
 /// one ends.
 pub fn refuse_held(nodes: &Nodes) -> anyhow::Result<()> {
-    let held = nodes.kept_for_others();
-    if held.is_empty() {
-        return Ok(());
-    }
-    Err(ProgramError::new(Exit::Refused, held.join("; "))
-        .hint("End that one first (--end, where it was begun); `refloat settings show` and `refloat settings revert` find what one has left that was killed.")
-        .into())
+    refuse_for(
+        &nodes.kept_for_others(),
+        "End that one first (--end, where it was begun); `refloat settings show` and `refloat settings revert` find what one has left that was killed.",
+    )
 }
 
 /// Says and records how it ended.

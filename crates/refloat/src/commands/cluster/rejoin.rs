@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use clap::Args;
+use refloat_cluster::advise::Mistake;
 use refloat_cluster::{
     CameBy, Leave, Observation, RejoinKind, RejoinPlan, Rejoining, WantedTables, observe,
     plan_hold_for_start, plan_rejoin,
@@ -131,9 +132,10 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     let mut plan = plan_rejoin(&view, &nodes.members, &args.node, control, &how)?;
     if !plan.runs {
         let advice = copies::look(&args.cluster, Some(&args.node), context)?;
-        plan.fails = copies::failing(&advice)
+        plan.fails = advice
+            .failing()
             .filter(|mistake| plan.begins_copy() || mistake.stops_ist(&args.node))
-            .map(copies::told)
+            .map(Mistake::told)
             .collect();
         if let Some(segment) = advice.segment(&args.node) {
             plan.know_segment(&view, segment);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use refloat_cluster::advise::Mistake;
 use refloat_cluster::{
     ClusterView, Control, Rate, Rates, Restore, RestoreError, RestorePlan, RestoreState,
     RestoreStep, RestoreWay, RestoreWish, Restored, asked_for, given_up_restore,
@@ -427,23 +428,27 @@ pub fn refuse_open(cluster: &str, context: &Context) -> anyhow::Result<()> {
 
 /// Refuses while a maintenance of a node is going on, on whatever machine.
 pub fn refuse_maintained(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()> {
-    let maintained = maintenances_elsewhere(&nodes.members, view);
-    if maintained.is_empty() {
-        return Ok(());
-    }
-    Err(ProgramError::new(Exit::Refused, maintained.join("; "))
-        .hint("Wait for its end. One that was killed ends with --end where it was begun; the file may be removed when you know that it has ended.")
-        .into())
+    refuse_for(
+        &maintenances_elsewhere(&nodes.members, view),
+        "Wait for its end. One that was killed ends with --end where it was begun; the file may be removed when you know that it has ended.",
+    )
 }
 
 /// Refuses while a restore of the cluster is driven by another process, on whatever machine: it stops and starts the same nodes.
 pub fn refuse_restored(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()> {
-    let restored = restores_elsewhere(&nodes.members, view);
-    if restored.is_empty() {
+    refuse_for(
+        &restores_elsewhere(&nodes.members, view),
+        "Wait for its end. One that was killed on a machine that cannot be seen from here goes on with `refloat cluster restore --take-over`.",
+    )
+}
+
+/// Refuses for these reasons, if there are any.
+pub fn refuse_for(reasons: &[String], hint: &str) -> anyhow::Result<()> {
+    if reasons.is_empty() {
         return Ok(());
     }
-    Err(ProgramError::new(Exit::Refused, restored.join("; "))
-        .hint("Wait for its end. One that was killed on a machine that cannot be seen from here goes on with `refloat cluster restore --take-over`.")
+    Err(ProgramError::new(Exit::Refused, reasons.join("; "))
+        .hint(hint)
         .into())
 }
 
@@ -534,7 +539,7 @@ fn copies_work(args: &RestoreArgs, plan: &RestorePlan, context: &Context) -> any
         return Ok(());
     }
     let advice = copies::look(&args.cluster, None, context)?;
-    let fails: Vec<String> = copies::failing(&advice).map(copies::told).collect();
+    let fails: Vec<String> = advice.failing().map(Mistake::told).collect();
     if fails.is_empty() {
         return Ok(());
     }

@@ -187,7 +187,8 @@ pub fn plan_hold(view: &ClusterView, node: &str, wish: &HoldWish) -> Result<Hold
     Ok(plan)
 }
 
-/// In which order nodes can go away one after the other: the one that applications write to most is the last.
+/// In which order nodes can go away one after the other: those that others ask for a copy first (`wsrep_sst_donor`) come last, so that they
+/// are there as long as somebody may need one; among equals the one that applications write to most is the last.
 ///
 /// # Errors
 /// Every node that is not there, or not in step.
@@ -196,7 +197,11 @@ pub fn rolling_order(view: &ClusterView) -> Result<Vec<String>, Vec<String>> {
     let mut against = Vec::new();
     for node in &view.nodes {
         match leaving(view, &node.name) {
-            Ok((_, state)) => nodes.push((state.own_write_sets_per_second, node.name.clone())),
+            Ok((at, state)) => nodes.push((
+                asked_for_copies(view, at, &state.node_name),
+                state.own_write_sets_per_second,
+                node.name.clone(),
+            )),
             Err(reasons) => against.extend(reasons),
         }
     }
@@ -204,8 +209,18 @@ pub fn rolling_order(view: &ClusterView) -> Result<Vec<String>, Vec<String>> {
     if !against.is_empty() {
         return Err(against);
     }
-    nodes.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-    Ok(nodes.into_iter().map(|(_, name)| name).collect())
+    nodes.sort_by(|(donor, writes, _), (other, others, _)| {
+        donor.cmp(other).then(writes.total_cmp(others))
+    });
+    Ok(nodes.into_iter().map(|(.., name)| name).collect())
+}
+
+/// Whether another node than that at `at` asks the one of this name for a copy before others.
+fn asked_for_copies(view: &ClusterView, at: usize, node_name: &str) -> bool {
+    let others = view.nodes.iter().enumerate().filter(|(one, _)| *one != at);
+    others
+        .filter_map(|(_, node)| node.state.as_ref())
+        .any(|state| state.sst.donor_names().any(|name| name == node_name))
 }
 
 /// Whether a node may go away as things are: it is there, and not the last one.
@@ -412,6 +427,31 @@ mod tests {
         let mut split = view(vec![one(&[]), one(&[])]);
         split.quorum.view = None;
         assert!(why(&split, "n1").contains("disagree"));
+    }
+
+    #[test]
+    fn donors_come_last_and_among_equals_the_one_that_is_written_to() {
+        let node = |name: &str, writes: f64, donor: Option<&str>| {
+            let mut state = state(&[], "");
+            state.node_name = format!("{name}-of-shop");
+            state.own_write_sets_per_second = writes;
+            state.sst.donor = donor.map(str::to_owned);
+            Some(state)
+        };
+        let order = |donor: Option<&str>| {
+            let nodes = [("n1", 5.0), ("n2", 0.0), ("n3", 1.0), ("n4", 0.0)];
+            let nodes = nodes.map(|(name, writes)| node(name, writes, donor));
+            rolling_order(&view(nodes.into())).unwrap().join(" ")
+        };
+        assert_eq!(order(None), "n2 n4 n3 n1");
+        assert_eq!(order(Some(" n2-of-shop , n3-of-shop,")), "n4 n1 n2 n3");
+        // A node that names itself is no donor of others.
+        let mut alone = view(vec![
+            node("n1", 0.0, Some("n1-of-shop")),
+            node("n2", 1.0, None),
+        ]);
+        alone.quorum.primary = 2;
+        assert_eq!(rolling_order(&alone).unwrap(), ["n1", "n2"]);
     }
 
     #[test]

@@ -174,6 +174,18 @@ pub struct Sst {
     pub bytes: Option<u64>,
 }
 
+impl Sst {
+    /// The names in `wsrep_sst_donor`, in order.
+    pub fn donor_names(&self) -> impl Iterator<Item = &str> {
+        names_of(self.donor.as_deref().unwrap_or_default())
+    }
+}
+
+/// The names in a list that is parted by commas, as Galera takes it apart.
+pub(crate) fn names_of(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|one| !one.is_empty())
+}
+
 /// Names and values, as `SHOW` gives them, with names in lower case.
 pub(crate) type Values = HashMap<String, String>;
 

@@ -28,9 +28,10 @@ const fn way(way: RestoreWay) -> &'static str {
 
 /// A rate, and how much it is worth.
 fn rate(rate: &Rate) -> String {
-    let from = match rate.from {
+    let from = match &rate.from {
         RateFrom::Given => "as given",
         RateFrom::Measured { .. } => "as measured last",
+        RateFrom::Shown { by, .. } => &format!("as in the last {by}"),
         RateFrom::Assumed => "assumed",
     };
     format!(

@@ -11,6 +11,7 @@ use super::pairs;
 use super::sides::{Side, account, rate_limit, tools};
 use super::streams;
 use crate::node::Role;
+use crate::node::names_of;
 
 /// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -266,11 +267,7 @@ fn donor_names(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut
     let Some(list) = said.filter(|list| !list.trim().is_empty()) else {
         return;
     };
-    let named: Vec<&str> = list
-        .split(',')
-        .map(str::trim)
-        .filter(|one| !one.is_empty())
-        .collect();
+    let named: Vec<&str> = names_of(&list).collect();
     let open = list.trim_end().ends_with(',');
     let exists = |one: &str| facts.nodes.iter().any(|node| node.cluster_name() == one);
     let unknown: Vec<&str> = named.iter().copied().filter(|one| !exists(one)).collect();

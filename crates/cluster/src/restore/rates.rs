@@ -1,8 +1,10 @@
-//! By which rates the time of a restore is estimated: those that earlier restores of the cluster have shown, where there were any.
+//! By which rates the time of a restore is estimated: those that earlier restores of the cluster have shown, where there were any, else
+//! those of other runs that the same state directory tells of.
 
 use std::path::Path;
 
 use refloat_run::RunDir;
+use refloat_run::events::{Outcome, RunResult};
 use serde::{Deserialize, Serialize};
 
 use super::state::{RestoreState, RestoreWay, STATE};
@@ -10,6 +12,10 @@ use super::state::{RestoreState, RestoreWay, STATE};
 const MIB: f64 = 1_048_576.0;
 /// What takes less time than this says nothing of a rate.
 const SECONDS_LEAST: f64 = 2.0;
+
+/// Commands whose runs show rates too.
+const LOAD: &str = "load";
+const REJOIN: &str = "cluster rejoin";
 
 /// A rate, and who says so.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +36,13 @@ pub enum RateFrom {
     Measured {
         /// Its run.
         run: String,
+    },
+    /// A run of another command has shown it, maybe on another server.
+    Shown {
+        /// That run.
+        run: String,
+        /// The command, and what it worked on.
+        by: String,
     },
     /// Nobody knows: of the order of what a local disk and a few cores do.
     Assumed,
@@ -74,31 +87,90 @@ impl Rate {
 }
 
 impl Rates {
-    /// The newest that restores of this cluster have shown, as far as their runs are still in the state directory; others are assumed.
+    /// The newest that restores of this cluster have shown, as far as their runs are still in the state directory. What none of them has
+    /// shown is of the newest `load` into one server and into this cluster, and of the newest full copy that `rejoin` in this cluster has
+    /// waited for; others are assumed.
     pub fn measured(state_dir: &Path, cluster: &str) -> Self {
-        let states = RunDir::list(state_dir)
-            .unwrap_or_default()
-            .into_iter()
-            .rev();
-        let states = states.filter_map(|dir| {
-            let state: RestoreState = dir.has(STATE).then(|| dir.read(STATE).ok()).flatten()?;
-            (state.cluster == cluster).then(|| (dir.id().to_string(), state))
-        });
+        let runs = RunDir::list(state_dir).unwrap_or_default();
         let mut rates = Self::default();
-        for (run, state) in states {
-            rates.learn(&run, &state);
+        for dir in runs.iter().rev().filter(|dir| dir.has(STATE)) {
+            let state: Option<RestoreState> = dir.read(STATE).ok();
+            if let Some(state) = state.filter(|state| state.cluster == cluster) {
+                rates.learn(dir.id().as_str(), &state);
+            }
+        }
+        for dir in runs.iter().rev() {
+            if rates.are_known() {
+                break;
+            }
+            let ended: Option<Outcome> = dir
+                .has(RunDir::OUTCOME)
+                .then(|| dir.read(RunDir::OUTCOME).ok())
+                .flatten();
+            if let Some(ended) = ended.filter(|ended| ended.result == RunResult::Done) {
+                let command = dir.info().command.as_str();
+                rates.learn_of_others(dir.id().as_str(), command, &ended.summary, cluster);
+            }
         }
         rates
     }
 
+    fn are_known(&self) -> bool {
+        let all = [&self.load, &self.replicate, &self.copy];
+        all.iter().all(|rate| rate.from != RateFrom::Assumed)
+    }
+
+    /// What the run of another command has shown of rates that are not known yet. What it recorded may be of another version of this
+    /// program: what is not there is not learned from.
+    fn learn_of_others(
+        &mut self,
+        run: &str,
+        command: &str,
+        said: &serde_json::Value,
+        cluster: &str,
+    ) {
+        let number = |name: &str| said[name].as_f64().unwrap_or(0.0);
+        let shown = |by: String| RateFrom::Shown {
+            run: run.to_owned(),
+            by,
+        };
+        match command {
+            // What was begun before an interruption has taken time that is not told.
+            LOAD if said["resumed"].is_null() => {
+                let from = shown(format!(
+                    "load into {}",
+                    said["target"].as_str().unwrap_or("?")
+                ));
+                let rate = match said["galera"]["cluster"].as_str() {
+                    None => &mut self.load,
+                    Some(name) if name == cluster => &mut self.replicate,
+                    Some(_) => return,
+                };
+                rate.learn(from, number("bytes"), number("seconds"));
+            }
+            REJOIN if said["cluster"] == cluster => {
+                let from = shown(format!(
+                    "{command} {}",
+                    said["node"].as_str().unwrap_or("?")
+                ));
+                self.copy
+                    .learn(from, number("copied"), number("join_seconds"));
+            }
+            _ => {}
+        }
+    }
+
     /// What a restore has shown of rates that are not known yet.
     fn learn(&mut self, run: &str, state: &RestoreState) {
+        let measured = || RateFrom::Measured {
+            run: run.to_owned(),
+        };
         let text = match state.plan.way {
             RestoreWay::Rebuild => &mut self.load,
             RestoreWay::Replicate => &mut self.replicate,
         };
         if let Some(loaded) = state.loaded.as_ref().filter(|loaded| !loaded.resumed) {
-            text.learn(run, loaded.bytes as f64, loaded.seconds);
+            text.learn(measured(), loaded.bytes as f64, loaded.seconds);
         }
         let joined = state.nodes.iter().filter_map(|node| node.joined.as_ref());
         let (bytes, seconds) = joined
@@ -106,18 +178,16 @@ impl Rates {
             .fold((0.0, 0.0), |(bytes, seconds), (more, took)| {
                 (bytes + more as f64, seconds + took)
             });
-        self.copy.learn(run, bytes, seconds);
+        self.copy.learn(measured(), bytes, seconds);
     }
 }
 
 impl Rate {
-    fn learn(&mut self, run: &str, bytes: f64, seconds: f64) {
+    fn learn(&mut self, from: RateFrom, bytes: f64, seconds: f64) {
         if self.from == RateFrom::Assumed && seconds >= SECONDS_LEAST && bytes > 0.0 {
             *self = Self {
                 bytes_per_second: bytes / seconds,
-                from: RateFrom::Measured {
-                    run: run.to_owned(),
-                },
+                from,
             };
         }
     }
@@ -216,5 +286,60 @@ mod tests {
         assert_eq!(rates.load, shown(100.0));
         assert_eq!(rates.copy, shown(50.0));
         assert_eq!(rates.replicate, Rates::default().replicate);
+    }
+
+    #[test]
+    fn what_no_restore_has_shown_is_of_other_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |command: &str, result: RunResult, summary: serde_json::Value| {
+            let dir = RunDir::create(folder.path(), command).unwrap();
+            let outcome = Outcome {
+                result,
+                seconds: 1.0,
+                message: None,
+                summary,
+            };
+            dir.write(RunDir::OUTCOME, &outcome).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(1100));
+            dir.id().to_string()
+        };
+        let load = |bytes: u64, more: serde_json::Value| {
+            let mut said = serde_json::json!({"bytes": bytes, "seconds": 10.0, "resumed": null, "target": "db1:3306", "galera": null});
+            let more = more.as_object().unwrap();
+            said.as_object_mut().unwrap().extend(more.clone());
+            said
+        };
+        let one = write(LOAD, RunResult::Done, load(1000, serde_json::json!({})));
+        let many = serde_json::json!({"galera": {"cluster": "shop"}});
+        let many = write(LOAD, RunResult::Done, load(500, many));
+        let of_another = serde_json::json!({"galera": {"cluster": "other"}});
+        write(LOAD, RunResult::Done, load(1, of_another));
+        write(LOAD, RunResult::Failed, load(2, serde_json::json!({})));
+        write(
+            LOAD,
+            RunResult::Done,
+            load(3, serde_json::json!({"resumed": {}})),
+        );
+        let copied = |cluster: &str| serde_json::json!({"cluster": cluster, "node": "n2", "copied": 700, "join_seconds": 7.0});
+        let copy = write(REJOIN, RunResult::Done, copied("shop"));
+        write(REJOIN, RunResult::Done, copied("other"));
+        let rates = Rates::measured(folder.path(), "shop");
+        let shown = |bytes_per_second, run: &str, by: &str| Rate {
+            bytes_per_second,
+            from: RateFrom::Shown {
+                run: run.to_owned(),
+                by: by.to_owned(),
+            },
+        };
+        assert_eq!(rates.load, shown(100.0, &one, "load into db1:3306"));
+        assert_eq!(rates.replicate, shown(50.0, &many, "load into db1:3306"));
+        assert_eq!(rates.copy, shown(100.0, &copy, "cluster rejoin n2"));
+        // A restore of the cluster itself, though older, knows better.
+        let dir = RunDir::create(folder.path(), "cluster restore").unwrap();
+        dir.write(STATE, &ended(RestoreWay::Rebuild, 900, 10.0, None))
+            .unwrap();
+        let again = Rates::measured(folder.path(), "shop");
+        assert_eq!(again.load.bytes_per_second, 90.0);
+        assert_eq!(again.copy, rates.copy);
     }
 }

@@ -105,7 +105,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Bytes per second of a full copy: as somebody has said, else as the last restore of the cluster has shown, else assumed.
+/// Bytes per second of a full copy: as somebody has said, else as the last restore or `rejoin` of the cluster has shown, else assumed.
 fn sst_rate(given: Option<u64>, cluster: &str, context: &Context) -> f64 {
     given.map_or_else(
         || {

@@ -91,7 +91,7 @@ pub struct RejoinArgs {
     #[arg(long)]
     plan: bool,
 
-    /// Bytes per second that a full copy (SST) moves [default: as in the last restore, else 100M]
+    /// Bytes per second that a full copy (SST) moves [default: as in the last restore or rejoin, else 100M]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     sst_rate: Option<u64>,
 
@@ -197,13 +197,12 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     watch.quiet();
     let seconds = run.events.elapsed().as_secs_f64();
-    record(
-        &run,
-        seconds,
-        serde_json::to_value(&outcome)?,
-        result,
-        error.as_ref(),
-    );
+    let mut summary = serde_json::to_value(&outcome)?;
+    if let Some(said) = summary.as_object_mut() {
+        // Estimates of later runs are by what the same cluster has shown.
+        said.insert("cluster".to_owned(), nodes.name.clone().into());
+    }
+    record(&run, seconds, summary, result, error.as_ref());
     watch.stop();
     if let Some(outcome) = outcome.filter(|_| !args.json) {
         write!(std::io::stdout(), "{}", face::ended(&outcome))?;

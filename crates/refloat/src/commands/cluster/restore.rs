@@ -122,15 +122,15 @@ pub struct RestoreArgs {
     #[arg(long)]
     ignore_advice: bool,
 
-    /// Bytes of text per second that a load moves [default: as in the last restore, else 80M]
+    /// Bytes of text per second that a load moves [default: as in the last restore or load, else 80M]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     load_rate: Option<u64>,
 
-    /// The same through replication [default: as in the last restore, else 40M]
+    /// The same through replication [default: as in the last restore or load, else 40M]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     replicate_rate: Option<u64>,
 
-    /// Bytes per second that a full copy moves [default: as in the last restore, else 100M]
+    /// Bytes per second that a full copy moves [default: as in the last restore or rejoin, else 100M]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     sst_rate: Option<u64>,
 

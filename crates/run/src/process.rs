@@ -13,6 +13,10 @@ pub struct Owner {
     pub boot_id: String,
     /// The host's name, for people.
     pub host: String,
+    /// The machine (`/etc/machine-id`): two may have one name. `None` where it has none, as in many containers, and of runs of
+    /// versions that did not ask.
+    #[serde(default)]
+    pub machine: Option<String>,
 }
 
 impl Owner {
@@ -27,13 +31,16 @@ impl Owner {
                 .nodename()
                 .to_string_lossy()
                 .into_owned(),
+            machine: machine_id(),
         }
     }
 
     /// Whether the process still runs. `None` when it ran on another host or in another container, where this cannot
     /// be seen.
     pub fn alive(&self) -> Option<bool> {
-        let here = rustix::system::uname().nodename().to_string_lossy() == self.host.as_str();
+        let named = rustix::system::uname().nodename().to_string_lossy() == self.host.as_str();
+        let machines = self.machine.as_ref().zip(machine_id());
+        let here = named && machines.is_none_or(|(theirs, ours)| *theirs == ours);
         if self.boot_id != boot_id() {
             // The same host after a reboot: nothing of before lives. Another host: unknown.
             return here.then_some(false);
@@ -49,6 +56,13 @@ fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map(|t| t.trim().to_owned())
         .unwrap_or_default()
+}
+
+fn machine_id() -> Option<String> {
+    let text = std::fs::read_to_string("/etc/machine-id").ok()?;
+    let id = text.trim();
+    // systemd writes a word there until it has made one up.
+    (id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| id.to_owned())
 }
 
 /// Start time of a process that is no zombie.
@@ -85,6 +99,11 @@ mod tests {
         );
         owner.pid_start -= 1;
         owner.boot_id = "another".into();
+        assert_eq!(owner.alive(), Some(false));
+        // Another machine of the same name, of which nothing is known. Without an id on one side the name decides.
+        let ours = owner.machine.replace("0".repeat(32));
+        assert_eq!(owner.alive(), ours.is_none().then_some(false));
+        owner.machine = None;
         assert_eq!(owner.alive(), Some(false));
         owner.host = "elsewhere".into();
         assert_eq!(owner.alive(), None);

@@ -277,13 +277,15 @@ struct Killed<'a> {
     whole: Duration,
     /// How often it is killed.
     left: u64,
+    /// Whether the server was killed under a load before this one: what it forgot to remove may be in the way of this one only.
+    crashed: bool,
 }
 
 /// How that went.
 #[derive(Default)]
 struct Ended {
     kills: u64,
-    /// Whether the server was killed.
+    /// Whether the server was killed, under this load or one before it.
     crashed: bool,
     /// Whether it could say that everything was done.
     said: bool,
@@ -293,7 +295,10 @@ struct Ended {
 
 impl Killed<'_> {
     fn until_done(mut self, server: &mut Ephemeral, dice: &mut Dice, story: &mut String) -> Ended {
-        let mut ended = Ended::default();
+        let mut ended = Ended {
+            crashed: self.crashed,
+            ..Ended::default()
+        };
         loop {
             let running = start(self.desk, self.part, server);
             let (run, hit) = if self.left == 0 {
@@ -390,6 +395,7 @@ fn kills(kind: ServerKind) {
                 part,
                 whole: whole.div_f64(parts as f64),
                 left: 1 + dice.below(KILLS_EACH / parts),
+                crashed,
             };
             let ended = load.until_done(&mut server, &mut dice, &mut story);
             done += ended.kills;

@@ -3,9 +3,11 @@
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use crate::systemd::Systemd;
 
 const SSHD: &str = "/usr/sbin/sshd";
 /// Without it sshd does not start as root.
@@ -15,7 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A machine that `ssh` reaches: this one, by every name. It is gone when this is dropped.
 pub struct SshServer {
-    child: Child,
+    /// `None`: it is a unit, and ends with its systemd.
+    child: Option<Child>,
     folder: tempfile::TempDir,
 }
 
@@ -28,6 +31,42 @@ impl SshServer {
     /// # Panics
     /// It does not start.
     pub fn start() -> Self {
+        let (mut server, port) = Self::prepared();
+        let _ = fs::create_dir_all(EMPTY_FOLDER);
+        let log = fs::File::create(server.path("log")).expect("a log");
+        let child = Command::new(SSHD)
+            .args(["-D", "-e", "-f"])
+            .arg(server.path("sshd_config"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("sshd starts; scripts/install-servers tools installs it");
+        server.child = Some(child);
+        server.is_reached_at(port);
+        server
+    }
+
+    /// The same as a unit of this systemd: whoever logs in is where its other units are.
+    ///
+    /// # Panics
+    /// It does not start.
+    pub fn as_unit_of(systemd: &Systemd) -> Self {
+        let (server, port) = Self::prepared();
+        let unit = format!(
+            "[Unit]\nDefaultDependencies=no\n[Service]\nRuntimeDirectory=sshd\nStandardError=file:{}\nExecStart={SSHD} -D -e -f {}\n",
+            server.path("log").display(),
+            server.path("sshd_config").display()
+        );
+        systemd.unit("machine.service", &unit).expect("a unit");
+        let begun = systemd.systemctl(["start", "machine.service"]);
+        assert!(begun.status.success(), "{begun:?}: {}", systemd.log());
+        server.is_reached_at(port);
+        server
+    }
+
+    /// Keys and configuration of one, and its port.
+    fn prepared() -> (Self, u16) {
         let folder = tempfile::tempdir().expect("a folder for sshd");
         let path = |name: &str| folder.path().join(name);
         for key in ["host", "client", "other"] {
@@ -40,7 +79,6 @@ impl SshServer {
                 "ssh-keygen does not work; scripts/install-servers tools installs it"
             );
         }
-        let _ = fs::create_dir_all(EMPTY_FOLDER);
         let port = {
             let free = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
             free.local_addr().expect("a port").port()
@@ -84,40 +122,39 @@ impl SshServer {
         );
         write("bin/ssh", script);
         fs::set_permissions(path("bin/ssh"), fs::Permissions::from_mode(0o755)).expect("a mode");
-        let log = fs::File::create(path("log")).expect("a log");
-        let child = Command::new(SSHD)
-            .args(["-D", "-e", "-f"])
-            .arg(path("sshd_config"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("sshd starts; scripts/install-servers tools installs it");
-        let server = Self { child, folder };
+        let child = None;
+        (Self { child, folder }, port)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn is_reached_at(&self, port: u16) {
         let begun = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begun.elapsed() < PATIENCE, "sshd: {}", server.log());
+            assert!(begun.elapsed() < PATIENCE, "sshd: {}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
-        server
     }
 
     /// The folder of an `ssh` that leads here: what has it first in its `PATH` runs the real one with options of its own.
     pub fn bin(&self) -> PathBuf {
-        self.folder.path().join("bin")
+        self.path("bin")
     }
 
     /// What it has said so far.
     pub fn log(&self) -> String {
-        let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
-        read(&self.folder.path().join("log"))
+        fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 }
 
 impl Drop for SshServer {
     fn drop(&mut self) {
         // Sessions have processes of their own, and end when their commands do.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }

@@ -88,6 +88,8 @@ impl Systemd {
             );
             std::thread::sleep(Duration::from_millis(50));
         }
+        let journal = systemd.systemctl(["start", "systemd-journald.service"]);
+        assert!(journal.status.success(), "{journal:?}: {}", systemd.log());
         systemd
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use refloat_testkit::ssh::SshServer;
 use refloat_testkit::systemd::Systemd;
 
 use crate::restore::{Place, ROWS, as_it_was_started};
@@ -12,7 +13,14 @@ use crate::support::{Run, command};
 /// Units as MariaDB's package has them: what a start has more than others comes by variables.
 fn units(place: &Place, systemd: &Systemd) -> PathBuf {
     let mut list = "name = \"units\"\n".to_owned();
-    for node in place.cluster.nodes() {
+    for (at, node) in place.cluster.nodes().iter().enumerate() {
+        // As MariaDB's package has it, what a server says goes to the journal. The chosen node has a file, as others have.
+        let log = if at == 0 {
+            let file = node.folder().join("tmp/unit.log");
+            format!("--log-error={}", file.display())
+        } else {
+            String::new()
+        };
         let words: Vec<String> = as_it_was_started(node)
             .into_iter()
             // Numbers of its processes say nothing outside of it.
@@ -23,10 +31,9 @@ fn units(place: &Place, systemd: &Systemd) -> PathBuf {
             .collect();
         let name = node.name();
         let unit = format!(
-            "[Unit]\nDefaultDependencies=no\n[Service]\nType=notify\nExecStart={} --log-error={} $MYSQLD_OPTS $_WSREP_NEW_CLUSTER $_WSREP_START_POSITION\n\
+            "[Unit]\nDefaultDependencies=no\n[Service]\nType=notify\nExecStart={} {log} $MYSQLD_OPTS $_WSREP_NEW_CLUSTER $_WSREP_START_POSITION\n\
              Restart=on-abnormal\nRestartSec=1s\nSendSIGKILL=no\nTimeoutStartSec=120\n",
-            words.join(" "),
-            node.folder().join("tmp/unit.log").display()
+            words.join(" ")
         );
         systemd
             .unit(&format!("db-{name}.service"), &unit)
@@ -39,6 +46,15 @@ fn units(place: &Place, systemd: &Systemd) -> PathBuf {
         );
     }
     let file = place.state.path().join("units.toml");
+    fs::write(&file, list).expect("a list can be written");
+    file
+}
+
+/// The same list for somebody on another machine.
+fn from_elsewhere(file: &Path) -> PathBuf {
+    let list = fs::read_to_string(file).expect("a list");
+    let list = list.replace("\ndatadir = ", "\nssh = \"machine\"\ndatadir = ");
+    let file = file.with_file_name("from-elsewhere.toml");
     fs::write(&file, list).expect("a list can be written");
     file
 }
@@ -127,12 +143,26 @@ fn nodes_that_are_units_are_restored_and_come_back() {
     let environment = String::from_utf8_lossy(&environment.stdout).into_owned();
     assert!(!environment.contains("WSREP"), "{environment}");
 
-    let kept = run(&["maintain", &second, "--sample", "0.5s", "--", "true"]).exits(0);
-    assert!(
-        kept.stdout.starts_with(&format!("{second} is back by IST")),
-        "{}",
-        kept.stdout
-    );
+    // From another machine: units, files and the journal, in which the server's words are, by ssh.
+    let ssh = SshServer::as_unit_of(&systemd);
+    let far = from_elsewhere(&file);
+    let run_far = |args: &[&str]| {
+        let (verb, rest) = args.split_first().expect("a command");
+        let path = format!("{}:/usr/bin:/bin", ssh.bin().display());
+        let mut program = command(place.state.path());
+        program.env("PATH", path).args(["cluster", verb]);
+        program.args(["--no-defaults", "--cluster"]).arg(&far);
+        let output = program.args(rest).output();
+        Run::new(output.expect("the program can be started"))
+    };
+    assert_eq!(place.ask(1, "SELECT @@log_error"), "");
+    let kept = run_far(&["maintain", &second, "--sample", "0.5s", "--", "true"]).exits(0);
+    let by_its_log = |run: &Run| {
+        let back = run.stdout.starts_with(&format!("{second} is back by IST"));
+        let known = run.stdout.contains("its log says that it went on from ");
+        assert!(back && known, "{}", run.stdout);
+    };
+    by_its_log(&kept);
     let unit = format!("db-{second}.service");
     let words = || {
         let said = systemd.systemctl(["show", "--property=MainPID", "--value", &unit]);
@@ -161,12 +191,10 @@ fn nodes_that_are_units_are_restored_and_come_back() {
     let stopped = systemd.systemctl(["stop", &format!("db-{second}")]);
     assert!(stopped.status.success(), "{stopped:?}");
     place.ask(0, "UPDATE shop.t SET v = 'meanwhile' WHERE id = 1");
-    let back = run(&["rejoin", &second]).exits(0);
-    assert!(
-        back.stdout.starts_with(&format!("{second} is back by IST")),
-        "{}",
-        back.stdout
-    );
+    by_its_log(&run(&["rejoin", &second]).exits(0));
+    let stopped = systemd.systemctl(["stop", &format!("db-{second}")]);
+    assert!(stopped.status.success(), "{stopped:?}");
+    by_its_log(&run_far(&["rejoin", &second]).exits(0));
     place.is_whole();
     for at in (0..3).rev() {
         let unit = format!("db-{}", place.name(at));

@@ -1,9 +1,12 @@
 //! By which way `refloat cluster restore` goes, beside applications, and where old data cannot be set aside; on MariaDB 11.8.
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use refloat_run::RunDir;
+use refloat_run::events::{Outcome, RunResult};
 use refloat_sandbox::{GaleraOptions, ServerKind};
 use refloat_testkit::servers;
 
@@ -48,6 +51,7 @@ fn the_faster_way_is_taken(place: &Place) {
         rebuild.ends_with("rebuild: it takes less time"),
         "{rebuild}"
     );
+    chosen_by_what_loads_have_shown(place);
     // Rows cannot be replicated to a node that is away, however fast that would be.
     place.node(2).stop().expect("it stops");
     let rebuild = way(&["--load-rate", "1M", "--replicate-rate", "100M"]);
@@ -61,6 +65,43 @@ fn the_faster_way_is_taken(place: &Place) {
     the_nearest_is_asked(place);
     place.node(2).start().expect("it starts");
     place.all_are_in_step();
+}
+
+/// Loads of this machine that nobody has asked to be remembered: one into a server alone, one into the cluster.
+fn chosen_by_what_loads_have_shown(place: &Place) {
+    let load = |bytes: u64, cluster: Option<&str>| {
+        let dir = RunDir::create(place.state.path(), "load").expect("a run");
+        let outcome = Outcome {
+            result: RunResult::Done,
+            seconds: 10.0,
+            message: None,
+            summary: serde_json::json!({
+                "target": "db1:3306", "resumed": null, "bytes": bytes, "seconds": 10.0,
+                "galera": cluster.map(|name| serde_json::json!({ "cluster": name })),
+            }),
+        };
+        dir.write(RunDir::OUTCOME, &outcome).expect("an outcome");
+        dir
+    };
+    let list = std::fs::read_to_string(place.cluster.toml()).expect("a list");
+    let name = list.lines().find_map(|line| line.strip_prefix("name = "));
+    let name = name.expect("a name").trim_matches('"');
+    let plan = || run(restore(place, &["--plan"])).exits(0).stdout;
+    let runs = [load(1 << 30, None), load(1 << 20, Some(name))];
+    let rebuild = plan();
+    assert!(
+        rebuild.contains("way       rebuild: it takes less time")
+            && rebuild.contains("load 102 MiB/s (as in the last load into db1:3306), through replication 102 KiB/s (as in the last load into db1:3306)"),
+        "{rebuild}"
+    );
+    for dir in runs {
+        std::fs::remove_dir_all(dir.path()).expect("it can be removed");
+    }
+    let replicate = plan();
+    assert!(
+        replicate.contains("load 80.0 MiB/s (assumed)"),
+        "{replicate}"
+    );
 }
 
 /// A node that is down does not say where it is: its option files do.
@@ -165,8 +206,73 @@ fn refused_while_the_cluster_serves(place: &Place) {
         .exits(3)
         .says("cut.sql: the dump ends at byte")
         .says("Nothing was touched");
+    let taken = TcpListener::bind(place.node(1).sst_address()).expect("the port is free");
+    run(restore(place, &args))
+        .exits(3)
+        .says("full copies to the others would fail: ")
+        .says(place.name(1))
+        .says("--ignore-advice");
+    drop(taken);
+    nobody_has_room(place, &args);
+    nobody_can_start_it_alone(place, &args);
     assert_eq!(runs(), before, "nothing was begun");
     place.all_are_in_step();
+}
+
+/// A dump that is larger than the file systems of all nodes: each that lacks room is named, with how much.
+fn nobody_has_room(place: &Place, args: &[&str]) {
+    let huge = place.state.path().join("huge.sql");
+    std::fs::copy(&place.dump, &huge).expect("a copy");
+    let file = std::fs::File::options().append(true).open(&huge);
+    file.and_then(|file| file.set_len(8 << 40))
+        .expect("a file with a hole");
+    let refused = run(place.restore_of(&huge, &place.cluster.toml(), args)).exits(3);
+    let chosen = refused
+        .stderr
+        .matches(" bytes free, and the dump takes about ");
+    let others = refused
+        .stderr
+        .matches(" bytes, and a full copy takes about ");
+    assert_eq!(
+        (chosen.count(), others.count()),
+        (1, 2),
+        "{}",
+        refused.stderr
+    );
+    for at in 0..3 {
+        assert!(
+            refused.stderr.contains(place.name(at)),
+            "{}",
+            refused.stderr
+        );
+    }
+    std::fs::remove_file(&huge).expect("it can be removed");
+}
+
+/// A list that says how nodes start and stop, and not how one begins the cluster or stands alone.
+fn nobody_can_start_it_alone(place: &Place, args: &[&str]) {
+    let list = std::fs::read_to_string(place.cluster.toml()).expect("a list");
+    let list: Vec<String> = list
+        .lines()
+        .map(|line| {
+            if line.starts_with("control = ") {
+                "control = { start = \"true\", stop = \"true\" }".to_owned()
+            } else {
+                line.to_owned()
+            }
+        })
+        .collect();
+    let file = place.state.path().join("lacking.toml");
+    std::fs::write(&file, list.join("\n")).expect("it can be written");
+    let refused = run(place.restore_of(&place.dump, &file, args)).exits(3);
+    for at in 0..3 {
+        let words = format!("{}: no command ", place.name(at));
+        assert!(
+            refused.stderr.contains(&words),
+            "{words}: {}",
+            refused.stderr
+        );
+    }
 }
 
 fn old_data_that_cannot_be_set_aside_are_given_up(place: &Place) {

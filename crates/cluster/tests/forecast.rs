@@ -1,4 +1,5 @@
-//! What `cluster status` foretells, beside what happens: for how long a node may be away, and how many bytes an IST would send.
+//! What `cluster status` foretells, beside what happens: for how long a node may be away, and what an IST brings, in write-sets by the
+//! joiner's log and in bytes by what its donors send.
 //!
 //! `REFLOAT_FORECAST_ROUNDS` says how often it is tried; each round prints both.
 
@@ -6,7 +7,7 @@
 mod looking;
 mod nodes;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,8 +32,8 @@ const TOLERANCE: f64 = 0.2;
 /// The node that goes away.
 const AWAY: usize = 2;
 
-/// Writes a row at each tick until it is told to stop, and counts them.
-fn application(node: &GaleraNode, stop: &AtomicBool, rows: &AtomicU64) {
+/// Writes a row at each tick until it is told to stop.
+fn application(node: &GaleraNode, stop: &AtomicBool) {
     let mut conn = connect(node);
     let begun = Instant::now();
     let sql = format!("INSERT INTO app.t (v) VALUES (REPEAT('x', {ROW}))");
@@ -42,7 +43,6 @@ fn application(node: &GaleraNode, stop: &AtomicBool, rows: &AtomicU64) {
         }
         thread::sleep((TICK * tick).saturating_sub(begun.elapsed()));
         conn.exec(&sql).unwrap();
-        rows.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -68,40 +68,83 @@ fn by_ist(view: &ClusterView) -> Option<(u64, f64)> {
     }
 }
 
-fn round(cluster: &EphemeralCluster, members: &[Member]) {
+/// Does something while the application writes.
+fn while_it_writes(cluster: &EphemeralCluster, work: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| application(cluster.node(1).unwrap(), &stop));
+        work();
+        stop.store(true, Ordering::SeqCst);
+        worker.join().unwrap();
+    });
+}
+
+/// Bytes that the nodes which stay have sent so far, whatever it was: each has a network of its own.
+fn sent(cluster: &EphemeralCluster) -> u64 {
+    let mut all = 0;
+    for node in &cluster.nodes()[..AWAY] {
+        let pid = node.pid().unwrap().unwrap();
+        let text = std::fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap();
+        let links = text.lines().filter_map(|line| line.split_once(':'));
+        all += links
+            .filter(|(name, _)| name.trim() != "lo")
+            .map(|(_, counts)| {
+                // Eight columns of what was received come first.
+                let bytes = counts.split_whitespace().nth(8).unwrap();
+                bytes.parse::<u64>().unwrap()
+            })
+            .sum::<u64>();
+    }
+    all
+}
+
+/// Write-sets that the last IST of a node was to bring, by its log.
+fn received(node: &GaleraNode) -> u64 {
+    let log = std::fs::read_to_string(node.error_log()).unwrap();
+    let (_, last) = log.rsplit_once("Receiving IST: ").unwrap();
+    let (count, _) = last.split_once(" writesets").unwrap();
+    count.parse().unwrap()
+}
+
+/// A node that comes back while it can: what was foretold is what it gets.
+fn what_an_ist_brings(cluster: &EphemeralCluster, members: &[Member]) {
     let node = cluster.node(AWAY as u32 + 1).unwrap();
     let brief = || look_for(members, BRIEF, WantedTables::Never);
-    let (stop, rows) = (AtomicBool::new(false), AtomicU64::new(0));
-    thread::scope(|scope| {
-        let worker = scope.spawn(|| application(cluster.node(1).unwrap(), &stop, &rows));
+    while_it_writes(cluster, || {
         // The ring is full of its rows, as it is after a day.
         thread::sleep(Duration::from_secs(20));
+        node.stop().unwrap();
+        thread::sleep(Duration::from_secs(8));
+    });
+    let (write_sets, bytes) = by_ist(&brief()).unwrap();
+    let before = sent(cluster);
+    node.start().unwrap();
+    until("the node is back", brief, |view| view.quorum.synced == 3);
+    near(
+        "write-sets that came by IST",
+        write_sets as f64,
+        received(node) as f64,
+    );
+    near("bytes that came", bytes, (sent(cluster) - before) as f64);
+}
+
+/// A node that stays away until it cannot come back by IST any more.
+fn how_long_it_may_be_away(cluster: &EphemeralCluster, members: &[Member]) {
+    let node = cluster.node(AWAY as u32 + 1).unwrap();
+    let brief = || look_for(members, BRIEF, WantedTables::Never);
+    while_it_writes(cluster, || {
         let view = look_for(members, Duration::from_secs(2), WantedTables::Never);
         let gcache = &view.nodes[0].state.as_ref().unwrap().gcache;
         let covers = gcache.covers_seconds.unwrap();
 
+        // It leaves the others before it does anything else that takes time.
+        let left = Instant::now();
         node.stop().unwrap();
-        let (left, before) = (Instant::now(), rows.load(Ordering::SeqCst));
-        let mut compared = false;
-        loop {
-            let view = brief();
-            let away = left.elapsed().as_secs_f64();
-            let Some((write_sets, bytes)) = by_ist(&view) else {
-                near("seconds of absence", covers, away);
-                break;
-            };
-            assert!(away < 2.0 * covers, "{away} s of {covers}: {view:#?}");
-            // Half of it is over: what would be sent is what was written since.
-            if !compared && away > covers / 2.0 {
-                compared = true;
-                let written = rows.load(Ordering::SeqCst) - before;
-                near("write-sets of an IST", write_sets as f64, written as f64);
-                near("bytes of an IST", bytes, (written * ROW) as f64);
-            }
-        }
-        assert!(compared, "it did not last long enough");
-        stop.store(true, Ordering::SeqCst);
-        worker.join().unwrap();
+        let view = until("IST is not possible", brief, |view| {
+            by_ist(view).is_none() || left.elapsed().as_secs_f64() > 2.0 * covers
+        });
+        assert!(by_ist(&view).is_none(), "{covers} s: {view:#?}");
+        near("seconds of absence", covers, left.elapsed().as_secs_f64());
     });
     node.start().unwrap();
     until("the node is back", brief, |view| view.quorum.synced == 3);
@@ -110,8 +153,9 @@ fn round(cluster: &EphemeralCluster, members: &[Member]) {
 #[test]
 fn what_is_foretold_of_an_absence_is_what_happens() {
     let rounds = std::env::var("REFLOAT_FORECAST_ROUNDS").map_or(1, |text| text.parse().unwrap());
-    let options =
-        GaleraOptions::new(ServerKind::MariaDb118, 3).provider_option("gcache.size", RING);
+    let options = GaleraOptions::new(ServerKind::MariaDb118, 3)
+        .isolated()
+        .provider_option("gcache.size", RING);
     let cluster = servers::sandbox()
         .start_cluster_ephemeral(&options)
         .unwrap();
@@ -130,6 +174,7 @@ fn what_is_foretold_of_an_absence_is_what_happens() {
             .unwrap();
     }
     for _ in 0..rounds {
-        round(&cluster, &members);
+        what_an_ist_brings(&cluster, &members);
+        how_long_it_may_be_away(&cluster, &members);
     }
 }

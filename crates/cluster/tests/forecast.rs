@@ -153,7 +153,7 @@ fn how_long_it_may_be_away(cluster: &EphemeralCluster, members: &[Member]) {
 #[test]
 fn what_is_foretold_of_an_absence_is_what_happens() {
     let rounds = std::env::var("REFLOAT_FORECAST_ROUNDS").map_or(1, |text| text.parse().unwrap());
-    let options = GaleraOptions::new(ServerKind::MariaDb118, 3)
+    let options = GaleraOptions::new(servers::nodes_or(ServerKind::MariaDb118), 3)
         .isolated()
         .provider_option("gcache.size", RING);
     let cluster = servers::sandbox()

@@ -308,6 +308,13 @@ fn under_a_steady_load(cluster: &EphemeralCluster, state: &Path, rounds: usize) 
             assert!(missed * ROW > 3 * RING, "{outcome:?}");
             let bytes = outcome.bytes.unwrap();
             assert!(bytes.abs_diff(missed * ROW) < bytes / 5, "{outcome:?}");
+            println!(
+                "round {}: {} was away for {:.1} s, missed {missed} write-sets of {bytes} B by a ring of {RING} B, came back by IST in {:.1} s",
+                round + 1,
+                outcome.node,
+                outcome.away_seconds.unwrap(),
+                outcome.join_seconds
+            );
         }
     });
 }

@@ -187,41 +187,26 @@ fn rejoin(node: &NodeView) -> Option<String> {
     Some(format!("{way} ({})", rejoin.reason))
 }
 
-/// What all nodes have in common; where they differ, a finding says so.
+/// What nodes usually have in common; where they differ, each is named.
 fn common(page: &mut String, view: &ClusterView) {
-    let Some(state) = view.nodes.iter().find_map(NodeView::primary) else {
+    if !view.nodes.iter().any(|node| node.primary().is_some()) {
         return;
-    };
-    let limit = |value: Option<u64>, form: fn(u64) -> String| {
-        value.map_or_else(|| "no limit".to_owned(), form)
-    };
-    let _ = writeln!(
-        page,
-        "\nA transaction may hold {} in {}",
-        limit(state.limits.write_set_bytes, human::bytes),
-        match state.limits.write_set_rows {
-            Some(rows) => human::counted(rows, "row"),
-            None => "any number of rows".to_owned(),
-        },
-    );
-    let sst = &state.sst;
-    let mut copies = format!("Full copies by {}", sst.method);
-    if let Some(bytes) = sst.bytes {
-        let _ = write!(copies, " of {}", human::bytes(bytes));
     }
-    let _ = write!(
-        copies,
-        ", {} account",
-        if sst.has_account {
-            "with an"
-        } else {
-            "without an"
-        }
-    );
-    if let Some(donor) = &sst.donor {
-        let _ = write!(copies, ", from {donor}");
+    page.push('\n');
+    alike(page, view, limits);
+    alike(page, view, copies);
+    let received = view.nodes.iter().filter_map(|node| {
+        let address = node.primary()?.sst.receive_address.as_ref()?;
+        Some(format!("{} at {address}", node.name))
+    });
+    let received: Vec<String> = received.collect();
+    if !received.is_empty() {
+        let _ = writeln!(page, "They are received by {}", received.join(", "));
     }
-    let _ = writeln!(page, "{copies}");
+    let primary = view.nodes.iter().filter_map(NodeView::primary);
+    if let Some(bytes) = primary.filter_map(|state| state.sst.bytes).max() {
+        let _ = writeln!(page, "A full copy is of {}", human::bytes(bytes));
+    }
     if let Some(tables) = view.tables.as_ref().filter(|tables| !tables.looked_through) {
         let _ = writeln!(
             page,
@@ -229,6 +214,62 @@ fn common(page: &mut String, view: &ClusterView) {
             human::count(tables.all)
         );
     }
+}
+
+/// A line about all nodes, or one for each group of those that say the same.
+fn alike(page: &mut String, view: &ClusterView, line: fn(&NodeState) -> String) {
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for node in &view.nodes {
+        let Some(line) = node.primary().map(line) else {
+            continue;
+        };
+        match groups.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, names)) => names.push(&node.name),
+            None => groups.push((line, vec![&node.name])),
+        }
+    }
+    let differ = groups.len() > 1;
+    for (line, names) in groups {
+        let names = if differ {
+            format!("{}: ", names.join(", "))
+        } else {
+            String::new()
+        };
+        let _ = writeln!(page, "{names}{line}");
+    }
+}
+
+fn limits(state: &NodeState) -> String {
+    let bytes = state.limits.write_set_bytes;
+    format!(
+        "A transaction may hold {} in {}",
+        bytes.map_or_else(|| "any number of bytes".to_owned(), human::bytes),
+        match state.limits.write_set_rows {
+            Some(rows) => human::counted(rows, "row"),
+            None => "any number of rows".to_owned(),
+        },
+    )
+}
+
+fn copies(state: &NodeState) -> String {
+    let sst = &state.sst;
+    let mut copies = format!("Full copies by {}", sst.method);
+    copies.push_str(if sst.has_account {
+        ", with an account"
+    } else {
+        ", without an account"
+    });
+    if let Some(donor) = &sst.donor {
+        let names: Vec<&str> = sst.donor_names().collect();
+        // A comma at the end lets others give too.
+        let else_any = donor.trim_end().ends_with(',');
+        let rest = if else_any { "and else any" } else { "alone" };
+        let _ = write!(copies, ", from {} {rest}", names.join(", "));
+    }
+    if sst.donor_rejects_queries {
+        copies.push_str("; clients are refused while it gives one");
+    }
+    copies
 }
 
 fn findings(page: &mut String, view: &ClusterView) {

@@ -33,7 +33,15 @@ const NODES: &str = "REFLOAT_NODES";
 /// # Panics
 /// When it names none that is known.
 pub fn nodes() -> ServerKind {
-    std::env::var(NODES).map_or(ServerKind::MariaDb1011, |name| {
+    nodes_or(ServerKind::MariaDb1011)
+}
+
+/// The same for clusters that are of another kind unless the variable names one.
+///
+/// # Panics
+/// When it names none that is known.
+pub fn nodes_or(usual: ServerKind) -> ServerKind {
+    std::env::var(NODES).map_or(usual, |name| {
         name.parse()
             .unwrap_or_else(|error| panic!("{NODES}: {error}"))
     })

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use refloat_wire::{ConnectOptions, Connection};
 use serde_json::Value;
 
 use crate::support::{Run, command, refloat};
@@ -331,6 +332,32 @@ pub fn is_maintained(state: &Path, file: &str, second: &str) {
     maintain(&["--end"]).exits(3);
 }
 
+/// Whoever is asked for copies first goes away last, and the page says who that is.
+fn donors_come_last(file: &str, cluster: &dyn Fn(&[&str]) -> Run) {
+    let list = std::fs::read_to_string(file).expect("a list");
+    let urls = list.lines().filter_map(|line| line.strip_prefix("url = "));
+    let urls: Vec<&str> = urls.map(|url| url.trim_matches('"')).collect();
+    let asks = |at: usize, donor: &str| {
+        let options = ConnectOptions::from_url(urls[at]).expect("a URL");
+        let mut conn = Connection::connect(&options).expect("a node");
+        let sql = format!("SET GLOBAL wsrep_sst_donor = '{donor}'");
+        conn.exec(&sql).expect("it is told");
+    };
+    for (asking, donor, order) in [(0, "c-2", "c-1, c-2"), (1, "c-1", "c-2, c-1")] {
+        asks(asking, &format!("{donor},"));
+        cluster(&["rolling", "--plan"])
+            .exits(0)
+            .says(&format!("Order: {order}\n"));
+        let page = cluster(&["status"]).exits(0).stdout;
+        let said = page.lines().find(|line| {
+            line.starts_with(&format!("c-{}: Full copies by ", asking + 1))
+                && line.contains(&format!(", from {donor} and else any"))
+        });
+        assert!(said.is_some(), "{page}");
+        asks(asking, "");
+    }
+}
+
 /// Both nodes of a cluster go away in turn; a node that is down comes back, by IST without being asked, by a copy only when that is allowed.
 pub fn nodes_come_back(state: &Path, file: &str) {
     let refloat = |args: &[&str]| {
@@ -349,6 +376,7 @@ pub fn nodes_come_back(state: &Path, file: &str) {
         "{}",
         plan.stdout
     );
+    donors_come_last(file, &cluster);
     let words = ["sh", "-c", "echo at $REFLOAT_NODE"];
     let all = refloat(
         &[

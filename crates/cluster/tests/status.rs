@@ -88,6 +88,7 @@ fn a_cluster_is_shown_as_it_is() {
     without_pace(&members, node(2));
     frozen(&members, node(2));
     away(&members, node(1), node(2));
+    stopped_in_turn(&members, &cluster);
     down(&members, &cluster);
     split(&members, &cluster);
 }
@@ -301,6 +302,24 @@ fn away(members: &[Member], writer: &GaleraNode, node: &GaleraNode) {
     look_until(members, "the node is back", |view| view.quorum.synced == 3);
     held_up(members, writer);
     control.stop().unwrap();
+}
+
+/// All have been stopped, one after the other: the last one holds what is newest, and is safe to begin the cluster with.
+fn stopped_in_turn(members: &[Member], cluster: &EphemeralCluster) {
+    let node = |number: u32| cluster.node(number).unwrap();
+    node(3).stop().unwrap();
+    node(1).stop().unwrap();
+    let view = look(members);
+    let newest = finding(
+        &view,
+        "holds the newest data, and is the one to begin the cluster with",
+    );
+    assert!(newest.text.starts_with(&view.nodes[0].name), "{newest:?}");
+    let safe = |at: usize| view.nodes[at].grastate.as_ref().unwrap().safe_to_bootstrap;
+    assert_eq!([0, 1, 2].map(safe), [Some(true), Some(false), Some(false)]);
+    node(1).start_with(&NodeStart::bootstrap()).unwrap();
+    node(3).start().unwrap();
+    look_until(members, "two nodes serve", |view| view.quorum.synced == 2);
 }
 
 /// A cluster that is down: who holds the newest data.

@@ -17,6 +17,7 @@ mod donor;
 mod down;
 pub(crate) mod files;
 mod give_up;
+mod keepers;
 mod plan;
 mod rates;
 mod standing;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::alone::alone;
 use super::choose::{choose, histories, one_cluster, unknown, whole};
 use super::files::{self, Folder};
+use super::keepers;
 use super::rates::Rates;
 use super::state::RestoreWay;
 use crate::control::{Control, StartOption};
@@ -122,6 +123,8 @@ pub(super) struct Seen {
     pub runs: bool,
     pub lacks: Option<String>,
     pub restarts: Option<String>,
+    /// Programs on its machine that may start and stop it of their own accord.
+    pub keepers: Vec<String>,
     pub recovered: Option<(String, u64)>,
     /// Why where it stands is not known, of a node whose file does not say it.
     pub unknown: Option<String>,
@@ -186,6 +189,7 @@ pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -
         runs,
         lacks: control.lacks().map(str::to_owned),
         restarts: control.restarts_by_itself(),
+        keepers: member.host.as_ref().map(keepers::on).unwrap_or_default(),
         recovered,
         unknown,
         facts: conn.and_then(|mut conn| Facts::read(&mut conn).ok()),
@@ -283,6 +287,9 @@ pub(super) fn make(
             }
             if let Some(lacks) = &seen.lacks {
                 against.push(format!("{}: {lacks}", node.name));
+            }
+            if !seen.keepers.is_empty() {
+                warnings.push(format!("{}: on its machine runs {}: what looks after this server has to leave it alone until the restore has ended; one that stops it ends the load", node.name, seen.keepers.join(", ")));
             }
             if let Some(restarts) = &seen.restarts {
                 warnings.push(format!("{}: {restarts}: a server that crashes is started again by systemd; while this lasts it joins nobody", node.name));

@@ -213,10 +213,25 @@ fn refused_while_the_cluster_serves(place: &Place) {
         .says(place.name(1))
         .says("--ignore-advice");
     drop(taken);
+    something_looks_after_servers(place, &args);
     nobody_has_room(place, &args);
     nobody_can_start_it_alone(place, &args);
     assert_eq!(runs(), before, "nothing was begun");
     place.all_are_in_step();
+}
+
+/// What might start a server again, or stop it, is named in the plan of what stops them.
+fn something_looks_after_servers(place: &Place, args: &[&str]) {
+    let keeper = place.state.path().join("supervisord");
+    std::fs::copy("/bin/sleep", &keeper).expect("a copy");
+    let mut running = Command::new(&keeper).arg("600").spawn().expect("it runs");
+    let plan = run(restore(place, &[args, &["--plan"]].concat()));
+    let _ = running.kill();
+    let _ = running.wait();
+    let words = "runs supervisord (starts what has ended)";
+    let plan = plan.exits(0).stdout;
+    assert_eq!(plan.matches(words).count(), 3, "{plan}");
+    std::fs::remove_file(&keeper).expect("it can be removed");
 }
 
 /// A dump that is larger than the file systems of all nodes: each that lacks room is named, with how much.

@@ -35,7 +35,7 @@ const LINE_MOST: usize = 400;
 pub(crate) struct Joining<'a> {
     member: &'a Member,
     control: &'a Control,
-    log: Option<&'a LogMark>,
+    log: Option<LogMark>,
     gone: Option<Instant>,
     /// Since when it answers and belongs to nobody.
     apart: Option<Instant>,
@@ -64,13 +64,19 @@ impl<'a> Joining<'a> {
         Self {
             member,
             control,
-            log,
+            log: log.cloned(),
             gone: None,
             apart: None,
             read: None,
             begun: now,
             told: now,
         }
+    }
+
+    /// It is started once more: what it has said before counts no more.
+    pub fn again(&mut self, log: Option<&LogMark>) {
+        self.log = log.cloned().or_else(|| self.log.take());
+        (self.gone, self.apart, self.read) = (None, None, None);
     }
 
     /// Says now and then that it is on its way still, and when nobody would notice that it is not.
@@ -166,7 +172,7 @@ impl<'a> Joining<'a> {
 
     /// What it has written to its log since the mark.
     fn log(&self) -> Option<String> {
-        let (mark, host) = self.log.zip(self.member.host.as_ref())?;
+        let (mark, host) = self.log.as_ref().zip(self.member.host.as_ref())?;
         mark.since(host)
     }
 

@@ -173,6 +173,27 @@ pub(super) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), 
     change(host, &script, folder, folder.parent().unwrap_or(folder))
 }
 
+/// Removes what has arrived of a copy that has failed from a data directory whose old data are set aside: servers look for their position in it
+/// before they start, and do not start with half of a copy. Certificates stay. Whether something was there.
+pub(super) fn remove_half_copy(
+    host: &Host,
+    folder: &Path,
+    aside: &Path,
+) -> Result<bool, HostError> {
+    let script = format!(
+        "set -e; real={real}; aside={aside}\n\
+         [ -d \"$aside\" ] && [ ! \"$aside\" -ef \"$real\" ] || exit 0\n\
+         cd -- \"$real\"\n\
+         half=$(find . -mindepth 1 -maxdepth 1 ! -name '*.pem' ! -name lost+found)\n\
+         [ -n \"$half\" ] || exit 0\n\
+         find . -mindepth 1 -maxdepth 1 ! -name '*.pem' ! -name lost+found -exec rm -rf -- {{}} +\n\
+         echo yes",
+        real = word(folder),
+        aside = word(aside)
+    );
+    Ok(!run(host, &script, folder)?.trim().is_empty())
+}
+
 fn word(path: &Path) -> String {
     Host::word(&path.to_string_lossy())
 }

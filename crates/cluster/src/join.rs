@@ -35,10 +35,12 @@ const LINE_MOST: usize = 400;
 pub(crate) struct Joining<'a> {
     member: &'a Member,
     control: &'a Control,
-    log: Option<&'a LogMark>,
+    log: Option<LogMark>,
     gone: Option<Instant>,
     /// Since when it answers and belongs to nobody.
     apart: Option<Instant>,
+    /// Others, and where their logs ended before it was started.
+    others: Vec<(&'a Member, LogMark)>,
     /// When its log was looked through last.
     read: Option<Instant>,
     begun: Instant,
@@ -64,13 +66,25 @@ impl<'a> Joining<'a> {
         Self {
             member,
             control,
-            log,
+            log: log.cloned(),
+            others: Vec::new(),
             gone: None,
             apart: None,
             read: None,
             begun: now,
             told: now,
         }
+    }
+
+    /// It is started once more: what it has said before counts no more.
+    pub fn again(&mut self, log: Option<&LogMark>) {
+        self.log = log.cloned().or_else(|| self.log.take());
+        (self.gone, self.apart, self.read) = (None, None, None);
+    }
+
+    /// Has it that others may say more of a copy that fails than this node does.
+    pub fn beside(self, others: Vec<(&'a Member, LogMark)>) -> Self {
+        Self { others, ..self }
     }
 
     /// Says now and then that it is on its way still, and when nobody would notice that it is not.
@@ -166,7 +180,7 @@ impl<'a> Joining<'a> {
 
     /// What it has written to its log since the mark.
     fn log(&self) -> Option<String> {
-        let (mark, host) = self.log.zip(self.member.host.as_ref())?;
+        let (mark, host) = self.log.as_ref().zip(self.member.host.as_ref())?;
         mark.since(host)
     }
 
@@ -199,9 +213,40 @@ impl<'a> Joining<'a> {
 
     /// The last error in its log and what it began with, to be put behind a sentence.
     pub fn last_words(&self) -> String {
-        self.log()
-            .map_or_else(String::new, |text| words_of_errors(&text))
+        let log = self.log().unwrap_or_default();
+        let words = words_of_errors(&log);
+        if cause_of_copy(&log).is_some() {
+            return words;
+        }
+        let mut others = self.others.iter();
+        let said = others.find_map(|(member, mark)| {
+            let log = mark.since(member.host.as_ref()?)?;
+            Some((&member.name, plain(cause_of_copy(&log)?)))
+        });
+        said.map_or(words.clone(), |(name, line)| {
+            format!("{words} ({name}, which gave the copy, says: {line})")
+        })
     }
+}
+
+/// The line that says why a copy failed: a full disk, or else the first complaint of what moves it. Programs that move files write as they do
+/// everywhere, and `rsync` has what went wrong with the one that receives said by the one that sends.
+fn cause_of_copy(text: &str) -> Option<&str> {
+    let line = |words: &str| text.lines().find(|line| line.contains(words));
+    line("No space left on device")
+        .or_else(|| line("WSREP_SST: [ERROR]"))
+        .map(str::trim)
+}
+
+/// Where the logs of all others end that answer.
+pub(crate) fn ends_of_logs(members: &[Member], at: usize) -> Vec<(&Member, LogMark)> {
+    let others = members.iter().enumerate().filter(|(other, _)| *other != at);
+    others
+        .filter_map(|(_, member)| {
+            let state = look(member).ok()?;
+            Some((member, LogMark::of_node_that_answers(member, &state)?))
+        })
+        .collect()
 }
 
 /// The last error of a log, which says that it is over, and the first one, which says why: of the script of the transfer, if that has said any.
@@ -213,11 +258,8 @@ fn words_of_errors(text: &str) -> String {
     let Some(last) = errors.last() else {
         return String::new();
     };
-    let first = errors
-        .iter()
-        .find(|line| line.contains("WSREP_SST:"))
-        .unwrap_or(&errors[0]);
-    if first == last {
+    let first = cause_of_copy(text).unwrap_or(errors[0]);
+    if first == *last {
         format!(": {}", plain(last))
     } else {
         format!(": {} (it began with: {})", plain(last), plain(first))
@@ -312,5 +354,11 @@ mod tests {
             words_of_errors(log),
             ": 3 [ERROR] WSREP: failed (it began with: WSREP_SST: [ERROR] the port has been taken)"
         );
+        let log = "1 [Note] WSREP: asks\nrsync: [receiver] write failed on \"ibdata1\": No space left on device (28)\nWSREP_SST: [ERROR] rsync returned code 11\n";
+        assert_eq!(
+            cause_of_copy(log),
+            Some("rsync: [receiver] write failed on \"ibdata1\": No space left on device (28)")
+        );
+        assert_eq!(cause_of_copy("1 [ERROR] WSREP: noise\n"), None);
     }
 }

@@ -13,6 +13,8 @@ use crate::observe::Member;
 
 /// So much of a log is looked at, at the most: from the moment on that is asked for.
 const MOST: u64 = 16 << 20;
+/// Units of servers whose names nobody has said, as `journalctl` takes them: `mariadb.service`, `mariadb@.service`.
+const UNITS: &str = "mariadb*";
 
 /// A place in a node's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,14 +75,34 @@ impl LogMark {
             (Control::Sandbox(node), _) => node.error_log(),
             (_, Some(path)) => path,
             (Control::Systemd { unit, .. }, None) => {
-                let since = said(host, "date +%s")?.trim().parse().ok()?;
-                return Some(Self::Unit {
-                    unit: unit.clone(),
-                    since,
-                });
+                return Self::journal(host, unit);
             }
             (Control::Commands { .. }, None) => return None,
         };
+        Self::end_of(host, path)
+    }
+
+    /// The end of the log of a node that answers and that nothing is known of by which it is started. One that names no file writes to the journal
+    /// of its unit, whose name distributions begin alike. `None`: it cannot be read.
+    pub fn of_node_that_answers(member: &Member, state: &NodeState) -> Option<Self> {
+        let host = member.host.as_ref()?;
+        let said = Path::new(&state.datadir).join(&state.log_error);
+        let said = Some(said).filter(|_| !state.log_error.is_empty());
+        match member.log.clone().or(said) {
+            Some(path) => Self::end_of(host, path),
+            None => Self::journal(host, UNITS),
+        }
+    }
+
+    fn journal(host: &Host, unit: &str) -> Option<Self> {
+        let since = said(host, "date +%s")?.trim().parse().ok()?;
+        Some(Self::Unit {
+            unit: unit.to_owned(),
+            since,
+        })
+    }
+
+    fn end_of(host: &Host, path: PathBuf) -> Option<Self> {
         let length = match host {
             Host::Local => std::fs::metadata(&path).ok()?.len(),
             Host::Ssh(_) => {

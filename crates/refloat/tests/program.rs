@@ -13,6 +13,8 @@ mod errors;
 mod generated;
 #[path = "program/help.rs"]
 mod help;
+#[path = "program/killed.rs"]
+mod killed;
 #[path = "program/maintained.rs"]
 mod maintained;
 #[path = "program/replicated.rs"]

@@ -6,11 +6,15 @@ use super::held::Absence;
 use super::{MaintainError, MaintainPhase, MaintainState, Maintained, Maintenance, POLL, WATCH};
 use crate::among::arrives;
 use crate::control::StartAs;
-use crate::join::{Joining, Seen};
+use crate::join::{Joining, Seen, is_down};
+use crate::journal::LogMark;
 use crate::keep::{SILENCE, StartWay, Unallowed, Watched, kept, way_now};
 use crate::node::NodeState;
 use crate::observe::Member;
 use crate::proof::proof;
+
+/// So often a node is started again whose provider has given up: its donor may have died.
+const STARTS_AGAIN: u32 = 3;
 
 impl Maintenance<'_> {
     /// Starts the node, waits until it is in step with the others, says by which way it came, and releases those that kept write-sets.
@@ -148,6 +152,7 @@ impl Maintenance<'_> {
         let mut last_look = Instant::now();
         let mut told_gone = !started;
         let mut late = false;
+        let mut again = 0;
         loop {
             let ended = match joining.look() {
                 Seen::There(now) => return Ok(now),
@@ -156,6 +161,13 @@ impl Maintenance<'_> {
                     "has ended while it started{}",
                     joining.last_words()
                 )),
+                Seen::Failed(line)
+                    if again < STARTS_AGAIN && !told_gone && !self.run.cancel.is_cancelled() =>
+                {
+                    again += 1;
+                    told_gone = !self.start_again(state, joining, &line)?;
+                    None
+                }
                 Seen::Failed(line) => Some(format!(
                     "has failed while it started, and has to be stopped before it is started again: {line}"
                 )),
@@ -192,6 +204,42 @@ impl Maintenance<'_> {
             }
             std::thread::sleep(POLL);
         }
+    }
+
+    /// Ends the server of a node whose provider has given up, which does nothing any more and keeps the next start from beginning, and starts the
+    /// node again as soon as the others serve: what it misses is kept for it still. Whether that could be done.
+    ///
+    /// # Errors
+    /// As [`Self::may_start`].
+    fn start_again(
+        &self,
+        state: &mut MaintainState,
+        joining: &mut Joining<'_>,
+        line: &str,
+    ) -> Result<bool, MaintainError> {
+        let (node, member) = (state.plan.node.clone(), self.member(state.plan.at));
+        self.run.events.warn(format!(
+            "{node} has failed while it started: {line}. Its server is ended, and it is started again; what it misses is kept on"
+        ));
+        let ended = self.control.end_at_once();
+        let down = is_down(self.control, member, || {
+            ended.is_err() || self.run.cancel.is_hard()
+        });
+        if !matches!(down, Ok(true)) {
+            let why = ended
+                .err()
+                .map_or_else(String::new, |error| format!(" ({error})"));
+            self.run.events.warn(format!(
+                "{node} does not end{why}, and has to be stopped before it is started again. What it misses is kept on: stop it and start it by hand, or give it up with Ctrl-C"
+            ));
+            return Ok(false);
+        }
+        self.may_start(state)?;
+        state.log = LogMark::of_node_that_is_down(self.control, member).or(state.log.take());
+        self.enter(state, MaintainPhase::Starting);
+        let started = self.start(state);
+        joining.again(state.log.as_ref());
+        Ok(started)
     }
 
     /// Looks whether what the node needs is still kept. Time alone ends no hold while it starts. A node that has not asked yet when what it

@@ -10,7 +10,8 @@ use super::{Leave, RejoinError, RejoinPlan, Rejoined};
 use crate::among::arrives;
 use crate::control::{Control, StartAs};
 use crate::error::chain;
-use crate::join::{Joining, Seen};
+use crate::forecast::RejoinKind;
+use crate::join::{Joining, Seen, ends_of_logs};
 use crate::journal::LogMark;
 use crate::keep::{SILENCE, StartWay, Unallowed, kept, way_now};
 use crate::node::NodeState;
@@ -68,6 +69,10 @@ impl Rejoining<'_> {
             return Err(RejoinError::NotStarted { node });
         }
         let log = LogMark::of_node_that_is_down(control, member);
+        let others = match plan.forecast.kind {
+            RejoinKind::Ist { .. } => Vec::new(),
+            _ => ends_of_logs(self.members, plan.at),
+        };
         let begun = Instant::now();
         if plan.runs {
             run.events
@@ -75,7 +80,7 @@ impl Rejoining<'_> {
         } else {
             self.start(plan, &keep_it)?;
         }
-        let mut joining = Joining::new(member, control, log.as_ref());
+        let mut joining = Joining::new(member, control, log.as_ref()).beside(others);
         let now = self.wait_for_it(plan, leave, held, &mut joining)?;
         arrives(self.members, plan.at, || run.cancel.is_cancelled()).map_err(|astray| {
             RejoinError::NotBack {

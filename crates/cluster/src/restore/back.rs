@@ -8,7 +8,7 @@ use super::{Restore, files};
 use crate::advise::{AdviseOptions, Mistake, advise};
 use crate::forecast::{Rejoin, RejoinKind};
 use crate::join::look;
-use crate::node::Role;
+use crate::node::{NodeState, Role};
 use crate::proof::CameBy;
 use crate::rejoin::{DonorChoice, Leave, RejoinPlan, Rejoining};
 
@@ -67,6 +67,7 @@ impl Restore<'_> {
             }
             if !was_there {
                 self.copy_works(state, at)?;
+                self.remove_half_copy(state, at)?;
             }
         }
         let chosen = self.members[state.plan.at].name.clone();
@@ -121,10 +122,34 @@ impl Restore<'_> {
             );
             return Err(self.wrong(STEP, at, reason));
         }
+        let way = if joined.proof.by == CameBy::Ist {
+            "what it has missed (IST)"
+        } else {
+            "a full copy"
+        };
         self.run
             .events
-            .note(format!("{} is back by a full copy", member.name));
+            .note(format!("{} is back by {way}", member.name));
         state.nodes[at].joined = Some(joined);
+        // Whatever it held when it was compared, it is another server now.
+        state.nodes[at].same = false;
+        Ok(())
+    }
+
+    /// A copy to a node may have failed half way, because a disk was full, say. What it had before is set aside, and what came is of no worth.
+    fn remove_half_copy(&self, state: &RestoreState, at: usize) -> Result<(), RestoreError> {
+        let planned = &state.plan.nodes[at];
+        let OldData::Aside { path } = &planned.old else {
+            return Ok(());
+        };
+        if !state.nodes[at].overtaken
+            && files::remove_half_copy(self.host(at), &planned.datadir, path)?
+        {
+            self.run.events.note(format!(
+                "what has arrived of an earlier copy to {} is removed: no server starts with half of one",
+                planned.name
+            ));
+        }
         Ok(())
     }
 
@@ -151,6 +176,38 @@ impl Restore<'_> {
         Err(self.wrong(RestoreStep::Rejoin, at, reason))
     }
 
+    /// Proves that all nodes are there and in step. What is wrong is said of the node that it is wrong with: the others only see one less.
+    fn all_are_in_step(&self, state: &RestoreState) -> Result<(), RestoreError> {
+        const STEP: RestoreStep = RestoreStep::Verify;
+        let mut seen = Vec::new();
+        for (at, member) in self.members.iter().enumerate() {
+            let now = look(member).map_err(|reason| {
+                let start = match state.plan.way {
+                    // Nothing was said about how nodes are started, or need not be.
+                    RestoreWay::Replicate => {
+                        "; start it if it is down: it gets what it has missed, and is compared then"
+                    }
+                    RestoreWay::Rebuild => "",
+                };
+                self.wrong(STEP, at, format!("{reason}{start}"))
+            })?;
+            seen.push(now);
+        }
+        let most = self.members.len() as u64;
+        let is_apart = |now: &NodeState| !now.primary || now.role != Role::Synced;
+        let wrong = seen.iter().position(is_apart);
+        let wrong = wrong.or_else(|| seen.iter().position(|now| now.size != most));
+        let Some(at) = wrong else {
+            return Ok(());
+        };
+        let now = &seen[at];
+        let reason = format!(
+            "it is {}, and sees {} of {most} members",
+            now.state, now.size
+        );
+        Err(self.wrong(STEP, at, reason))
+    }
+
     /// Compares every node with the chosen one.
     pub(super) fn verify(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Verify;
@@ -159,18 +216,7 @@ impl Restore<'_> {
             // One may have gone since it came back.
             self.rejoin_others(state)?;
         }
-        for at in 0..self.members.len() {
-            let now = look(&self.members[at]).map_err(|reason| self.wrong(STEP, at, reason))?;
-            if !now.primary || now.role != Role::Synced || now.size != self.members.len() as u64 {
-                let reason = format!(
-                    "it is {}, and sees {} of {} members",
-                    now.state,
-                    now.size,
-                    self.members.len()
-                );
-                return Err(self.wrong(STEP, at, reason));
-            }
-        }
+        self.all_are_in_step(state)?;
         self.forget_marks(state, false)?;
         state.nodes[chosen].same = true;
         for at in self.others(state) {
@@ -187,6 +233,7 @@ impl Restore<'_> {
             state.nodes[at].same = true;
             self.write(state)?;
         }
-        Ok(())
+        // One may have gone since it was compared.
+        self.all_are_in_step(state)
     }
 }

@@ -118,6 +118,12 @@ impl Restore<'_> {
             ));
         }
         state.nodes[at].recovered = file.seqno.is_none();
+        if file.has_history() && file.seqno.is_none() {
+            self.run.events.warn(format!(
+                "{} did not end cleanly: its tables are at {}:{}, and it has not written that down itself",
+                self.members[at].name, left.0, left.1
+            ));
+        }
         state.nodes[at].left = Some(left);
         self.write(state)?;
         Ok(())

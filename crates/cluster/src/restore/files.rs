@@ -173,6 +173,28 @@ pub(super) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), 
     change(host, &script, folder, folder.parent().unwrap_or(folder))
 }
 
+/// Removes what has arrived of a copy that has failed from a data directory whose old data are set aside: servers look for their position in it
+/// before they start, and do not start with half of a copy. Certificates stay. Whether something was there.
+pub(super) fn remove_half_copy(
+    host: &Host,
+    folder: &Path,
+    aside: &Path,
+) -> Result<bool, HostError> {
+    let script = format!(
+        "real={real}; aside={aside}\n\
+         [ -d \"$aside\" ] && [ ! \"$aside\" -ef \"$real\" ] || exit 0\n\
+         cd -- \"$real\"\n\
+         half=$(find . -mindepth 1 -maxdepth 1 ! -name '*.pem' ! -name lost+found)\n\
+         [ -n \"$half\" ] || exit 0\n\
+         find . -mindepth 1 -maxdepth 1 ! -name '*.pem' ! -name lost+found -exec rm -rf -- {{}} +\n\
+         echo yes",
+        real = word(folder),
+        aside = word(aside)
+    );
+    let said = changed(host, &script, folder, folder.parent().unwrap_or(folder))?;
+    Ok(!said.trim().is_empty())
+}
+
 fn word(path: &Path) -> String {
     Host::word(&path.to_string_lossy())
 }
@@ -180,12 +202,17 @@ fn word(path: &Path) -> String {
 /// Runs a script that changes something about `path`, up to the first command that fails. A shell outlives the program that it was started
 /// by, when that is killed: the next one waits for it, by a lock of `folder`.
 fn change(host: &Host, script: &str, path: &Path, folder: &Path) -> Result<(), HostError> {
+    changed(host, script, path, folder).map(drop)
+}
+
+/// The same, and what the script says.
+fn changed(host: &Host, script: &str, path: &Path, folder: &Path) -> Result<String, HostError> {
     let script = format!(
         "set -e; lock={}\n\
          if [ -r \"$lock\" ] && command -v flock >/dev/null; then exec 9<\"$lock\"; flock 9; fi\n{script}",
         word(folder)
     );
-    run(host, &script, path).map(drop)
+    run(host, &script, path)
 }
 
 fn run(host: &Host, script: &str, path: &Path) -> Result<String, HostError> {
@@ -226,6 +253,27 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), old, "its place is kept");
         let error = give_place_up(&Host::Local, Path::new("/no/such"), "r1", true).unwrap_err();
         assert!(error.to_string().contains("/no/such"), "{error}");
+    }
+
+    #[test]
+    fn half_a_copy_goes_where_the_old_data_are_set_aside() {
+        let above = tempfile::tempdir().unwrap();
+        let (data, aside) = (above.path().join("it's data"), above.path().join("aside"));
+        fs::create_dir(&data).unwrap();
+        for name in ["ibdata1", "grastate.dat", ".sst", "server-key.pem"] {
+            fs::write(data.join(name), "").unwrap();
+        }
+        let remove = || remove_half_copy(&Host::Local, &data, &aside).unwrap();
+        assert!(!remove() && data.join("ibdata1").exists());
+        std::os::unix::fs::symlink(&data, &aside).unwrap();
+        assert!(!remove() && data.join("ibdata1").exists());
+        fs::remove_file(&aside).unwrap();
+        fs::create_dir(&aside).unwrap();
+        fs::write(aside.join("ibdata1"), "").unwrap();
+        assert!(remove() && !remove());
+        let left: Vec<_> = fs::read_dir(&data).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+        assert!(data.join("server-key.pem").exists() && aside.join("ibdata1").exists());
     }
 
     #[test]

@@ -20,13 +20,13 @@ const LONG: Duration = Duration::from_secs(120);
 /// Bytes that each node keeps by itself: little.
 const RING: &str = "8M";
 
-struct Place {
-    cluster: EphemeralCluster,
-    state: tempfile::TempDir,
+pub struct Place {
+    pub cluster: EphemeralCluster,
+    pub state: tempfile::TempDir,
 }
 
 impl Place {
-    fn new(isolated: bool) -> Self {
+    pub fn new(isolated: bool) -> Self {
         let state = state_folder();
         let mut options =
             GaleraOptions::new(servers::nodes(), 3).provider_option("gcache.size", RING);
@@ -41,22 +41,22 @@ impl Place {
         place
     }
 
-    fn node(&self, at: usize) -> &GaleraNode {
+    pub fn node(&self, at: usize) -> &GaleraNode {
         &self.cluster.nodes()[at]
     }
 
-    fn name(&self, at: usize) -> &str {
+    pub fn name(&self, at: usize) -> &str {
         self.node(at).name()
     }
 
     #[track_caller]
-    fn ask(&self, at: usize, sql: &str) -> String {
+    pub fn ask(&self, at: usize, sql: &str) -> String {
         let node = self.node(at);
         node.query(sql)
             .unwrap_or_else(|error| panic!("{}: {sql}: {error}", node.name()))
     }
 
-    fn in_step(&self, at: usize) -> bool {
+    pub fn in_step(&self, at: usize) -> bool {
         let asked = "SHOW STATUS WHERE Variable_name IN ('wsrep_cluster_size', 'wsrep_local_state_comment', 'wsrep_cluster_status')";
         let said = self.node(at).query(asked).unwrap_or_default();
         [
@@ -69,13 +69,13 @@ impl Place {
     }
 
     #[track_caller]
-    fn all_are_in_step(&self) {
+    pub fn all_are_in_step(&self) {
         wait("all nodes are in step", || {
             (0..3).all(|at| self.in_step(at))
         });
     }
 
-    fn cluster(&self, words: &[&str], more: &[&str]) -> Command {
+    pub fn cluster(&self, words: &[&str], more: &[&str]) -> Command {
         let mut command = command(self.state.path());
         command
             .arg("cluster")
@@ -88,7 +88,7 @@ impl Place {
     }
 
     #[track_caller]
-    fn run(&self, words: &[&str], more: &[&str]) -> Run {
+    pub fn run(&self, words: &[&str], more: &[&str]) -> Run {
         Run::new(
             self.cluster(words, more)
                 .output()
@@ -97,7 +97,7 @@ impl Place {
     }
 
     /// What the nodes keep, and have been told to: all that a maintenance changes.
-    fn kept(&self) -> Vec<String> {
+    pub fn kept(&self) -> Vec<String> {
         (0..3)
             .map(|at| {
                 let options = self.ask(at, "SELECT @@wsrep_provider_options");
@@ -113,7 +113,7 @@ impl Place {
     }
 
     #[track_caller]
-    fn all_are_the_same(&self) {
+    pub fn all_are_the_same(&self) {
         let all: Vec<oracle::Snapshot> = (0..3)
             .map(|at| {
                 let mut conn = servers::connect(self.node(at));
@@ -129,7 +129,7 @@ impl Place {
 
     /// Runs `work` beside an application that writes one number after the other on the first node, and looks afterwards whether each that was
     /// acknowledged is on every node.
-    fn beside_an_application<T>(&self, work: impl FnOnce(&AtomicU64) -> T) -> T {
+    pub fn beside_an_application<T>(&self, work: impl FnOnce(&AtomicU64) -> T) -> T {
         let (acknowledged, end) = (AtomicU64::new(0), AtomicBool::new(false));
         self.ask(0, "TRUNCATE TABLE app.t");
         let url = self.node(0).url();
@@ -203,7 +203,7 @@ fn write(url: &str, acknowledged: &AtomicU64, end: &AtomicBool) {
 }
 
 #[track_caller]
-fn wait(what: &str, condition: impl Fn() -> bool) {
+pub fn wait(what: &str, condition: impl Fn() -> bool) {
     let begun = Instant::now();
     while !condition() {
         assert!(
@@ -216,14 +216,14 @@ fn wait(what: &str, condition: impl Fn() -> bool) {
 }
 
 /// A program that runs, and what it has said so far.
-struct Running {
+pub struct Running {
     child: Child,
     said: std::sync::Arc<Mutex<String>>,
     reader: std::thread::JoinHandle<()>,
 }
 
 impl Running {
-    fn start(mut command: Command) -> Self {
+    pub fn start(mut command: Command) -> Self {
         let mut child = command
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -246,7 +246,7 @@ impl Running {
         }
     }
 
-    fn said(&self) -> String {
+    pub fn said(&self) -> String {
         self.said
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -254,7 +254,7 @@ impl Running {
     }
 
     #[track_caller]
-    fn says(&mut self, words: &str) {
+    pub fn says(&mut self, words: &str) {
         let begun = Instant::now();
         while !self.said().contains(words) {
             let ended = self.child.try_wait().expect("a state");
@@ -267,14 +267,14 @@ impl Running {
         }
     }
 
-    fn kill(mut self) {
+    pub fn kill(mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it ends");
         self.reader.join().expect("a reader");
     }
 
     #[track_caller]
-    fn ends(mut self, code: i32) -> String {
+    pub fn ends(mut self, code: i32) -> String {
         let begun = Instant::now();
         let status = loop {
             match self.child.try_wait().expect("a state") {

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use refloat_testkit::disk::SmallDisk;
+
 use crate::restore::{LONG, Place, ROWS, at_words};
 use crate::support::{Run, among_own_mounts, command, state_folder};
 
@@ -242,5 +244,177 @@ fn write_sets_are_kept_for_one(place: &Place, other: &Path) {
             .datadir()
             .join("refloat-maintain.json")
             .exists()
+    );
+}
+
+#[test]
+fn a_restore_goes_on_whatever_becomes_of_the_others() {
+    let place = Place::new();
+    let settings = |at: usize| {
+        place.ask(at, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_flush_log_at_trx_commit', 'innodb_io_capacity', \
+            'innodb_buffer_pool_size', 'sync_binlog', 'wsrep_on', 'port', 'event_scheduler')")
+    };
+    let before = [0, 1, 2].map(settings);
+    killed_while_rows_are_replicated(&place);
+    assert_eq!([0, 1, 2].map(settings), before);
+    place.ask(0, "DROP DATABASE shop");
+    place.all_are_in_step();
+    one_dies_while_it_is_stopped(&place);
+    let grown = one_has_no_room_for_its_copy(&place);
+    one_dies_while_it_is_compared(&place);
+    place.is_whole();
+    all_rows_are_there(&place);
+    assert_eq!([0, 1, 2].map(settings), before);
+    drop(grown);
+}
+
+#[track_caller]
+fn all_rows_are_there(place: &Place) {
+    for at in 0..3 {
+        let sql = "SET wsrep_sync_wait = 15; SELECT COUNT(*), SUM(id) FROM shop.t";
+        assert_eq!(
+            place.ask(at, sql),
+            format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2),
+            "{}",
+            place.name(at)
+        );
+    }
+}
+
+/// The program dies in the middle of a load into the cluster as it runs, and then one of those that receive the rows.
+fn killed_while_rows_are_replicated(place: &Place) {
+    let again = || place.restore_of(&place.dump, &place.cluster.toml(), &["--way", "replicate"]);
+    let rows = |at: usize| {
+        let said = place.node(at).query("SELECT COUNT(*) FROM shop.t");
+        said.ok().and_then(|rows| rows.parse::<u64>().ok())
+    };
+    let some_came = |at: usize, more_than: u64| {
+        let begun = Instant::now();
+        while rows(at).is_none_or(|rows| rows <= more_than) {
+            assert!(begun.elapsed() < LONG, "no rows come");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let (code, all) = at_words(&mut again(), "refloat: load of ", |child| {
+        some_came(2, 0);
+        child.kill().expect("it can be killed");
+    });
+    assert_eq!(code, None, "{all}");
+    let had = rows(0).expect("rows");
+    assert!(had > 0 && had < ROWS, "not in the middle: {had}");
+    let third = place.name(2);
+    let (code, all) = at_words(&mut again(), "refloat: load of ", |_| {
+        place.node(2).kill().expect("it can be killed");
+    });
+    assert_eq!(code, Some(1), "{all}");
+    assert!(all.contains(&format!("error: verify {third}: ")), "{all}");
+    place.node(2).start().expect("it joins");
+    let output = again().output().expect("the program can be started");
+    let done = Run::new(output).exits(0);
+    assert!(
+        done.stdout.contains("the same on all 3 nodes"),
+        "{}",
+        done.stdout
+    );
+    place.is_whole();
+    all_rows_are_there(place);
+}
+
+/// It has not written down where it stood: its tables know.
+fn one_dies_while_it_is_stopped(place: &Place) {
+    let (first, second) = (place.name(0), place.name(1));
+    let pid = place.node(1).pid().expect("a node").expect("it runs");
+    let mut restore = place.restore_by(
+        &place.cluster.toml(),
+        &["--node", first, "--stop-before", "rejoin"],
+    );
+    let (code, all) = at_words(&mut restore, &format!("stopping {second}"), |_| {
+        let sent = Command::new("kill")
+            .args(["-KILL", &pid.to_string()])
+            .status();
+        assert!(sent.expect("kill").success());
+    });
+    assert_eq!(code, Some(5), "{all}");
+    assert!(
+        all.contains(&format!("{second} did not end cleanly: its tables are at ")),
+        "{all}"
+    );
+}
+
+/// The file system that a node takes its copy on is full: that is said before it is started, and when somebody insists by what it says itself. What it
+/// had before is set aside, and stays. With more room the same command goes on.
+fn one_has_no_room_for_its_copy(place: &Place) -> SmallDisk {
+    let second = place.name(1);
+    let small = SmallDisk::mount_over(&place.node(1).datadir(), 60).expect("a small disk");
+    place
+        .restore(&[])
+        .exits(1)
+        .says(&format!(
+            "{second}: a full copy to it would fail, so it was not started: "
+        ))
+        .says("there is too little space for a copy of ");
+    assert!(place.node(1).pid().expect("a node").is_none());
+    let failed = place.restore(&["--ignore-advice"]).exits(1);
+    // What moves files has it said by the one that sends.
+    let failed = failed
+        .says(&format!(
+            "{second} is not back: it has ended while it started"
+        ))
+        .says("The same command again goes on");
+    assert!(failed.stderr.contains("No space left"), "{}", failed.stderr);
+    let folder = fs::read_dir(place.node(1).folder()).expect("a folder");
+    let aside: Vec<_> = folder
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.to_string_lossy().contains("data.refloat-"))
+        .collect();
+    assert!(
+        aside.len() == 1 && aside[0].join("ibdata1").exists(),
+        "{aside:?}"
+    );
+    small.grow(1000);
+    // What waits for the rest of a copy may do so for ever, and the next one waits for that: it is named.
+    let left = place.node(1).helpers();
+    if !left.is_empty() {
+        place
+            .restore(&[])
+            .exits(1)
+            .says("an earlier copy still runs (process ");
+        for process in left {
+            let sent = Command::new("kill")
+                .args(["-KILL", &process.to_string()])
+                .output();
+            sent.expect("kill is there");
+            let begun = Instant::now();
+            while Path::new(&format!("/proc/{process}")).exists() {
+                assert!(begun.elapsed() < LONG, "{process} does not end");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    }
+    small
+}
+
+/// In the middle of its rows. One that has gone when it was compared already is found too.
+fn one_dies_while_it_is_compared(place: &Place) {
+    let second = place.name(1);
+    let mut again = place.restore_by(&place.cluster.toml(), &[]);
+    let (code, all) = at_words(&mut again, "refloat: the first is read as of ", |_| {
+        place.node(1).kill().expect("it can be killed");
+    });
+    assert_eq!(code, Some(1), "{all}");
+    assert!(
+        all.contains(&format!("error: comparing {second}: "))
+            || all.contains(&format!("error: verify {second}: ")),
+        "{all}"
+    );
+    let done = place.restore(&[]).exits(0);
+    let compared = format!("comparing {second} with {}", place.name(0));
+    let done = done
+        .says(&format!("{second} is back by what it has missed (IST)"))
+        .says(&compared);
+    assert!(
+        done.stdout.contains("the same on all 3 nodes"),
+        "{}",
+        done.stdout
     );
 }

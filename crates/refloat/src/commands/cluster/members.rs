@@ -9,7 +9,7 @@ use refloat_cluster::{
     ClusterFile, ClusterView, Control, ControlError, Host, Member, NodeConfig, discover,
 };
 use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, list_on_server};
-use refloat_sandbox::{GaleraNode, Sandbox};
+use refloat_sandbox::{GaleraNode, Instance, Sandbox};
 use refloat_wire::{ConnectOptions, Connection, Target};
 
 use crate::connect::ConnectArgs;
@@ -127,8 +127,11 @@ impl ClusterOf {
             datadir: node
                 .datadir
                 .clone()
-                .or_else(|| sandbox_datadir(node, context)),
-            log: node.log.clone(),
+                .or_else(|| Some(sandboxed(node, context)?.datadir())),
+            log: node
+                .log
+                .clone()
+                .or_else(|| Some(sandboxed(node, context)?.error_log())),
         })
     }
 }
@@ -240,13 +243,12 @@ fn is_here(connect: &ConnectOptions) -> bool {
     }
 }
 
-/// The data directory of a node that the sandbox has started: the sandbox knows it also when the node is down.
-fn sandbox_datadir(node: &NodeConfig, context: &Context) -> Option<PathBuf> {
+/// A node that the sandbox has started, which knows where its files are also when it is down.
+fn sandboxed(node: &NodeConfig, context: &Context) -> Option<Instance> {
     let name = node.control.as_ref()?.sandbox.as_ref()?;
-    let instance = Sandbox::new(context.state_dir().join("sandbox"))
+    Sandbox::new(context.state_dir().join("sandbox"))
         .get(name)
-        .ok()?;
-    Some(instance.datadir())
+        .ok()
 }
 
 /// The option file of a node that the sandbox has started.

@@ -68,6 +68,10 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
     for name in &args.nodes {
         nodes.at(name)?;
     }
+    if !args.plan {
+        // A node that is down for a maintenance that was killed is more than one that does not answer.
+        maintain::refuse_second(&nodes.name, context)?;
+    }
     let how = Observation {
         sample: Duration::from_secs(1),
         tables: WantedTables::Never,

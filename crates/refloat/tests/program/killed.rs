@@ -1,0 +1,216 @@
+//! What dies while nodes go away and come back: donors and joiners in the middle of what is sent, the program between two nodes, a node that is
+//! to stop.
+
+use std::fs;
+use std::path::Path;
+
+use refloat_sandbox::NodeStart;
+use refloat_testkit::servers;
+
+use crate::maintained::{Place, Running, wait};
+use crate::support::{Run, command};
+
+#[test]
+fn whoever_dies_while_a_node_goes_or_comes_nothing_is_missing() {
+    let place = Place::new(false);
+    let before = place.kept();
+    place.ask(
+        0,
+        "CREATE TABLE app.large (id INT PRIMARY KEY AUTO_INCREMENT, v LONGBLOB) ENGINE=InnoDB",
+    );
+    place.beside_an_application(|_| {
+        a_joiner_is_killed_while_it_receives(&place);
+        assert_eq!(place.kept(), before);
+        a_donor_is_killed_while_it_sends(&place);
+        assert_eq!(place.kept(), before);
+        a_node_is_killed_by_what_is_to_stop_it(&place);
+        assert_eq!(place.kept(), before);
+        the_program_is_killed_between_two_nodes(&place, &before);
+    });
+    assert_eq!(place.kept(), before);
+}
+
+/// A maintenance that has come as far as to receive what the node missed, which is too much to have arrived by then: the node lies frozen. And its
+/// donor.
+fn receives(place: &Place, at: usize) -> (Running, usize) {
+    let [here, go] = ["here", "go"].map(|name| place.state.path().join(name));
+    let _ = (fs::remove_file(&here), fs::remove_file(&go));
+    let script = format!(
+        "touch {}; while [ ! -e {} ]; do sleep 0.1; done",
+        here.display(),
+        go.display()
+    );
+    let command = place.cluster(
+        &["maintain", place.name(at), "--for", "1m", "--hold", "128M"],
+        &["--sample", "1s", "--", "sh", "-c", &script],
+    );
+    let running = Running::start(command);
+    wait("the node is down", || here.exists());
+    for _ in 0..20 {
+        place.ask(
+            0,
+            "INSERT INTO app.large (v) VALUES (REPEAT(MD5(RAND()), 62500))",
+        );
+    }
+    let node = place.node(at);
+    let was = log(&node.error_log()).len();
+    let since = || log(&node.error_log())[was..].to_owned();
+    fs::write(&go, "").expect("a file");
+    wait("it receives", || since().contains("Receiving IST: "));
+    node.freeze().expect("it can be frozen");
+    let said = since();
+    assert!(!said.contains("IST received: "), "{said}");
+    let (_, selected) = said.rsplit_once(" Selected ").expect("a donor");
+    let selected = selected.lines().next().unwrap_or_default();
+    let donor = (0..3).find(|&at| selected.contains(place.name(at)));
+    (running, donor.expect("one of them"))
+}
+
+fn log(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// The node dies in the middle of what it receives: somebody starts it again, and it goes on with what is kept for it.
+fn a_joiner_is_killed_while_it_receives(place: &Place) {
+    let (mut running, _) = receives(place, 1);
+    place.node(1).kill().expect("it can be killed");
+    running.says("What it misses is kept on");
+    let started = place.node(1).begin(&NodeStart::join());
+    started.expect("it can be started");
+    let said = running.ends(0);
+    assert!(said.contains("done and proven"), "{said}");
+    place.all_are_in_step();
+}
+
+/// The donor dies in the middle of what it sends. Its joiner gives up for good and goes, which makes two of three: the last one has no majority, and
+/// rightly serves nobody until a person says that the others are gone. The node is started again by itself, as soon as somebody serves, and takes no
+/// full copy.
+fn a_donor_is_killed_while_it_sends(place: &Place) {
+    let (mut running, donor) = receives(place, 1);
+    let third = (0..3).find(|&at| at != 1 && at != donor).expect("another");
+    place.node(donor).kill().expect("it can be killed");
+    place.node(1).thaw().expect("it goes on");
+    running.says(&format!("{} has failed while it started: ", place.name(1)));
+    running.says("Its server is ended, and it is started again; what it misses is kept on");
+    wait("the last one has no majority", || {
+        let asked = "SHOW STATUS LIKE 'wsrep_cluster_status'";
+        let said = place.node(third).query(asked);
+        said.is_ok_and(|said| !said.ends_with("\tPrimary"))
+    });
+    servers::tell_provider(place.node(third), "pc.bootstrap", "1");
+    // The donor is down still: that is said, and the node is back without it.
+    let said = running.ends(6);
+    assert!(
+        said.contains(&format!(
+            "{} is still told to keep write-sets: ",
+            place.name(donor)
+        )),
+        "{said}"
+    );
+    place.node(donor).start().expect("it starts");
+    let ended = place.run(&["maintain", place.name(1)], &["--end"]).exits(0);
+    assert!(ended.stdout.contains("by IST"), "{}", ended.stdout);
+    place.all_are_in_step();
+}
+
+/// What is to stop the node kills it, so that it does not write down where it stands: its tables know, and it comes back by what it misses. When it
+/// has forgotten its place altogether it is left down: it would take a full copy.
+fn a_node_is_killed_by_what_is_to_stop_it(place: &Place) {
+    let (node, name) = (place.node(1), place.name(1));
+    let servers = std::env::var("REFLOAT_SERVERS").map_or_else(
+        |_| String::new(),
+        |folder| format!("REFLOAT_SERVERS={folder} "),
+    );
+    let maintain = |more: &str| {
+        let pid = node.pid().expect("a node").expect("it runs");
+        let start = format!(
+            "{servers}REFLOAT_STATE_DIR={} {} sandbox node start {name} --no-wait",
+            place.state.path().display(),
+            env!("CARGO_BIN_EXE_refloat")
+        );
+        let control = format!(
+            "datadir = \"{}\"\nlog = \"{}\"\ncontrol = {{ start = \"{start}\", stop = \"kill -KILL {pid}; while readlink /proc/{pid}/exe >/dev/null; do sleep 0.1; done{more}\" }}\n",
+            node.datadir().display(),
+            node.error_log().display(),
+        );
+        let listed = fs::read_to_string(place.cluster.toml()).expect("a list");
+        let text = listed.replace(&format!("control = {{ sandbox = \"{name}\" }}\n"), &control);
+        assert_ne!(text, listed);
+        let file = place.state.path().join("killing.toml");
+        fs::write(&file, text).expect("a list can be written");
+        let mut command = command(place.state.path());
+        command.args(["cluster", "maintain", name, "--no-defaults", "--cluster"]);
+        command.arg(file);
+        command.args(["--for", "1m", "--sample", "1s", "--", "true"]);
+        Run::new(command.output().expect("the program can be started"))
+    };
+    let unclean = format!("{name} has not written down where it stands: it did not end cleanly");
+    let run = maintain("").exits(0).says(&unclean);
+    assert!(run.stdout.contains("by IST"), "{}", run.stdout);
+    place.all_are_in_step();
+
+    let grastate = node.grastate();
+    let forgets = format!(
+        "; sed -i.kept 's/^uuid: .*/uuid:    00000000-0000-0000-0000-000000000000/' {}",
+        grastate.display()
+    );
+    maintain(&forgets)
+        .exits(1)
+        .says(&unclean)
+        .says("it is down, and was not started, because it would take a full copy (SST)");
+    assert!(node.pid().expect("a node").is_none());
+    fs::rename(grastate.with_extension("dat.kept"), &grastate).expect("it is put back");
+    place.run(&["rejoin", name], &[]).exits(0);
+    place.all_are_in_step();
+}
+
+/// A node is away when the program dies: it is found by the same command, and by no other one begun anew beside it.
+fn the_program_is_killed_between_two_nodes(place: &Place, before: &[String]) {
+    let [here, both] = [
+        place.state.path().join("rolled"),
+        place.state.path().join("both"),
+    ];
+    let nodes = [place.name(1), place.name(2)].join(",");
+    let rolling = |script: &str| {
+        place.cluster(
+            &[
+                "rolling", "--for", "1m", "--sample", "1s", "--nodes", &nodes,
+            ],
+            &["--", "sh", "-c", script],
+        )
+    };
+    // The second one is away.
+    let script = format!(
+        "[ -e {0} ] && touch {1}; touch {0}; [ ! -e {1} ] || sleep 1",
+        here.display(),
+        both.display()
+    );
+    let running = Running::start(rolling(&script));
+    wait("a second node is down", || both.exists());
+    running.kill();
+    let away = (0..3)
+        .find(|&at| place.node(at).pid().is_ok_and(|pid| pid.is_none()))
+        .expect("one of them is down");
+    let name = place.name(away);
+    let claim = place.node(away).datadir().join("refloat-maintain.json");
+    assert!(claim.exists(), "nothing says who maintains {name}");
+    let again = || {
+        Run::new(
+            rolling("true")
+                .output()
+                .expect("the program can be started"),
+        )
+    };
+    again()
+        .exits(3)
+        .says(&format!("the maintenance of {name}, begun at "))
+        .says("--end");
+    let ended = place.run(&["maintain", name], &["--end"]).exits(0);
+    assert!(ended.stdout.contains("by IST"), "{}", ended.stdout);
+    assert!(!claim.exists(), "who has maintained {name} is there still");
+    place.all_are_in_step();
+    assert_eq!(place.kept(), before);
+    let said = again().exits(0).stdout;
+    assert!(said.contains("went away and came back by IST"), "{said}");
+    place.all_are_in_step();
+}

@@ -9,7 +9,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use refloat_cluster::advise::{AdviseOptions, Effect, MistakeKind, Suggestion, advise};
-use refloat_sandbox::{GaleraOptions, NodeStart, ServerKind, SstMethod};
+use refloat_sandbox::{GaleraOptions, NodeStart, SstMethod};
 use refloat_testkit::servers;
 
 use pair::*;
@@ -17,7 +17,7 @@ use well::{unseen, well, written};
 
 #[test]
 fn what_makes_a_copy_fail_is_found_before() {
-    let options = GaleraOptions::new(ServerKind::MariaDb1011, 2)
+    let options = GaleraOptions::new(servers::nodes(), 2)
         .sst(SstMethod::Mariabackup)
         .isolated();
     let cluster = servers::sandbox()
@@ -39,6 +39,10 @@ fn what_makes_a_copy_fail_is_found_before() {
     donors(&pair);
     leftovers(&pair);
     rsync(&pair);
+    // Of a server of no package its option file says where its programs are while it is down.
+    let base = pair.joiner.query("SELECT @@basedir").unwrap();
+    let base = format!("[mysqld]\nbasedir={}", base.trim());
+    let _base = Lines::add(pair.joiner, &base);
     down(&pair);
     // Last: these take the joiner's data.
     a_copy_with_what_is_suggested_works(&pair);

@@ -29,7 +29,7 @@ const PUBLIC: &str = "wsrep-sst-method wsrep-sst-donor wsrep-sst-receive-address
     innodb-log-file-size innodb-buffer-pool-size innodb-data-home-dir innodb-undo-directory innodb-log-group-home-dir log-bin \
     streamfmt transferfmt compressor decompressor encrypt encrypt-algo encrypt-format ssl-mode tca tcert tkey ssl-ca ssl-cert ssl-key \
     sockopt progress time rlimit sst-initial-timeout sst-log-archive sst-syslog use-memory backup-threads compress compress-threads \
-    inno-backup-opts inno-apply-opts inno-move-opts tmpdir user";
+    inno-backup-opts inno-apply-opts inno-move-opts tmpdir user basedir";
 /// Options of which only leaves that they are there.
 const SECRET: &str = "wsrep-sst-auth encrypt-key encrypt-key-file";
 

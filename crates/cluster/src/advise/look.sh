@@ -33,6 +33,7 @@ owner=$(stat -L -c %U -- "${pid:+/proc/}${pid:-$datadir}" 2>/dev/null)
 say user "$owner"
 # As the server's own account, where that is possible: what its search path names is not run as root.
 as=
+own=yes
 usual=/usr/local/bin:/usr/local/sbin:/bin:/sbin:/usr/bin:/usr/sbin
 path=
 [ -z "$pid" ] || path=$(tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | sed -n 's/^PATH=//p' | head -n 1)
@@ -43,6 +44,7 @@ if [ "$(id -u)" = 0 ] && [ "$owner" != root ]; then
         as="runuser -u $owner --"
     else
         search=$usual
+        own=no
     fi
 fi
 where() { (PATH=$search && command -v -- "$1"); }
@@ -72,6 +74,8 @@ seen=$(
 )
 printf '%s\n' "$seen"
 value() { printf '%s\n' "$seen" | awk -F '\t' -v name="$1" '$3 == name { last = $4 } END { print last }'; }
+# Where a server that is down has its programs its option files say.
+case $pid$basedir$own$(value basedir) in yes/*) search=$(value basedir)/bin:$search ;; esac
 
 for name in mariadb-backup mbstream xbstream tar socat nc rsync lsof ss sockstat pv pigz gzip zstd lz4 qpress openssl stunnel timeout ps \
     mariadb-dump mysqldump mariadb mysql xtrabackup xbcrypt; do

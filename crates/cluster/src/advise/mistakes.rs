@@ -43,14 +43,27 @@ impl Mistake {
         format!("{}: {}", self.nodes.join(", "), self.text)
     }
 
-    /// Whether it keeps a node away that would come by IST too: the script for copies is started in any case.
+    /// Whether it keeps a node away that would come by IST too: the script for copies is started in any case, and a donor's script tells it
+    /// that there will be none by the way that a copy would take.
     pub fn stops_ist(&self, joiner: &str) -> bool {
+        let own = matches!(
+            self.kind,
+            MistakeKind::Leftover
+                | MistakeKind::PortTaken
+                | MistakeKind::MissingTool
+                | MistakeKind::Encryption
+        );
+        let between = matches!(
+            self.kind,
+            MistakeKind::Compressor
+                | MistakeKind::Format
+                | MistakeKind::Encryption
+                | MistakeKind::PortClosed
+        );
+        let is_here = self.nodes.iter().any(|node| node == joiner);
         self.effect == Effect::Fails
-            && matches!(
-                self.kind,
-                MistakeKind::Leftover | MistakeKind::PortTaken | MistakeKind::MissingTool
-            )
-            && self.nodes == [joiner]
+            && is_here
+            && (own && self.nodes.len() == 1 || between && self.nodes.len() > 1)
     }
 }
 

@@ -384,6 +384,26 @@ fn accounts_ports_and_donors() {
 }
 
 #[test]
+fn what_stops_ist_too() {
+    let advice = advice(|facts| {
+        set(&mut facts.nodes[0], "sst", "compressor", "zstd -1");
+        set(&mut facts.nodes[0], "server", "innodb-page-size", "8k");
+        machine(&mut facts.nodes[2]).space.free = Some(0);
+        machine(&mut facts.nodes[2]).space.used = Some(0);
+        machine(&mut facts.nodes[1]).programs.remove("socat");
+        state(&mut facts.nodes[2]).sst.method = "mariabackup".to_owned();
+    });
+    let stops: Vec<MistakeKind> = advice
+        .mistakes
+        .iter()
+        .filter(|one| one.stops_ist("j"))
+        .map(|one| one.kind)
+        .collect();
+    assert_eq!(stops, [MistakeKind::Compressor]);
+    assert!(advice.failing().count() > 2, "{:#?}", advice.mistakes);
+}
+
+#[test]
 fn nothing_of_a_server_begins_a_line_of_an_option_file() {
     let advice = advice(|facts| {
         let evil = "x\n[mysqld]\nplugin-load=evil#\"\\".to_owned();

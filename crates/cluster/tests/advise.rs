@@ -1,5 +1,7 @@
 //! Every mistake that makes a full copy fail is made on a real cluster, and found before a copy is tried.
 
+#[path = "advise/applied.rs"]
+mod applied;
 #[path = "advise/pair.rs"]
 mod pair;
 #[path = "advise/well.rs"]
@@ -47,6 +49,11 @@ fn what_makes_a_copy_fail_is_found_before() {
     // Last: these take the joiner's data.
     a_copy_with_what_is_suggested_works(&pair);
     a_copy_with_a_compressor_on_one_side_fails(&pair);
+}
+
+#[test]
+fn what_is_advised_is_applied_and_not_asked_for_again() {
+    applied::applied();
 }
 
 fn compressors(pair: &Pair) {

@@ -179,6 +179,21 @@ impl NodeFacts {
         self.machine.as_ref()?.options.get(groups, name)
     }
 
+    /// The group of its files in which an option of the first of some groups counts, or else one to put it into.
+    pub(crate) fn group(
+        &self,
+        groups: &[&'static str],
+        name: &str,
+        usual: &'static str,
+    ) -> &'static str {
+        let mut groups = groups.iter().copied();
+        match groups.find(|group| self.option(&[*group], name).is_some()) {
+            Some("server") => "mysqld",
+            Some(group) => group,
+            None => usual,
+        }
+    }
+
     /// A setting: what the server says, or else what its files do.
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
         let said = self.variables.get(name).map(String::as_str);

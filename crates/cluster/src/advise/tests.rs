@@ -384,6 +384,21 @@ fn accounts_ports_and_donors() {
 }
 
 #[test]
+fn what_is_set_elsewhere_is_set_there() {
+    let advice = advice(|facts| {
+        set(&mut facts.nodes[2], "sst", "use-memory", "64M");
+        set(&mut facts.nodes[2], "mariabackup", "backup-threads", "1");
+    });
+    let group = |option: &str| {
+        let mut all = advice.suggestions.iter();
+        let one = all.find(|one| one.option == option && one.nodes.contains(&"j".to_owned()));
+        one.unwrap().group
+    };
+    assert_eq!(group("use-memory"), "sst");
+    assert_eq!(group("backup-threads"), "mariabackup");
+}
+
+#[test]
 fn what_stops_ist_too() {
     let advice = advice(|facts| {
         set(&mut facts.nodes[0], "sst", "compressor", "zstd -1");

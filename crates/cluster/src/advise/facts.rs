@@ -81,6 +81,34 @@ pub struct MachineFacts {
     pub running: Vec<String>,
     /// Whether the account for copies may log in; `None`: not tried.
     pub account: Option<Account>,
+    /// The unit of systemd that starts the server; `None`: none is known.
+    pub unit: Option<Unit>,
+}
+
+/// A unit of systemd, as `systemctl show` has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Unit {
+    /// Its name.
+    pub name: String,
+    /// Its `Type`.
+    pub kind: String,
+    /// Whose messages it takes: `NotifyAccess`.
+    pub notify_access: String,
+    /// How long a start may take: `TimeoutStartUSec`, such as `1min 30s` or `infinity`.
+    pub start_timeout: String,
+    /// The version of systemd.
+    pub manager: Option<u64>,
+}
+
+impl Unit {
+    /// Its name with what kind of unit it is.
+    pub(crate) fn file(&self) -> String {
+        if self.name.ends_with(".service") {
+            self.name.clone()
+        } else {
+            format!("{}.service", self.name)
+        }
+    }
 }
 
 /// Bytes of memory.

@@ -1,5 +1,5 @@
 # Looks at the machine of a node the way the scripts of a state transfer do, and writes what it sees as lines of words that are parted by
-# tabs. It changes nothing. Before it stand assignments of: datadir, defaults, basedir, socket, port, port_by_default, methods, account, public, secret.
+# tabs. It changes nothing. Before it stand assignments of: datadir, defaults, basedir, socket, port, port_by_default, methods, account, unit, public, secret.
 LC_ALL=C
 export LC_ALL
 PATH=$PATH:/usr/sbin:/sbin:/usr/bin:/bin
@@ -128,6 +128,19 @@ if [ -d "$datadir" ] && [ -r "$datadir" ]; then
         case $other in '' | *[!0-9]*) continue ;; esac
         [ -d "/proc/$other" ] && printf 'running\t%s\t%s\n' "$name" "$other"
     done
+fi
+
+# The unit that starts the server: the one that is named, or else the one that it is the main process of. What it is loaded as comes last.
+ask_systemd() { timeout 10 systemctl show "$@" 2>/dev/null; }
+if [ -z "$unit" ] && [ -n "$pid" ]; then
+    unit=$(sed -nE 's#^(0:|[0-9]+:name=systemd):.*/([^/]+\.service)$#\2#p' "/proc/$pid/cgroup" 2>/dev/null | head -n 1)
+    [ -z "$unit" ] || [ "$(ask_systemd --property=MainPID -- "$unit")" = "MainPID=$pid" ] || unit=
+fi
+if [ -n "$unit" ]; then
+    printf 'unit\tname\t%s\n' "$unit"
+    printf 'unit\tmanager\t%s\n' "$(systemctl --version 2>/dev/null | awk 'NR == 1 { print $2 }')"
+    ask_systemd --property=Type,NotifyAccess,TimeoutStartUSec,LoadState -- "$unit" | sed 's/=/\t/; s/^/unit\t/' |
+        awk -F '\t' '$2 == "LoadState" { last = $0; next } { print } END { if (last != "") print last }'
 fi
 
 # Addresses of the server's network.

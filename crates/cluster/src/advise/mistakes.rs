@@ -10,6 +10,7 @@ use super::inspect::Facts;
 use super::pairs;
 use super::sides::{Side, account, rate_limit, tools};
 use super::streams;
+use super::unit::start_timeout;
 use crate::node::Role;
 
 /// Something that is wrong.
@@ -109,6 +110,8 @@ pub enum MistakeKind {
     Version,
     /// The limit of the rate has no effect.
     RateLimit,
+    /// Systemd does not wait as long as a copy takes.
+    StartTimeout,
 }
 
 pub(super) struct Found(Vec<Mistake>);
@@ -161,6 +164,7 @@ pub(super) fn find(facts: &Facts, joiner: Option<&str>) -> Vec<Mistake> {
             .collect();
         alone(facts, to, &donors, &mut found);
         donor_names(facts, to, &donors, &mut found);
+        start_timeout(facts, to, &donors, &mut found);
         let Some(method) = to.method() else { continue };
         tools(to, method, Side::Joiner, &mut found);
         for from in donors {

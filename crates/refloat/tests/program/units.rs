@@ -168,9 +168,40 @@ fn nodes_that_are_units_are_restored_and_come_back() {
         back.stdout
     );
     place.is_whole();
+    waits_for_copies(&systemd, &second, &run);
     for at in (0..3).rev() {
         let unit = format!("db-{}", place.name(at));
         let stopped = systemd.systemctl(["stop", &unit]);
         assert!(stopped.status.success(), "{stopped:?}");
     }
+}
+
+/// A unit that does not wait as long as copies may take is named, and what is said to be written helps.
+fn waits_for_copies(systemd: &Systemd, node: &str, run: &impl Fn(&[&str]) -> Run) {
+    let unit = format!("db-{node}.service");
+    let write = |file: &str, limit: &str| {
+        let script = "mkdir -p \"${1%/*}\" && printf '[Service]\\nTimeoutStartSec=%s\\n' \"$2\" >\"$1\" && systemctl daemon-reload";
+        let mut shell = systemd.command("sh");
+        let output = shell.args(["-c", script, "sh", file, limit]).output();
+        let output = output.expect("a shell");
+        assert!(output.status.success(), "{output:?}");
+    };
+    let told = || run(&["advise", node, "--sample", "0.1"]).stdout;
+    let words = format!("(TimeoutStartUSec of unit db-{node})");
+    // The server asks for more time, in time.
+    let usual = told();
+    assert!(!usual.contains(&words), "{usual}");
+    write(&format!("/run/systemd/system/{unit}.d/short.conf"), "20");
+    let short = told();
+    assert!(
+        short.contains(&format!("gives its start up after 20s {words}")),
+        "{short}"
+    );
+    let (_, remedy) = short
+        .split_once("TimeoutStartSec=infinity into ")
+        .expect("a remedy");
+    let file = remedy.split_whitespace().next().expect("a file");
+    write(file, "infinity");
+    let mended = told();
+    assert!(!mended.contains(&words), "{mended}");
 }

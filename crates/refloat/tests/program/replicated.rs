@@ -716,10 +716,11 @@ fn no_row_is_lost_or_twice_when_commits_fail() {
     commits_that_fail_are_done_again(&place);
     keys_of_several_bytes(&place);
     what_fails_in_the_middle_goes_on(&place);
+    two_nodes_that_are_wrong_alike(&place);
 }
 
 /// Rows of the table that others write to as well.
-const CONTENDED: u64 = 40_000;
+const CONTENDED: u64 = 16_000;
 /// Rows that one of them writes and takes away again in each transaction.
 const SWEEP: u64 = 1000;
 
@@ -750,6 +751,7 @@ fn contend(url: &str, end: &AtomicBool) -> u64 {
             Ok(()) => done += 1,
             Err(_) => drop(conn.exec("ROLLBACK")),
         }
+        std::thread::sleep(THINKING);
     }
     done
 }
@@ -913,11 +915,45 @@ fn what_fails_in_the_middle_goes_on(place: &Place) {
             let words = format!("table middle.{name}: column k: type: expected tinyint");
             assert!(run.stdout.contains(&words), "{}", run.stdout);
         }
-        place.all_are_the_same();
         for (at, name) in (0..3).flat_map(|at| tables.map(|name| (at, name))) {
-            let sql = format!("SELECT COUNT(*), COUNT(DISTINCT id), MAX(k) FROM middle.{name}");
-            assert_eq!(place.ask(at, &sql), format!("{ALL}\t{ALL}\t1000"));
+            let sql = format!(
+                "SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*), COUNT(DISTINCT id), MAX(k), SUM(v = id * 31) FROM middle.{name}"
+            );
+            let whole = format!("{ALL}\t{ALL}\t1000\t{ALL}");
+            assert_eq!(place.ask(at, &sql), whole, "node {at}");
         }
         place.ask(0, "DROP DATABASE middle");
     }
+}
+
+/// Two of three were changed in the same way without write-sets. By votes they would be right, and the next statement would put the third out; comparing
+/// each with each shows it before.
+fn two_nodes_that_are_wrong_alike(place: &Place) {
+    let body = format!(
+        "{}{}",
+        table("t", "ENGINE=InnoDB"),
+        rows_of("t", 3000, 1000)
+    );
+    let dump = place.dump("alike.sql", &dump_of("alike", &body));
+    place.loads(&dump, &place.cluster.url(0), &[]);
+    place.all_are_the_same();
+    for at in [1, 2] {
+        place.ask(
+            at,
+            "SET SESSION wsrep_on = OFF; UPDATE alike.t SET v = 'wrong' WHERE id = 77; DELETE FROM alike.t WHERE id = 78",
+        );
+    }
+    for (one, other, same) in [(0, 1, false), (0, 2, false), (1, 2, true)] {
+        let mut verify = command(place.state.path());
+        verify.arg("verify");
+        for at in [one, other] {
+            verify.arg(place.cluster.url(at));
+        }
+        verify.args(["--no-defaults", "--databases", "alike"]);
+        let run = Run::new(verify.output().expect("the program can be started"));
+        let run = run.exits(if same { 0 } else { 4 });
+        let shown = ["wrong", "id = '77'", "id = '78'"].map(|words| run.stdout.contains(words));
+        assert_eq!(shown, [!same; 3], "{}", run.stdout);
+    }
+    place.ask(0, "DROP DATABASE alike");
 }

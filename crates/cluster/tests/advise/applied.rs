@@ -45,7 +45,7 @@ pub fn applied() {
     let told = fragment(&advice);
     let certificates = tempfile::tempdir().unwrap();
     let tls = certificate(certificates.path());
-    let [advised, _advised] = [donor, joiner].map(|node| include(node, &told, &tls));
+    let [advised, advised_too] = [donor, joiner].map(|node| include(node, &told, &tls));
     donor.stop().unwrap();
     donor.start().unwrap();
     joiner.stop().unwrap();
@@ -121,6 +121,37 @@ pub fn applied() {
     let log = fs::read_to_string(joiner.error_log()).unwrap();
     let (_, last) = log.rsplit_once("WSREP: Found saved state").unwrap();
     assert!(last.contains("Prepared IST receiver"), "{last}");
+    drop(advised_too);
+    a_stage_that_is_killed(donor, joiner, certificates.path());
+}
+
+/// Of a donor's pipeline its script sees the ends alone, and calls a copy good whose compressor was killed: the joiner sees that it is none, and
+/// never comes up with half of the data.
+fn a_stage_that_is_killed(donor: &GaleraNode, joiner: &GaleraNode, folder: &Path) {
+    let killed = folder.join("killed");
+    // What is told before the copy is shorter.
+    let script = "#!/bin/sh\nhead -c 300000\n[ -z \"$(head -c 1 | tr '\\0' x)\" ] || kill -9 $$\n";
+    fs::write(&killed, script).unwrap();
+    fs::set_permissions(&killed, fs::Permissions::from_mode(0o755)).unwrap();
+    let killed = killed.to_str().unwrap();
+    for [packs, unpacks] in [[killed, "cat"], ["cat", killed]] {
+        let _lines = [
+            Lines::add(donor, &format!("[sst]\ncompressor={packs}")),
+            Lines::add(joiner, &format!("[sst]\ndecompressor={unpacks}")),
+        ];
+        let _ = fs::remove_file(joiner.grastate());
+        joiner.begin(&NodeStart::join()).unwrap();
+        let error = joiner.wait_ready(LONG).unwrap_err();
+        assert!(error.to_string().contains("it ended"), "{error}");
+        // What it holds is of no history, so its next start takes a copy again.
+        let state = joiner.state();
+        assert!(
+            state
+                .as_ref()
+                .is_none_or(|state| !state.position.is_known()),
+            "{state:?}"
+        );
+    }
 }
 
 fn look(cluster: &EphemeralCluster, window: Option<Duration>) -> Advice {

@@ -265,12 +265,12 @@ fn tls(node: &NodeFacts, method: &str) -> Option<Suggestion> {
     let (mode, reason) = if named {
         (
             "VERIFY_CA",
-            "the server has a certificate, a key and an authority, and copies do not use them. Set it on all nodes at the same time",
+            "the server has a certificate, a key and an authority, and copies do not use them. Set it on all nodes at the same time: on some only no node comes by a copy, nor by IST",
         )
     } else {
         (
             "VERIFY_CA",
-            "copies are not encrypted. It takes ssl-ca, ssl-cert and ssl-key in [mysqld] or [sst] first, on all nodes",
+            "copies are not encrypted. It takes ssl-ca, ssl-cert and ssl-key in [mysqld] or [sst] first, on all nodes; ssl-mode on some of them only keeps nodes from coming by a copy, and by IST",
         )
     };
     let reason = if method == "rsync" {

@@ -198,7 +198,7 @@ pub(super) fn compression(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) 
         ] {
             let mut one = Suggestion::new(node, "sst", option, None, value)
                 .because(format!(
-                    "{reason}. Set both on all nodes: with one side only the copy fails"
+                    "{reason}. Set both on all nodes: with one side only no node comes by a copy, nor by IST"
                 ))
                 .gains(GainSource::Measured, gain.clone());
             one.sure = sure;

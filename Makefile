@@ -46,7 +46,8 @@ test: toolchain servers ## Run every test but the slow ones, on real servers
 .PHONY: test-slow
 test-slow: toolchain servers ## Run the slow tests too: big volumes, long faults
 	$(CARGO) test --locked --workspace -- --include-ignored
-	REFLOAT_NODES=mariadb-11.8 $(CARGO) test --locked --workspace --test=healthd --test=maintain --test=program --test=rejoin --test=sandbox --test=status
+	REFLOAT_NODES=mariadb-11.8 $(CARGO) test --locked --workspace --test=advise --test=healthd --test=maintain --test=program --test=rejoin --test=sandbox --test=status
+	REFLOAT_NODES=mariadb-11.8 $(CARGO) test --locked -p refloat --test=faults galera::
 
 .PHONY: bench
 bench: build servers ## Measure the scanner, and loads beside what people use today (takes a while)

@@ -14,6 +14,7 @@ mod settings;
 mod sides;
 mod streams;
 mod transfer;
+mod unit;
 
 pub(crate) use inspect::lines;
 
@@ -21,7 +22,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use facts::{Account, AccountFrom, Listener, MachineFacts, Memory, NodeFacts, Options, Space};
+pub use facts::{
+    Account, AccountFrom, Listener, MachineFacts, Memory, NodeFacts, Options, Space, Unit,
+};
 pub use fragment::fragment;
 pub use inspect::Candidate;
 use inspect::Facts;

@@ -1,5 +1,7 @@
 //! Every mistake that makes a full copy fail is made on a real cluster, and found before a copy is tried.
 
+#[path = "advise/applied.rs"]
+mod applied;
 #[path = "advise/pair.rs"]
 mod pair;
 #[path = "advise/well.rs"]
@@ -9,7 +11,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use refloat_cluster::advise::{AdviseOptions, Effect, MistakeKind, Suggestion, advise};
-use refloat_sandbox::{GaleraOptions, NodeStart, ServerKind, SstMethod};
+use refloat_sandbox::{GaleraOptions, NodeStart, SstMethod};
 use refloat_testkit::servers;
 
 use pair::*;
@@ -17,7 +19,7 @@ use well::{unseen, well, written};
 
 #[test]
 fn what_makes_a_copy_fail_is_found_before() {
-    let options = GaleraOptions::new(ServerKind::MariaDb1011, 2)
+    let options = GaleraOptions::new(servers::nodes(), 2)
         .sst(SstMethod::Mariabackup)
         .isolated();
     let cluster = servers::sandbox()
@@ -39,10 +41,19 @@ fn what_makes_a_copy_fail_is_found_before() {
     donors(&pair);
     leftovers(&pair);
     rsync(&pair);
+    // Of a server of no package its option file says where its programs are while it is down.
+    let base = pair.joiner.query("SELECT @@basedir").unwrap();
+    let base = format!("[mysqld]\nbasedir={}", base.trim());
+    let _base = Lines::add(pair.joiner, &base);
     down(&pair);
     // Last: these take the joiner's data.
     a_copy_with_what_is_suggested_works(&pair);
     a_copy_with_a_compressor_on_one_side_fails(&pair);
+}
+
+#[test]
+fn what_is_advised_is_applied_and_not_asked_for_again() {
+    applied::applied();
 }
 
 fn compressors(pair: &Pair) {

@@ -81,6 +81,34 @@ pub struct MachineFacts {
     pub running: Vec<String>,
     /// Whether the account for copies may log in; `None`: not tried.
     pub account: Option<Account>,
+    /// The unit of systemd that starts the server; `None`: none is known.
+    pub unit: Option<Unit>,
+}
+
+/// A unit of systemd, as `systemctl show` has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Unit {
+    /// Its name.
+    pub name: String,
+    /// Its `Type`.
+    pub kind: String,
+    /// Whose messages it takes: `NotifyAccess`.
+    pub notify_access: String,
+    /// How long a start may take: `TimeoutStartUSec`, such as `1min 30s` or `infinity`.
+    pub start_timeout: String,
+    /// The version of systemd.
+    pub manager: Option<u64>,
+}
+
+impl Unit {
+    /// Its name with what kind of unit it is.
+    pub(crate) fn file(&self) -> String {
+        if self.name.ends_with(".service") {
+            self.name.clone()
+        } else {
+            format!("{}.service", self.name)
+        }
+    }
 }
 
 /// Bytes of memory.
@@ -177,6 +205,21 @@ impl NodeFacts {
     /// An option of its files.
     pub(crate) fn option(&self, groups: &[&str], name: &str) -> Option<&str> {
         self.machine.as_ref()?.options.get(groups, name)
+    }
+
+    /// The group of its files in which an option of the first of some groups counts, or else one to put it into.
+    pub(crate) fn group(
+        &self,
+        groups: &[&'static str],
+        name: &str,
+        usual: &'static str,
+    ) -> &'static str {
+        let mut groups = groups.iter().copied();
+        match groups.find(|group| self.option(&[*group], name).is_some()) {
+            Some("server") => "mysqld",
+            Some(group) => group,
+            None => usual,
+        }
     }
 
     /// A setting: what the server says, or else what its files do.

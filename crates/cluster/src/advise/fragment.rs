@@ -7,7 +7,7 @@ use super::{Advice, Effect, GainSource, Suggestion};
 /// Comments are no wider.
 const WIDTH: usize = 96;
 /// Groups, in the order in which they are written.
-const GROUPS: [&str; 3] = ["mysqld", "sst", "mariabackup"];
+const GROUPS: [&str; 4] = ["mysqld", "sst", "xtrabackup", "mariabackup"];
 
 /// The suggestions of an advice as a piece of an option file. What people have to decide first, and what differs between nodes, is commented out.
 pub fn fragment(advice: &Advice) -> String {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use refloat_wire::{Connection, Target};
 
 use super::facts::{
-    Account, AccountFrom, Listener, MachineFacts, NodeFacts, SST_PORT, TEXT_MOST, clean,
+    Account, AccountFrom, Listener, MachineFacts, NodeFacts, SST_PORT, TEXT_MOST, Unit, clean,
 };
 use super::reach::{Reach, reaches};
 use crate::error::chain;
@@ -29,7 +29,7 @@ const PUBLIC: &str = "wsrep-sst-method wsrep-sst-donor wsrep-sst-receive-address
     innodb-log-file-size innodb-buffer-pool-size innodb-data-home-dir innodb-undo-directory innodb-log-group-home-dir log-bin \
     streamfmt transferfmt compressor decompressor encrypt encrypt-algo encrypt-format ssl-mode tca tcert tkey ssl-ca ssl-cert ssl-key \
     sockopt progress time rlimit sst-initial-timeout sst-log-archive sst-syslog use-memory backup-threads compress compress-threads \
-    inno-backup-opts inno-apply-opts inno-move-opts tmpdir user";
+    inno-backup-opts inno-apply-opts inno-move-opts tmpdir user basedir";
 /// Options of which only leaves that they are there.
 const SECRET: &str = "wsrep-sst-auth encrypt-key encrypt-key-file";
 
@@ -47,6 +47,8 @@ pub struct Candidate {
     pub member: Member,
     /// Its option file, where somebody knows it: of a server that runs it is seen.
     pub defaults_file: Option<PathBuf>,
+    /// The unit of systemd that starts it, where somebody has said it: of a server that runs it is seen.
+    pub unit: Option<String>,
 }
 
 /// Everything that is known.
@@ -277,6 +279,7 @@ fn look(
         ("port_by_default", SST_PORT.to_string()),
         ("methods", methods.to_owned()),
         ("account", if needs_account { "1" } else { "" }.to_owned()),
+        ("unit", candidate.unit.clone().unwrap_or_default()),
         ("public", PUBLIC.to_owned()),
         ("secret", SECRET.to_owned()),
     ];
@@ -287,6 +290,7 @@ fn look(
 fn read(lines: &[Vec<String>]) -> MachineFacts {
     let mut machine = MachineFacts::default();
     let mut account = Account::default();
+    let mut unit = Unit::default();
     let mut limit = None;
     for line in lines {
         let words: Vec<&str> = line.iter().map(String::as_str).collect();
@@ -337,6 +341,12 @@ fn read(lines: &[Vec<String>]) -> MachineFacts {
             ["data", used, kept] => {
                 (machine.space.used, machine.space.kept) = (number(used), number(kept));
             }
+            ["unit", "name", name] => (*name).clone_into(&mut unit.name),
+            ["unit", "LoadState", "loaded"] => machine.unit = Some(std::mem::take(&mut unit)),
+            ["unit", "Type", kind] => (*kind).clone_into(&mut unit.kind),
+            ["unit", "NotifyAccess", who] => (*who).clone_into(&mut unit.notify_access),
+            ["unit", "TimeoutStartUSec", time] => (*time).clone_into(&mut unit.start_timeout),
+            ["unit", "manager", version] => unit.manager = number(version),
             ["gcache", _] => machine.space.has_gcache = true,
             ["address", address] => drop(machine.addresses.insert((*address).to_owned())),
             ["leftover", name] => machine.leftovers.push((*name).to_owned()),

@@ -1,5 +1,5 @@
 # Looks at the machine of a node the way the scripts of a state transfer do, and writes what it sees as lines of words that are parted by
-# tabs. It changes nothing. Before it stand assignments of: datadir, defaults, basedir, socket, port, port_by_default, methods, account, public, secret.
+# tabs. It changes nothing. Before it stand assignments of: datadir, defaults, basedir, socket, port, port_by_default, methods, account, unit, public, secret.
 LC_ALL=C
 export LC_ALL
 PATH=$PATH:/usr/sbin:/sbin:/usr/bin:/bin
@@ -33,6 +33,7 @@ owner=$(stat -L -c %U -- "${pid:+/proc/}${pid:-$datadir}" 2>/dev/null)
 say user "$owner"
 # As the server's own account, where that is possible: what its search path names is not run as root.
 as=
+own=yes
 usual=/usr/local/bin:/usr/local/sbin:/bin:/sbin:/usr/bin:/usr/sbin
 path=
 [ -z "$pid" ] || path=$(tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | sed -n 's/^PATH=//p' | head -n 1)
@@ -43,6 +44,7 @@ if [ "$(id -u)" = 0 ] && [ "$owner" != root ]; then
         as="runuser -u $owner --"
     else
         search=$usual
+        own=no
     fi
 fi
 where() { (PATH=$search && command -v -- "$1"); }
@@ -72,6 +74,8 @@ seen=$(
 )
 printf '%s\n' "$seen"
 value() { printf '%s\n' "$seen" | awk -F '\t' -v name="$1" '$3 == name { last = $4 } END { print last }'; }
+# Where a server that is down has its programs its option files say.
+case $pid$basedir$own$(value basedir) in yes/*) search=$(value basedir)/bin:$search ;; esac
 
 for name in mariadb-backup mbstream xbstream tar socat nc rsync lsof ss sockstat pv pigz gzip zstd lz4 qpress openssl stunnel timeout ps \
     mariadb-dump mysqldump mariadb mysql xtrabackup xbcrypt; do
@@ -124,6 +128,19 @@ if [ -d "$datadir" ] && [ -r "$datadir" ]; then
         case $other in '' | *[!0-9]*) continue ;; esac
         [ -d "/proc/$other" ] && printf 'running\t%s\t%s\n' "$name" "$other"
     done
+fi
+
+# The unit that starts the server: the one that is named, or else the one that it is the main process of. What it is loaded as comes last.
+ask_systemd() { timeout 10 systemctl show "$@" 2>/dev/null; }
+if [ -z "$unit" ] && [ -n "$pid" ]; then
+    unit=$(sed -nE 's#^(0:|[0-9]+:name=systemd):.*/([^/]+\.service)$#\2#p' "/proc/$pid/cgroup" 2>/dev/null | head -n 1)
+    [ -z "$unit" ] || [ "$(ask_systemd --property=MainPID -- "$unit")" = "MainPID=$pid" ] || unit=
+fi
+if [ -n "$unit" ]; then
+    printf 'unit\tname\t%s\n' "$unit"
+    printf 'unit\tmanager\t%s\n' "$(systemctl --version 2>/dev/null | awk 'NR == 1 { print $2 }')"
+    ask_systemd --property=Type,NotifyAccess,TimeoutStartUSec,LoadState -- "$unit" | sed 's/=/\t/; s/^/unit\t/' |
+        awk -F '\t' '$2 == "LoadState" { last = $0; next } { print } END { if (last != "") print last }'
 fi
 
 # Addresses of the server's network.

@@ -10,6 +10,7 @@ use super::inspect::Facts;
 use super::pairs;
 use super::sides::{Side, account, rate_limit, tools};
 use super::streams;
+use super::unit::start_timeout;
 use crate::node::Role;
 use crate::node::names_of;
 
@@ -44,14 +45,27 @@ impl Mistake {
         format!("{}: {}", self.nodes.join(", "), self.text)
     }
 
-    /// Whether it keeps a node away that would come by IST too: the script for copies is started in any case.
+    /// Whether it keeps a node away that would come by IST too: the script for copies is started in any case, and a donor's script tells it
+    /// that there will be none by the way that a copy would take.
     pub fn stops_ist(&self, joiner: &str) -> bool {
+        let own = matches!(
+            self.kind,
+            MistakeKind::Leftover
+                | MistakeKind::PortTaken
+                | MistakeKind::MissingTool
+                | MistakeKind::Encryption
+        );
+        let between = matches!(
+            self.kind,
+            MistakeKind::Compressor
+                | MistakeKind::Format
+                | MistakeKind::Encryption
+                | MistakeKind::PortClosed
+        );
+        let is_here = self.nodes.iter().any(|node| node == joiner);
         self.effect == Effect::Fails
-            && matches!(
-                self.kind,
-                MistakeKind::Leftover | MistakeKind::PortTaken | MistakeKind::MissingTool
-            )
-            && self.nodes == [joiner]
+            && is_here
+            && (own && self.nodes.len() == 1 || between && self.nodes.len() > 1)
     }
 }
 
@@ -97,6 +111,8 @@ pub enum MistakeKind {
     Version,
     /// The limit of the rate has no effect.
     RateLimit,
+    /// Systemd does not wait as long as a copy takes.
+    StartTimeout,
 }
 
 pub(super) struct Found(Vec<Mistake>);
@@ -149,6 +165,7 @@ pub(super) fn find(facts: &Facts, joiner: Option<&str>) -> Vec<Mistake> {
             .collect();
         alone(facts, to, &donors, &mut found);
         donor_names(facts, to, &donors, &mut found);
+        start_timeout(facts, to, &donors, &mut found);
         let Some(method) = to.method() else { continue };
         tools(to, method, Side::Joiner, &mut found);
         for from in donors {

@@ -265,12 +265,12 @@ fn tls(node: &NodeFacts, method: &str) -> Option<Suggestion> {
     let (mode, reason) = if named {
         (
             "VERIFY_CA",
-            "the server has a certificate, a key and an authority, and copies do not use them. Set it on all nodes at the same time",
+            "the server has a certificate, a key and an authority, and copies do not use them. Set it on all nodes at the same time: on some only no node comes by a copy, nor by IST",
         )
     } else {
         (
             "VERIFY_CA",
-            "copies are not encrypted. It takes ssl-ca, ssl-cert and ssl-key in [mysqld] or [sst] first, on all nodes",
+            "copies are not encrypted. It takes ssl-ca, ssl-cert and ssl-key in [mysqld] or [sst] first, on all nodes; ssl-mode on some of them only keeps nodes from coming by a copy, and by IST",
         )
     };
     let reason = if method == "rsync" {
@@ -278,8 +278,9 @@ fn tls(node: &NodeFacts, method: &str) -> Option<Suggestion> {
     } else {
         reason.to_owned()
     };
+    let group = node.group(ALL, "ssl-mode", "sst");
     Some(
-        Suggestion::new(node, "sst", "ssl-mode", node.option(ALL, "ssl-mode"), mode)
+        Suggestion::new(node, group, "ssl-mode", node.option(ALL, "ssl-mode"), mode)
             .because(reason)
             .gains(
                 GainSource::Documented,
@@ -316,11 +317,11 @@ fn appliers(facts: &Facts, to: &NodeFacts) -> Option<Suggestion> {
     }
     (better > now).then(|| {
         let mut one = Suggestion::new(to, "mysqld", "wsrep_slave_threads", Some(&now.to_string()), better.to_string())
-            .because(format!("for the time of catching up: {reason}. Back to {now} when it is synced, if that was chosen with care"))
+            .because(format!("for the time of catching up: {reason}. Its start reads the line; take it out again when the node is synced, or the next start has as many"))
             .gains(GainSource::Documented, "write-sets that came during the copy are applied in parallel")
             .if_decided();
         one.running = Some(format!(
-            "SET GLOBAL wsrep_slave_threads = {better} while it catches up; SET GLOBAL wsrep_slave_threads = {now} when it is synced"
+            "SET GLOBAL wsrep_slave_threads = {better} while it catches up, if the line was not there when it started; SET GLOBAL wsrep_slave_threads = {now} when wsrep_local_state_comment is Synced, also if it was: each thread that is too many ends with the next write-set that it applies"
         ));
         one
     })

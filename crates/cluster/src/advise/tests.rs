@@ -384,6 +384,94 @@ fn accounts_ports_and_donors() {
 }
 
 #[test]
+fn starts_that_systemd_gives_up() {
+    let of = |kind: &str, limit: &str, manager: u64, version: &str| {
+        advice(|facts| {
+            state(&mut facts.nodes[2]).version = version.to_owned();
+            for donor in &mut facts.nodes[..2] {
+                state(donor).version = version.to_owned();
+            }
+            machine(&mut facts.nodes[2]).unit = Some(Unit {
+                name: "mariadb".to_owned(),
+                kind: kind.to_owned(),
+                notify_access: "main".to_owned(),
+                start_timeout: limit.to_owned(),
+                manager: Some(manager),
+            });
+        })
+    };
+    let new = "10.11.19-MariaDB";
+    let unit = |kind: &str, limit: &str| of(kind, limit, 252, new);
+    // The server asks for more.
+    assert_eq!(kinds(&unit("notify", "15min")), []);
+    assert_eq!(kinds(&unit("notify", "1min 30s")), []);
+    let fails = [(MistakeKind::StartTimeout, Effect::Fails)];
+    let late = unit("notify", "20s");
+    assert_eq!(kinds(&late), fails);
+    let one = &late.mistakes[0];
+    for words in [
+        "after 20s",
+        "unit mariadb",
+        "100 GiB takes about 1024 s",
+        "too late",
+    ] {
+        assert!(one.text.contains(words), "{words}: {}", one.text);
+    }
+    let words = "TimeoutStartSec=infinity into /etc/systemd/system/mariadb.service.d/zz-sst.conf";
+    assert!(one.remedy.contains(words), "{}", one.remedy);
+    // It cannot, or does not.
+    assert_eq!(kinds(&unit("forking", "1min 30s")), fails);
+    assert_eq!(
+        kinds(&unit("forking", "15min")),
+        [(MistakeKind::StartTimeout, Effect::Unsafe)]
+    );
+    assert_eq!(kinds(&unit("forking", "1h")), []);
+    assert_eq!(kinds(&unit("forking", "infinity")), []);
+    assert_eq!(kinds(&unit("simple", "1min 30s")), []);
+    let old = of("notify", "1min 30s", 219, new);
+    assert_eq!(kinds(&old), fails);
+    assert!(old.mistakes[0].remedy.contains("TimeoutStartSec=0 "));
+    let asks_not = of("notify", "1min 30s", 252, "10.4.11-MariaDB");
+    assert_eq!(kinds(&asks_not), fails);
+    assert!(asks_not.mistakes[0].text.contains("asks for no more time"));
+}
+
+#[test]
+fn what_is_set_elsewhere_is_set_there() {
+    let advice = advice(|facts| {
+        set(&mut facts.nodes[2], "sst", "use-memory", "64M");
+        set(&mut facts.nodes[2], "mariabackup", "backup-threads", "1");
+    });
+    let group = |option: &str| {
+        let mut all = advice.suggestions.iter();
+        let one = all.find(|one| one.option == option && one.nodes.contains(&"j".to_owned()));
+        one.unwrap().group
+    };
+    assert_eq!(group("use-memory"), "sst");
+    assert_eq!(group("backup-threads"), "mariabackup");
+}
+
+#[test]
+fn what_stops_ist_too() {
+    let advice = advice(|facts| {
+        set(&mut facts.nodes[0], "sst", "compressor", "zstd -1");
+        set(&mut facts.nodes[0], "server", "innodb-page-size", "8k");
+        machine(&mut facts.nodes[2]).space.free = Some(0);
+        machine(&mut facts.nodes[2]).space.used = Some(0);
+        machine(&mut facts.nodes[1]).programs.remove("socat");
+        state(&mut facts.nodes[2]).sst.method = "mariabackup".to_owned();
+    });
+    let stops: Vec<MistakeKind> = advice
+        .mistakes
+        .iter()
+        .filter(|one| one.stops_ist("j"))
+        .map(|one| one.kind)
+        .collect();
+    assert_eq!(stops, [MistakeKind::Compressor]);
+    assert!(advice.failing().count() > 2, "{:#?}", advice.mistakes);
+}
+
+#[test]
 fn nothing_of_a_server_begins_a_line_of_an_option_file() {
     let advice = advice(|facts| {
         let evil = "x\n[mysqld]\nplugin-load=evil#\"\\".to_owned();

@@ -53,7 +53,8 @@ pub(super) fn memory(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion
     if better < 64 << 20 {
         return None;
     }
-    let one = Suggestion::new(to, "mariabackup", "use-memory", now, told);
+    let group = to.group(BACKUP, "use-memory", "mariabackup");
+    let one = Suggestion::new(to, group, "use-memory", now, told);
     if taken > most {
         return Some(
             one.because(format!(
@@ -102,7 +103,8 @@ pub(super) fn threads(node: &NodeFacts, method: &str) -> Option<Suggestion> {
             .contains(&(method.to_owned(), option.to_owned()))
     };
     let one = if knows("backup-threads") {
-        Suggestion::new(node, "sst", "backup-threads", now, better.to_string())
+        let group = node.group(ALL, "backup-threads", "sst");
+        Suggestion::new(node, group, "backup-threads", now, better.to_string())
     } else {
         // Scripts before that option hand on what they are given.
         let kept: Vec<&str> = options
@@ -111,7 +113,8 @@ pub(super) fn threads(node: &NodeFacts, method: &str) -> Option<Suggestion> {
             .filter(|word| !word.starts_with("--parallel"))
             .collect();
         let value = format!("{} --parallel={better}", kept.join(" "));
-        let one = Suggestion::new(node, "sst", "inno-backup-opts", options, value.trim());
+        let group = node.group(BACKUP, "inno-backup-opts", "sst");
+        let one = Suggestion::new(node, group, "inno-backup-opts", options, value.trim());
         // What it has now may hold a password that was left out here.
         if options.is_some_and(|options| options.contains('…')) {
             one.if_decided()
@@ -195,7 +198,7 @@ pub(super) fn compression(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) 
         ] {
             let mut one = Suggestion::new(node, "sst", option, None, value)
                 .because(format!(
-                    "{reason}. Set both on all nodes: with one side only the copy fails"
+                    "{reason}. Set both on all nodes: with one side only no node comes by a copy, nor by IST"
                 ))
                 .gains(GainSource::Measured, gain.clone());
             one.sure = sure;

@@ -174,7 +174,7 @@ pub(super) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), 
 }
 
 /// Removes what has arrived of a copy that has failed from a data directory whose old data are set aside: servers look for their position in it
-/// before they start, and do not start with half of a copy. Certificates stay. Whether something was there.
+/// before they start, and do not start with half of a copy. Certificates and the error log stay. Whether something was there.
 pub(super) fn remove_half_copy(
     host: &Host,
     folder: &Path,
@@ -184,9 +184,9 @@ pub(super) fn remove_half_copy(
         "real={real}; aside={aside}\n\
          [ -d \"$aside\" ] && [ ! \"$aside\" -ef \"$real\" ] || exit 0\n\
          cd -- \"$real\"\n\
-         half=$(find . -mindepth 1 -maxdepth 1 ! -name '*.pem' ! -name lost+found)\n\
+         half=$(find . -mindepth 1 -maxdepth 1 ! -name '*.pem' ! -name '*.err' ! -name lost+found)\n\
          [ -n \"$half\" ] || exit 0\n\
-         find . -mindepth 1 -maxdepth 1 ! -name '*.pem' ! -name lost+found -exec rm -rf -- {{}} +\n\
+         find . -mindepth 1 -maxdepth 1 ! -name '*.pem' ! -name '*.err' ! -name lost+found -exec rm -rf -- {{}} +\n\
          echo yes",
         real = word(folder),
         aside = word(aside)

@@ -32,6 +32,7 @@ pub fn candidates(cluster: &EphemeralCluster) -> Vec<Candidate> {
             log: None,
         },
         defaults_file: Some(node.config()),
+        unit: None,
     };
     cluster.nodes().iter().map(of).collect()
 }

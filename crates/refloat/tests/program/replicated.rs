@@ -708,3 +708,252 @@ fn without_a_key(place: &Place) {
     place.on_all("SET GLOBAL wsrep_certify_nonPK = ON");
     place.ask(0, "DROP DATABASE bare");
 }
+
+/// Appliers that work at the same time, and others who write to the tables of the load.
+#[test]
+fn no_row_is_lost_or_twice_when_commits_fail() {
+    let place = Place::with(|options| options.option("wsrep_slave_threads", "8"));
+    commits_that_fail_are_done_again(&place);
+    keys_of_several_bytes(&place);
+    what_fails_in_the_middle_goes_on(&place);
+    two_nodes_that_are_wrong_alike(&place);
+}
+
+/// Rows of the table that others write to as well.
+const CONTENDED: u64 = 16_000;
+/// Rows that one of them writes and takes away again in each transaction.
+const SWEEP: u64 = 1000;
+
+/// Somebody on another node writes the load's own keys and takes them away in the same transaction, again and again: of two that have a key in
+/// common the later one is refused (1213), at its commit too. How many of these were not refused.
+fn contend(url: &str, end: &AtomicBool) -> u64 {
+    let mut conn = Connection::connect(&ConnectOptions::from_url(url).unwrap()).unwrap();
+    let mut done = 0;
+    while !end.load(Ordering::Relaxed) {
+        // What is in already would be a duplicate.
+        let last = conn.query("SELECT GREATEST(COALESCE(MAX(id), 0), 0) FROM both_.t");
+        let Ok(last) = last else {
+            std::thread::sleep(THINKING);
+            continue;
+        };
+        let last: u64 = last.str(0, 0).unwrap().parse().unwrap();
+        let (first, end) = (last + 1 + done % 3 * SWEEP, last + (done % 3 + 1) * SWEEP);
+        let statements = [
+            "BEGIN".to_owned(),
+            format!("INSERT INTO both_.t SELECT seq, 0, 'other' FROM both_.seq_{first}_to_{end}"),
+            format!("DELETE FROM both_.t WHERE id BETWEEN {first} AND {end}"),
+            "COMMIT".to_owned(),
+        ];
+        let written = statements
+            .iter()
+            .try_for_each(|sql| conn.exec(sql).map(drop));
+        match written {
+            Ok(()) => done += 1,
+            Err(_) => drop(conn.exec("ROLLBACK")),
+        }
+        std::thread::sleep(THINKING);
+    }
+    done
+}
+
+/// Somebody on a third node writes rows that stay, with numbers below those of the load: how many were acknowledged.
+fn keep(url: &str, end: &AtomicBool) -> u64 {
+    let mut conn = Connection::connect(&ConnectOptions::from_url(url).unwrap()).unwrap();
+    let mut kept = 0;
+    while !end.load(Ordering::Relaxed) {
+        let id = kept + 1;
+        match conn.exec(format!("INSERT INTO both_.t VALUES (-{id}, 0, 'kept')")) {
+            Ok(_) => kept = id,
+            // Refused, or the table is not there yet.
+            Err(_) => std::thread::sleep(THINKING),
+        }
+    }
+    kept
+}
+
+/// By every write path. The count of rows tells that others have written as well, and that is no proof then.
+fn commits_that_fail_are_done_again(place: &Place) {
+    let body = format!(
+        "{}{}",
+        table("t", "ENGINE=InnoDB"),
+        rows_of("t", CONTENDED, 500)
+    );
+    let dump = place.dump("both.sql", &dump_of("both_", &body));
+    let [url, there, third] = [0, 1, 2].map(|at| place.cluster.url(at));
+    let mut retries = 0;
+    for path in ["auto", "load-data", "insert"] {
+        let end = AtomicBool::new(false);
+        let (run, done, kept) = std::thread::scope(|scope| {
+            let contends = scope.spawn(|| contend(&there, &end));
+            let keeps = scope.spawn(|| keep(&third, &end));
+            let words = ["--json", "--threads", "4", "--chunk-rows", "2000"];
+            let more = ["--max-paused", "100", "--write-path", path];
+            let run = place.load(&dump, &url, &[&words[..], &more[..]].concat());
+            end.store(true, Ordering::Relaxed);
+            (run, contends.join().unwrap(), keeps.join().unwrap())
+        });
+        let run = run.exits(4);
+        let last: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
+        let outcome = &last["outcome"]["summary"];
+        let shown = format!("{path}: {done} {kept} {outcome}");
+        assert!(done > 0 && kept > 0, "nobody else has written: {shown}");
+        retries += outcome["retries"].as_u64().unwrap();
+        assert_eq!(outcome["rows"], CONTENDED, "{shown}");
+        let differences = &outcome["proof"]["differences"];
+        assert_eq!(differences["total"], 1, "{shown}");
+        assert_eq!(
+            differences["first"][0]["expected"],
+            format!("{CONTENDED} rows"),
+            "{shown}"
+        );
+        place.all_are_the_same();
+        let sums = "SELECT SUM(id > 0), SUM(IF(id > 0, id, 0)), MAX(id), SUM(id < 0), MIN(id), SUM(v = 'other') FROM both_.t";
+        let all = CONTENDED * (CONTENDED + 1) / 2;
+        let all = format!("{CONTENDED}\t{all}\t{CONTENDED}\t{kept}\t-{kept}\t0");
+        for at in 0..3 {
+            let sql = format!("SET SESSION wsrep_sync_wait = 1; {sums}");
+            assert_eq!(place.ask(at, &sql), all, "node {at}: {shown}");
+        }
+        place.ask(0, "DROP DATABASE both_");
+    }
+    assert!(retries > 0, "no commit was refused");
+}
+
+/// Foreign keys over text whose characters take several bytes: appliers that took their keys for others would apply a child before its parent.
+fn keys_of_several_bytes(place: &Place) {
+    const PARENTS: u64 = 2000;
+    const CHILDREN: u64 = 50_000;
+    let name = |id: u64| {
+        let letter = char::from_u32(0x0430 + u32::try_from(id % 32).unwrap()).unwrap();
+        format!("{letter}é\u{1F600}{id}")
+    };
+    let mut body = "CREATE TABLE parent (name CHAR(10) NOT NULL, PRIMARY KEY (name)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;\n\
+        CREATE TABLE child (id INT NOT NULL PRIMARY KEY, name CHAR(10) NOT NULL, KEY name (name), CONSTRAINT of_parent FOREIGN KEY (name) \
+        REFERENCES parent (name)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;\n"
+        .to_owned();
+    let mut insert = |table: &str, rows: u64, row: &dyn Fn(u64) -> String| {
+        for first in (0..rows).step_by(200) {
+            let values: Vec<String> = (first..first + 200).map(row).collect();
+            let _ = writeln!(body, "INSERT INTO {table} VALUES {};", values.join(","));
+        }
+    };
+    insert("parent", PARENTS, &|id| format!("('{}')", name(id)));
+    insert("child", CHILDREN, &|id| {
+        format!("({id},'{}')", name(id * 7919 % PARENTS))
+    });
+    let text = format!("SET NAMES utf8mb4;\n{}", dump_of("family", &body));
+    let dump = place.dump("family.sql", &text);
+    for keys in ["as-dump", "checked"] {
+        let args = ["--foreign-keys", keys, "--chunk-rows", "500"];
+        let (outcome, _) = place.loads(&dump, &place.cluster.url(0), &args);
+        assert_eq!(outcome["rows"], PARENTS + CHILDREN);
+        place.all_are_the_same();
+        let orphans = "SELECT COUNT(*), COUNT(parent.name), COUNT(DISTINCT child.name) FROM family.child LEFT JOIN family.parent USING (name)";
+        for at in 0..3 {
+            assert_eq!(
+                place.ask(at, orphans),
+                format!("{CHILDREN}\t{CHILDREN}\t{PARENTS}")
+            );
+        }
+        place.ask(0, "DROP DATABASE family");
+    }
+}
+
+/// A row in the middle of a chunk that the server refuses, with a key and without: nothing of the chunk stays, and nothing is missing or comes twice
+/// when the row is accepted.
+fn what_fails_in_the_middle_goes_on(place: &Place) {
+    const ALL: u64 = 40_000;
+    let tables = ["keyed", "bare"];
+    let mut body = String::new();
+    for (name, key) in tables.iter().zip([", PRIMARY KEY (id)", ""]) {
+        let _ = writeln!(
+            body,
+            "CREATE TABLE {name} (id BIGINT NOT NULL, k TINYINT, v VARCHAR(100){key}) ENGINE=InnoDB;"
+        );
+        // In the second chunk.
+        body.push_str(&rows_of(name, ALL, ALL).replacen("(35000,42,", "(35000,1000,", 1));
+    }
+    assert_eq!(body.matches("(35000,1000,").count(), 2);
+    let dump = place.dump("middle.sql", &dump_of("middle", &body));
+    let url = place.cluster.url(0);
+    let splitting = place.ask(0, "SHOW VARIABLES LIKE 'wsrep_load_data_splitting'");
+    for path in ["load-data", "auto"] {
+        let args = ["--write-path", path, "--chunk-rows", "20000"];
+        let args = [&args[..], &["--threads", "1"]].concat();
+        if !splitting.is_empty() && path == "load-data" {
+            place.ask(0, "SET GLOBAL wsrep_load_data_splitting = ON");
+            place
+                .load(&dump, &url, &args)
+                .exits(3)
+                .says("would commit each 10,000 rows");
+            place.ask(0, "SET GLOBAL wsrep_load_data_splitting = OFF");
+        }
+        place
+            .load(&dump, &url, &args)
+            .exits(1)
+            .says("Out of range value for column 'k'");
+        let mut already = 0;
+        for name in tables {
+            let sql = format!(
+                "SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*), IFNULL(MAX(id), 0) FROM middle.{name}"
+            );
+            let counts = [0, 1, 2].map(|at| place.ask(at, &sql));
+            let (rows, last) = counts[0].split_once('\t').unwrap();
+            let rows: u64 = rows.parse().unwrap();
+            assert!(
+                rows.to_string() == last && rows <= 20_000,
+                "half a chunk stays: {counts:?}"
+            );
+            assert_eq!([&counts[1], &counts[2]], [&counts[0]; 2]);
+            already += rows;
+            place.ask(0, &format!("ALTER TABLE middle.{name} MODIFY k INT"));
+        }
+        // All rows are in, and what differs is what was altered by hand.
+        let run = place.load(&dump, &url, &args).exits(4);
+        let run = run.says(&format!("{already} rows are in already"));
+        for name in tables {
+            let words = format!("table middle.{name}: column k: type: expected tinyint");
+            assert!(run.stdout.contains(&words), "{}", run.stdout);
+        }
+        for (at, name) in (0..3).flat_map(|at| tables.map(|name| (at, name))) {
+            let sql = format!(
+                "SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*), COUNT(DISTINCT id), MAX(k), SUM(v = id * 31) FROM middle.{name}"
+            );
+            let whole = format!("{ALL}\t{ALL}\t1000\t{ALL}");
+            assert_eq!(place.ask(at, &sql), whole, "node {at}");
+        }
+        place.ask(0, "DROP DATABASE middle");
+    }
+}
+
+/// Two of three were changed in the same way without write-sets. By votes they would be right, and the next statement would put the third out; comparing
+/// each with each shows it before.
+fn two_nodes_that_are_wrong_alike(place: &Place) {
+    let body = format!(
+        "{}{}",
+        table("t", "ENGINE=InnoDB"),
+        rows_of("t", 3000, 1000)
+    );
+    let dump = place.dump("alike.sql", &dump_of("alike", &body));
+    place.loads(&dump, &place.cluster.url(0), &[]);
+    place.all_are_the_same();
+    for at in [1, 2] {
+        place.ask(
+            at,
+            "SET SESSION wsrep_on = OFF; UPDATE alike.t SET v = 'wrong' WHERE id = 77; DELETE FROM alike.t WHERE id = 78",
+        );
+    }
+    for (one, other, same) in [(0, 1, false), (0, 2, false), (1, 2, true)] {
+        let mut verify = command(place.state.path());
+        verify.arg("verify");
+        for at in [one, other] {
+            verify.arg(place.cluster.url(at));
+        }
+        verify.args(["--no-defaults", "--databases", "alike"]);
+        let run = Run::new(verify.output().expect("the program can be started"));
+        let run = run.exits(if same { 0 } else { 4 });
+        let shown = ["wrong", "id = '77'", "id = '78'"].map(|words| run.stdout.contains(words));
+        assert_eq!(shown, [!same; 3], "{}", run.stdout);
+    }
+    place.ask(0, "DROP DATABASE alike");
+}

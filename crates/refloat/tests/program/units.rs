@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use refloat_sandbox::ServerKind;
+use refloat_testkit::servers;
 use refloat_testkit::ssh::SshServer;
 use refloat_testkit::systemd::Systemd;
 
@@ -196,9 +198,101 @@ fn nodes_that_are_units_are_restored_and_come_back() {
     assert!(stopped.status.success(), "{stopped:?}");
     by_its_log(&run_far(&["rejoin", &second]).exits(0));
     place.is_whole();
+    waits_for_copies(&systemd, &second, &run);
     for at in (0..3).rev() {
         let unit = format!("db-{}", place.name(at));
         let stopped = systemd.systemctl(["stop", &unit]);
         assert!(stopped.status.success(), "{stopped:?}");
+    }
+}
+
+/// Writes how long a start of a unit may take.
+fn write_timeout(systemd: &Systemd, file: &str, limit: &str) {
+    let script = "mkdir -p \"${1%/*}\" && printf '[Service]\\nTimeoutStartSec=%s\\n' \"$2\" >\"$1\" && systemctl daemon-reload";
+    let mut shell = systemd.command("sh");
+    let output = shell.args(["-c", script, "sh", file, limit]).output();
+    let output = output.expect("a shell");
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// A unit that does not wait as long as copies may take is named, and what is said to be written helps.
+fn waits_for_copies(systemd: &Systemd, node: &str, run: &impl Fn(&[&str]) -> Run) {
+    let unit = format!("db-{node}.service");
+    let told = || run(&["advise", node, "--sample", "0.1"]).stdout;
+    let words = format!("(TimeoutStartUSec of unit db-{node})");
+    // The server asks for more time, in time.
+    let usual = told();
+    assert!(!usual.contains(&words), "{usual}");
+    write_timeout(
+        systemd,
+        &format!("/run/systemd/system/{unit}.d/short.conf"),
+        "20",
+    );
+    let short = told();
+    assert!(
+        short.contains(&format!("gives its start up after 20s {words}")),
+        "{short}"
+    );
+    let (_, remedy) = short
+        .split_once("TimeoutStartSec=infinity into ")
+        .expect("a remedy");
+    let file = remedy.split_whitespace().next().expect("a file");
+    write_timeout(systemd, file, "infinity");
+    let mended = told();
+    assert!(!mended.contains(&words), "{mended}");
+}
+
+/// What the rules of `advise` rest on: a server asks systemd for more time while a copy comes, for the first time after half a minute.
+#[test]
+#[ignore = "two minutes of waiting"]
+fn systemd_waits_for_a_slow_copy_unless_its_time_is_over_before_the_server_asks() {
+    const SCRIPT: &str = "/usr/bin/wsrep_sst_rsync";
+    if servers::nodes() != ServerKind::MariaDb1011 {
+        // Others have their script elsewhere.
+        return;
+    }
+    let place = Place::new();
+    let systemd = Systemd::start();
+    units(&place, &systemd);
+    let unit = format!("db-{}.service", place.name(2));
+    place.node(2).stop().expect("it stops");
+    // A script that is slow, where the units are.
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(folder.path(), open).expect("a folder for all");
+    for name in ["wsrep_sst_rsync", "wsrep_sst_common"] {
+        fs::copy(Path::new("/usr/bin").join(name), folder.path().join(name)).expect("a script");
+    }
+    let slow = folder.path().join("slow");
+    fs::copy(SCRIPT, &slow).expect("a script");
+    let text = format!(
+        "#!/bin/bash\nsleep 75\nexec {}/wsrep_sst_rsync \"$@\"\n",
+        folder.path().display()
+    );
+    fs::write(&slow, text).expect("a script");
+    let mut mount = systemd.command("mount");
+    let mounted = mount.arg("--bind").arg(&slow).arg(SCRIPT).status();
+    assert!(mounted.expect("mount can be run").success());
+
+    let limit = format!("/run/systemd/system/{unit}.d/limit.conf");
+    write_timeout(&systemd, &limit, "40");
+    let begun = std::time::Instant::now();
+    let started = systemd.systemctl(["start", &unit]);
+    assert!(started.status.success(), "{started:?} {}", systemd.log());
+    assert!(begun.elapsed().as_secs() > 60, "{:?}", begun.elapsed());
+    let stopped = systemd.systemctl(["stop", &unit]);
+    assert!(stopped.status.success(), "{stopped:?}");
+
+    write_timeout(&systemd, &limit, "20");
+    let begun = std::time::Instant::now();
+    let started = systemd.systemctl(["start", "--no-block", &unit]);
+    assert!(started.status.success(), "{started:?}");
+    let result = || {
+        let said = systemd.systemctl(["show", "--property=Result", "--value", &unit]);
+        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+    };
+    while result() != "timeout" {
+        assert!(begun.elapsed().as_secs() < 60, "{}", result());
+        std::thread::sleep(std::time::Duration::from_millis(100));
     }
 }

@@ -86,15 +86,20 @@ impl ClusterOf {
     /// As [`Self::nodes`].
     pub fn candidates(&self, context: &Context) -> anyhow::Result<(Nodes, Vec<Candidate>)> {
         let nodes = self.nodes(context)?;
-        let mut files: Vec<Option<PathBuf>> = vec![None; nodes.members.len()];
+        let mut more: Vec<(Option<PathBuf>, Option<String>)> =
+            vec![Default::default(); nodes.members.len()];
         if !self.cluster.contains("://") {
             let listed = ClusterFile::read(Path::new(&self.cluster))?;
-            for (file, node) in files.iter_mut().zip(&listed.nodes) {
+            for ((file, unit), node) in more.iter_mut().zip(&listed.nodes) {
                 *file = sandbox_config(node, context);
+                *unit = node
+                    .control
+                    .as_ref()
+                    .and_then(|control| control.systemd.clone());
             }
         }
-        let members = nodes.members.iter().zip(files);
-        let candidates = members.map(|(member, defaults_file)| {
+        let members = nodes.members.iter().zip(more);
+        let candidates = members.map(|(member, (defaults_file, unit))| {
             let mut member = member.clone();
             if member.host.is_none() && is_here(&member.connect) {
                 member.host = Some(Host::Local);
@@ -102,6 +107,7 @@ impl ClusterOf {
             Candidate {
                 member,
                 defaults_file,
+                unit,
             }
         });
         let candidates = candidates.collect();

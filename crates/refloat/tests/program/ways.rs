@@ -212,7 +212,24 @@ fn refused_while_the_cluster_serves(place: &Place) {
         .says("full copies to the others would fail: ")
         .says(place.name(1))
         .says("--ignore-advice");
+    // Its next start would fail, by whichever way it comes back.
+    let maintain = |more: &[&str]| {
+        let mut maintain = command(place.state.path());
+        maintain.args(["cluster", "maintain", place.name(1)]);
+        maintain.args(["--no-defaults", "--sample", "0.2s", "--cluster"]);
+        maintain.arg(place.cluster.toml()).args(more);
+        run(maintain)
+    };
+    let told = format!("it would not come back: {}: ", place.name(1));
+    maintain(&["--", "true"])
+        .exits(3)
+        .says(&told)
+        .says("--ignore-advice");
+    let plan = maintain(&["--plan"]).exits(3).stdout;
+    assert!(plan.contains(&told), "{plan}");
+    maintain(&["--plan", "--ignore-advice"]).exits(0);
     drop(taken);
+    maintain(&["--plan"]).exits(0);
     something_looks_after_servers(place, &args);
     nobody_has_room(place, &args);
     nobody_can_start_it_alone(place, &args);

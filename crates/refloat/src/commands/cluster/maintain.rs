@@ -16,6 +16,7 @@ use refloat_report::maintain as face;
 use refloat_run::Run;
 use refloat_run::events::RunResult;
 
+use super::copies;
 use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
 use super::restore::{refuse_for, refuse_maintained, refuse_open, refuse_restored};
@@ -95,6 +96,10 @@ pub struct HoldArgs {
     /// Go on although what is kept will not last: the node may need a full copy
     #[arg(long)]
     allow_sst: bool,
+
+    /// Go on although something is found that would keep the node from coming back
+    #[arg(long)]
+    ignore_advice: bool,
 }
 
 #[expect(
@@ -155,68 +160,70 @@ pub fn run(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
         .into());
     }
     let nodes = args.cluster.nodes(context)?;
-    if args.plan {
-        let plan = plan(&nodes, &args.node, &args.hold, true)?;
-        print_plan(&plan, face::plan, args.json)?;
-        return Ok(if plan.lasts() || args.hold.allow_sst {
-            Exit::Done
-        } else {
-            Exit::Refused
-        });
-    }
     let begin = Begin {
         nodes: &nodes,
+        cluster: &args.cluster,
         node: &args.node,
         hold: &args.hold,
         json: args.json,
         context,
     };
+    if args.plan {
+        return begin.show();
+    }
     if args.until_end {
         begin.run(|run| Box::new(UntilEnd::new(&run.dir)))
     } else {
-        begin.run(|_| Box::new(Program::new(&args.command, begin.surroundings(), args.json)))
+        begin.with_program(&args.command)
     }
 }
 
-/// Prints what would be done with a node; whether it would be begun.
-pub fn show_plan(nodes: &Nodes, node: &str, hold: &HoldArgs) -> anyhow::Result<Exit> {
-    let plan = plan(nodes, node, hold, true)?;
-    print_plan(&plan, face::plan, false)?;
-    Ok(if plan.lasts() || hold.allow_sst {
-        Exit::Done
-    } else {
-        Exit::Refused
-    })
-}
-
-/// Takes a node away, has a program run, and brings it back.
-pub fn with_program(
-    nodes: &Nodes,
-    node: &str,
-    hold: &HoldArgs,
-    command: &[String],
-    context: &Context,
-) -> anyhow::Result<Exit> {
-    let begin = Begin {
-        nodes,
-        node,
-        hold,
-        json: false,
-        context,
-    };
-    begin.run(|_| Box::new(Program::new(command, begin.surroundings(), false)))
-}
-
 /// One maintenance that is about to begin.
-struct Begin<'a> {
-    nodes: &'a Nodes,
-    node: &'a str,
-    hold: &'a HoldArgs,
-    json: bool,
-    context: &'a Context,
+pub struct Begin<'a> {
+    /// All nodes.
+    pub nodes: &'a Nodes,
+    /// Where they are listed.
+    pub cluster: &'a ClusterOf,
+    /// The one that goes away.
+    pub node: &'a str,
+    /// What is kept for it.
+    pub hold: &'a HoldArgs,
+    /// Whether a program reads what is said.
+    pub json: bool,
+    /// The surroundings.
+    pub context: &'a Context,
 }
 
 impl<'a> Begin<'a> {
+    /// Prints what would be done; whether it would be begun.
+    pub fn show(&self) -> anyhow::Result<Exit> {
+        let mut plan = plan(self.nodes, self.node, self.hold, true)?;
+        let keeps_away = self.keeps_away()?;
+        let begins = keeps_away.is_empty() && (plan.lasts() || self.hold.allow_sst);
+        plan.warnings.extend(keeps_away);
+        print_plan(&plan, face::plan, self.json)?;
+        Ok(if begins { Exit::Done } else { Exit::Refused })
+    }
+
+    /// Takes the node away, has a program run, and brings the node back.
+    pub fn with_program(&self, command: &[String]) -> anyhow::Result<Exit> {
+        self.run(|_| Box::new(Program::new(command, self.surroundings(), self.json)))
+    }
+
+    /// What would keep the node from coming back, whatever is kept for it: what makes its next start fail.
+    fn keeps_away(&self) -> anyhow::Result<Vec<String>> {
+        if self.hold.ignore_advice {
+            return Ok(Vec::new());
+        }
+        let advice = copies::look(self.cluster, Some(self.node), self.context)?;
+        let stops = advice
+            .failing()
+            .filter(|mistake| mistake.stops_ist(self.node));
+        Ok(stops
+            .map(|mistake| format!("it would not come back: {}", mistake.told()))
+            .collect())
+    }
+
     /// What the program finds in its environment.
     fn surroundings(&self) -> Vec<(&'static str, String)> {
         let member = self.nodes.at(self.node).ok();
@@ -237,6 +244,10 @@ impl<'a> Begin<'a> {
         refuse_open(&self.nodes.name, self.context)?;
         let _lock = ClusterLock::take(&self.nodes.name, self.context)?;
         let plan = plan(self.nodes, self.node, self.hold, false)?;
+        refuse_for(
+            &self.keeps_away()?,
+            "`refloat cluster advise` says what to do; --ignore-advice goes on all the same.",
+        )?;
         let show = if self.json { Show::Json } else { Show::Lines };
         let (watch, run) = Watch::begin(COMMAND, show, self.context)?;
         if !self.json {

@@ -9,7 +9,7 @@ use refloat_cluster::{Observation, WantedTables, observe, rolling_order};
 use refloat_run::Cancel;
 use refloat_run::signals::install_signal_handlers;
 
-use super::maintain::{self, HoldArgs};
+use super::maintain::{self, Begin, HoldArgs};
 use super::members::{ClusterOf, Nodes};
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
@@ -93,8 +93,16 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
     let _signals = install_signal_handlers(&cancel).context("cannot handle signals")?;
     let mut planned = Exit::Done;
     for (at, name) in order.iter().enumerate() {
+        let begin = Begin {
+            nodes: &nodes,
+            cluster: &args.cluster,
+            node: name,
+            hold: &args.hold,
+            json: false,
+            context,
+        };
         if args.plan {
-            if maintain::show_plan(&nodes, name, &args.hold)? != Exit::Done {
+            if begin.show()? != Exit::Done {
                 planned = Exit::Refused;
             }
             continue;
@@ -103,12 +111,11 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
             sample: Duration::ZERO,
             ..how
         };
-        let exit = match next(&nodes, &brief, &cancel)
-            .and_then(|()| maintain::with_program(&nodes, name, &args.hold, &args.command, context))
-        {
-            Ok(Exit::Done) => continue,
-            other => other,
-        };
+        let exit =
+            match next(&nodes, &brief, &cancel).and_then(|()| begin.with_program(&args.command)) {
+                Ok(Exit::Done) => continue,
+                other => other,
+            };
         let rest = &order[at + 1..];
         if !rest.is_empty() {
             say(&format!("Not touched: {}", rest.join(", ")))?;

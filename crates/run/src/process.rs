@@ -38,12 +38,12 @@ impl Owner {
     /// Whether the process still runs. `None` when it ran on another host or in another container, where this cannot
     /// be seen.
     pub fn alive(&self) -> Option<bool> {
-        let named = rustix::system::uname().nodename().to_string_lossy() == self.host.as_str();
-        let machines = self.machine.as_ref().zip(machine_id());
-        let here = named && machines.is_none_or(|(theirs, ours)| *theirs == ours);
+        let here = rustix::system::uname().nodename().to_string_lossy() == self.host.as_str();
         if self.boot_id != boot_id() {
-            // The same host after a reboot: nothing of before lives. Another host: unknown.
-            return here.then_some(false);
+            // The same host after a reboot: nothing of before lives. Another host, of the same name even: unknown.
+            let machines = self.machine.as_ref().zip(machine_id());
+            let same = here && machines.is_none_or(|(theirs, ours)| *theirs == ours);
+            return same.then_some(false);
         }
         if !here {
             return None;

@@ -80,6 +80,19 @@ impl Advice {
         mistakes.filter(|mistake| mistake.effect == Effect::Fails)
     }
 
+    /// What would keep a node away that comes back, by IST too: what is wrong with itself, and what is wrong between it and each donor that
+    /// there is.
+    pub fn keeps_away(&self, joiner: &str) -> Vec<&Mistake> {
+        let between = || self.failing().filter(|mistake| mistake.is_between(joiner));
+        let mut donors = self
+            .nodes
+            .iter()
+            .filter(|node| node.name != joiner && node.unreachable.is_none());
+        let all = donors.all(|donor| between().any(|mistake| mistake.nodes.contains(&donor.name)));
+        let own = self.failing().filter(|mistake| mistake.is_own(joiner));
+        own.chain(between().filter(|_| all)).collect()
+    }
+
     /// Whether something was found that makes a copy fail.
     pub fn fails(&self) -> bool {
         self.failing().next().is_some()

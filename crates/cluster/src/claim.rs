@@ -9,9 +9,9 @@ use refloat_run::Owner;
 use serde::{Deserialize, Serialize};
 
 use crate::error::HostError;
+use crate::files;
 use crate::host::Host;
 use crate::observe::Member;
-use crate::restore::files;
 use crate::view::ClusterView;
 
 /// The file.

@@ -34,7 +34,7 @@ pub struct Folder {
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Looks at a data directory.
-pub(super) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> {
+pub(crate) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> {
     let word = word(datadir);
     let script = format!(
         "real=$(readlink -f -- {word}) && [ -d \"$real\" ] || {{ echo 'there is no such folder' >&2; exit 1; }}\n\
@@ -69,7 +69,7 @@ pub(super) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> 
 
 /// The process of a server that has its data there, whoever has started it: such a server works in its data directory. `None`: there is
 /// none, or it belongs to an account whose processes cannot be looked at. A server may be run by a dynamic loader that is given by name.
-pub(super) fn server_in(host: &Host, datadir: &Path) -> Result<Option<u32>, HostError> {
+pub(crate) fn server_in(host: &Host, datadir: &Path) -> Result<Option<u32>, HostError> {
     // Compared as files and not as paths: a container has its own.
     let script = format!(
         "cd -- {} 2>/dev/null || exit 0\n\
@@ -90,7 +90,7 @@ pub(super) fn server_in(host: &Host, datadir: &Path) -> Result<Option<u32>, Host
 
 /// Gives a node's place in its cluster up: with such a file nobody lets it join by IST, whatever its tables say of their position, and it
 /// begins a history of its own when it begins a cluster. The file as it was is kept beside it.
-pub(super) fn give_place_up(
+pub(crate) fn give_place_up(
     host: &Host,
     datadir: &Path,
     run_id: &str,
@@ -115,7 +115,7 @@ pub(super) fn give_place_up(
 }
 
 /// The name under which a data directory is set aside.
-pub(super) fn aside_of(datadir: &Path, run_id: &str) -> PathBuf {
+pub(crate) fn aside_of(datadir: &Path, run_id: &str) -> PathBuf {
     let mut name = datadir.as_os_str().to_owned();
     name.push(format!(".refloat-{run_id}"));
     name.into()
@@ -137,13 +137,13 @@ pub(crate) fn remove(host: &Host, path: &Path) -> Result<(), HostError> {
 }
 
 /// Whether something of this name is there.
-pub(super) fn exists(host: &Host, path: &Path) -> Result<bool, HostError> {
+pub(crate) fn exists(host: &Host, path: &Path) -> Result<bool, HostError> {
     let script = format!("[ ! -e {} ] || echo yes", word(path));
     Ok(!run(host, &script, path)?.trim().is_empty())
 }
 
 /// Allows the only node of a history that holds what is newest to begin its cluster again, in the same history.
-pub(super) fn allow_to_begin(host: &Host, datadir: &Path) -> Result<(), HostError> {
+pub(crate) fn allow_to_begin(host: &Host, datadir: &Path) -> Result<(), HostError> {
     let script = format!(
         "cd -- {}\n\
          cp -p -- grastate.dat .grastate.new\n\
@@ -156,7 +156,7 @@ pub(super) fn allow_to_begin(host: &Host, datadir: &Path) -> Result<(), HostErro
 
 /// Sets a data directory aside and makes an empty one in its place, for the same account, with the same certificates. What was set aside
 /// before by the same run stays: what stands in its place since is no copy of anything yet.
-pub(super) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), HostError> {
+pub(crate) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), HostError> {
     let script = format!(
         "real={real}; aside={aside}; new=\"$real.refloat-new\"\n\
          [ -e \"$aside\" ] || mv -T -- \"$real\" \"$aside\"\n\
@@ -174,20 +174,34 @@ pub(super) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), 
 }
 
 /// Removes what has arrived of a copy that has failed from a data directory whose old data are set aside: servers look for their position in it
-/// before they start, and do not start with half of a copy. Certificates and the error log stay. Whether something was there.
-pub(super) fn remove_half_copy(
+/// before they start, and do not start with half of a copy. Certificates and error logs stay, and what a person may have put there for a server to find: empty folders, and
+/// files as they are among the old data. Nothing is touched where no copy has begun, where the old data are not there, or where a server runs. Whether
+/// something was removed.
+pub(crate) fn remove_half_copy(
     host: &Host,
     folder: &Path,
     aside: &Path,
 ) -> Result<bool, HostError> {
     let script = format!(
         "real={real}; aside={aside}\n\
-         [ -d \"$aside\" ] && [ ! \"$aside\" -ef \"$real\" ] || exit 0\n\
+         [ -e \"$aside/ibdata1\" ] && [ ! \"$aside\" -ef \"$real\" ] || exit 0\n\
          cd -- \"$real\"\n\
-         half=$(find . -mindepth 1 -maxdepth 1 ! -name '*.pem' ! -name '*.err' ! -name lost+found)\n\
-         [ -n \"$half\" ] || exit 0\n\
-         find . -mindepth 1 -maxdepth 1 ! -name '*.pem' ! -name '*.err' ! -name lost+found -exec rm -rf -- {{}} +\n\
-         echo yes",
+         [ -e ibdata1 ] || [ -d mysql ] || [ -d .sst ] || [ -e sst_in_progress ] || exit 0\n\
+         for cwd in /proc/[0-9]*/cwd; do\n\
+         if [ \"$cwd/\" -ef . ] && [ \"$cwd\" != \"/proc/$$/cwd\" ] && grep -qE '^(mariadbd|mysqld)' \"${{cwd%/cwd}}/comm\" 2>/dev/null; then\n\
+         echo 'a server has been started there' >&2; exit 1\n\
+         fi\n\
+         done\n\
+         for one in * .[!.]* ..?*; do\n\
+         [ -e \"$one\" ] || [ -L \"$one\" ] || continue\n\
+         case $one in\n\
+         *.pem|*.err|error.log|mysqld.log|mariadbd.log|mariadb.log|lost+found) continue;;\n\
+         ib*|undo*|aria*|'#'*|*.dat|xtrabackup*|mariadb_backup*|.sst|sst_in_progress) ;;\n\
+         *) if [ -d \"$one\" ] && [ ! -L \"$one\" ]; then [ -n \"$(ls -A -- \"$one\")\" ] || continue\n\
+         elif [ -f \"$aside/$one\" ] && cmp -s -- \"$one\" \"$aside/$one\"; then continue; fi;;\n\
+         esac\n\
+         rm -rf -- \"$one\"; echo yes\n\
+         done",
         real = word(folder),
         aside = word(aside)
     );
@@ -260,9 +274,13 @@ mod tests {
         let above = tempfile::tempdir().unwrap();
         let (data, aside) = (above.path().join("it's data"), above.path().join("aside"));
         fs::create_dir(&data).unwrap();
-        for name in ["ibdata1", "grastate.dat", ".sst", "server-key.pem"] {
+        for name in ["ibdata1", "grastate.dat", "server-key.pem", "node.err"] {
             fs::write(data.join(name), "").unwrap();
         }
+        for name in [".sst", "binlog", "mysql"] {
+            fs::create_dir(data.join(name)).unwrap();
+        }
+        fs::write(data.join("mysql/user.frm"), "").unwrap();
         let remove = || remove_half_copy(&Host::Local, &data, &aside).unwrap();
         assert!(!remove() && data.join("ibdata1").exists());
         std::os::unix::fs::symlink(&data, &aside).unwrap();
@@ -270,10 +288,37 @@ mod tests {
         fs::remove_file(&aside).unwrap();
         fs::create_dir(&aside).unwrap();
         fs::write(aside.join("ibdata1"), "").unwrap();
+        // What a person has put back for the server to find.
+        for folder in [&data, &aside] {
+            fs::write(folder.join("keys.txt"), "the same").unwrap();
+        }
+        let mut server = std::process::Command::new("sh");
+        server.args(["-c", "printf mariadbd >/proc/$$/comm; read -r line"]);
+        server
+            .current_dir(&data)
+            .stdin(std::process::Stdio::piped());
+        let mut server = server.spawn().unwrap();
+        while server_in(&Host::Local, &data).unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        let error = remove_half_copy(&Host::Local, &data, &aside).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("a server has been started there"),
+            "{error}"
+        );
+        assert!(data.join("ibdata1").exists());
+        drop(server.stdin.take());
+        server.wait().unwrap();
         assert!(remove() && !remove());
-        let left: Vec<_> = fs::read_dir(&data).unwrap().flatten().collect();
-        assert_eq!(left.len(), 1, "{left:?}");
-        assert!(data.join("server-key.pem").exists() && aside.join("ibdata1").exists());
+        let mut left: Vec<_> = fs::read_dir(&data)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["binlog", "keys.txt", "node.err", "server-key.pem"]);
+        assert!(aside.join("ibdata1").exists());
     }
 
     #[test]

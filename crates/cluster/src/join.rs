@@ -78,7 +78,7 @@ impl<'a> Joining<'a> {
 
     /// It is started once more: what it has said before counts no more.
     pub fn again(&mut self, log: Option<&LogMark>) {
-        self.log = log.cloned().or_else(|| self.log.take());
+        self.log = log.cloned();
         (self.gone, self.apart, self.read) = (None, None, None);
     }
 
@@ -224,7 +224,7 @@ impl<'a> Joining<'a> {
             Some((&member.name, plain(cause_of_copy(&log)?)))
         });
         said.map_or(words.clone(), |(name, line)| {
-            format!("{words} ({name}, which gave the copy, says: {line})")
+            format!("{words} (the log of {name} says: {line})")
         })
     }
 }

@@ -94,6 +94,14 @@ impl LogMark {
         }
     }
 
+    /// The end of the same log now.
+    pub fn moved_to_the_end(&self, host: &Host) -> Option<Self> {
+        match self {
+            Self::File { path, .. } => Self::end_of(host, path.clone()),
+            Self::Unit { unit, .. } => Self::journal(host, unit),
+        }
+    }
+
     fn journal(host: &Host, unit: &str) -> Option<Self> {
         let since = said(host, "date +%s")?.trim().parse().ok()?;
         Some(Self::Unit {

@@ -15,6 +15,7 @@ mod control;
 mod discover;
 mod entrance;
 mod error;
+mod files;
 mod findings;
 #[cfg(test)]
 mod fixtures;

@@ -94,7 +94,9 @@ pub(crate) fn has_asked(log: &str) -> bool {
 /// The line of a log in which the provider says, since its last start in it, that it has given up for good.
 pub(crate) fn gave_up(log: &str) -> Option<&str> {
     let start = log.rsplit_once(BEGUN).map(|(_, start)| start)?;
-    start.lines().find(|line| {
+    // Others than the provider have reasons for a restart too.
+    let mut lines = start.lines().filter(|line| line.contains("WSREP"));
+    lines.find(|line| {
         let line = line.to_ascii_lowercase();
         FAILED.iter().any(|words| line.contains(words))
     })

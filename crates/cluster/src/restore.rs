@@ -15,7 +15,6 @@ mod claim;
 mod compare;
 mod donor;
 mod down;
-pub(crate) mod files;
 mod give_up;
 mod keepers;
 mod plan;

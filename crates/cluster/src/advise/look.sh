@@ -101,7 +101,9 @@ for name in tca tcert tkey ssl-ca ssl-cert ssl-key; do
     one=$(value "$name")
     [ -n "$one" ] || continue
     case $one in /*) ;; *) one=$datadir/$one ;; esac
-    if $as test -r "$one"; then say readable "$(value "$name")"; fi
+    # What another account than the server's may read says nothing of what that one may.
+    if [ "$(id -u)" != 0 ] && [ "$(id -un)" != "$owner" ]; then say readable "$(value "$name")"
+    elif $as test -r "$one"; then say readable "$(value "$name")"; fi
 done
 
 awk '$1 == "MemTotal:" || $1 == "MemAvailable:" { print "memory\t" $1 "\t" $2 * 1024 }' /proc/meminfo

@@ -45,27 +45,29 @@ impl Mistake {
         format!("{}: {}", self.nodes.join(", "), self.text)
     }
 
-    /// Whether it keeps a node away that would come by IST too: the script for copies is started in any case, and a donor's script tells it
-    /// that there will be none by the way that a copy would take.
-    pub fn stops_ist(&self, joiner: &str) -> bool {
-        let own = matches!(
+    /// Whether it is the joiner's alone, and keeps it away when it would come by IST too: the script for copies is started in any case.
+    pub(super) fn is_own(&self, joiner: &str) -> bool {
+        let kind = matches!(
             self.kind,
             MistakeKind::Leftover
                 | MistakeKind::PortTaken
                 | MistakeKind::MissingTool
                 | MistakeKind::Encryption
         );
-        let between = matches!(
+        kind && self.nodes.len() == 1 && self.nodes[0] == joiner
+    }
+
+    /// Whether it is one of the joiner and donors, and keeps it away when it would come by IST too: a donor's script tells the joiner's that
+    /// there will be no copy by the way that one would take.
+    pub(super) fn is_between(&self, joiner: &str) -> bool {
+        let kind = matches!(
             self.kind,
             MistakeKind::Compressor
                 | MistakeKind::Format
                 | MistakeKind::Encryption
                 | MistakeKind::PortClosed
         );
-        let is_here = self.nodes.iter().any(|node| node == joiner);
-        self.effect == Effect::Fails
-            && is_here
-            && (own && self.nodes.len() == 1 || between && self.nodes.len() > 1)
+        kind && self.nodes.len() > 1 && self.nodes.iter().any(|node| node == joiner)
     }
 }
 
@@ -206,7 +208,12 @@ fn alone(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found
         .state
         .as_ref()
         .is_some_and(|state| state.role == Role::Joiner);
-    if let (Some(listener), false) = (machine.listens.first(), receives) {
+    // A method that receives by the server's own port has nobody else listen.
+    let mut others = machine
+        .listens
+        .iter()
+        .filter(|one| one.pid.is_none() || one.pid != machine.pid);
+    if let (Some(listener), false) = (others.next(), receives) {
         let who = match (listener.program.as_str(), listener.pid) {
             ("", _) | (_, None) => "another program".to_owned(),
             (program, Some(pid)) => format!("{program} (process {pid})"),

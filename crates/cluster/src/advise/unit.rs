@@ -25,6 +25,8 @@ const ASKS_SINCE: [(u64, u64, u64); 5] = [
 ];
 /// A server asks first when it has waited for 30 s, and has joined its cluster before that.
 const BEFORE_FIRST: Duration = Duration::from_secs(60);
+/// When it asks for more for the first time: a start may take so long in any case.
+const FIRST_REQUEST: Duration = Duration::from_secs(35);
 /// What `MariaDB`'s own units allow: less than this was not chosen for nodes that take copies.
 const LEAST: Duration = Duration::from_secs(900);
 /// Bytes per second of a copy when nobody knows better, and at the very most: one thread takes the stream apart.
@@ -71,13 +73,15 @@ pub(super) fn start_timeout(
     if limit >= enough {
         return;
     }
-    let effect = if takes(HIGHEST_RATE) > limit {
+    // Between the first request and what it is too late for nobody knows.
+    let is_in_time = why.is_none() && limit >= FIRST_REQUEST;
+    let effect = if takes(HIGHEST_RATE) > limit && !is_in_time {
         Effect::Fails
     } else {
         Effect::Unsafe
     };
     let why = why.unwrap_or_else(|| {
-        "the server asks for more time when a copy has taken 30 s, which is too late".to_owned()
+        "the server asks for more time when a copy has taken 30 s, which may be too late".to_owned()
     });
     let copy = data.map_or_else(String::new, |data| {
         format!(

@@ -5,12 +5,13 @@ use std::time::Instant;
 use super::held::Absence;
 use super::{MaintainError, MaintainPhase, MaintainState, Maintained, Maintenance, POLL, WATCH};
 use crate::among::arrives;
-use crate::control::StartAs;
-use crate::join::{Joining, Seen, is_down};
+use crate::control::{Control, StartAs};
+use crate::files::server_in;
+use crate::join::{Joining, Seen, brief, is_down};
 use crate::journal::LogMark;
 use crate::keep::{SILENCE, StartWay, Unallowed, Watched, kept, way_now};
 use crate::node::NodeState;
-use crate::observe::Member;
+use crate::observe::{Member, ask};
 use crate::proof::proof;
 
 /// So often a node is started again whose provider has given up: its donor may have died.
@@ -225,7 +226,10 @@ impl Maintenance<'_> {
         let down = is_down(self.control, member, || {
             ended.is_err() || self.run.cancel.is_hard()
         });
-        if !matches!(down, Ok(true)) {
+        // Who has no word for it whether a process runs takes one that answers nobody for none.
+        let left_over = member.host.as_ref().zip(member.datadir.as_deref());
+        let left_over = left_over.map(|(host, datadir)| server_in(host, datadir));
+        if !matches!(down, Ok(true)) || matches!(left_over, Some(Ok(Some(_)) | Err(_))) {
             let why = ended
                 .err()
                 .map_or_else(String::new, |error| format!(" ({error})"));
@@ -234,8 +238,23 @@ impl Maintenance<'_> {
             ));
             return Ok(false);
         }
+        // A command may start a server as it is, which then begins without a place, and takes a full copy.
+        let position = ask(member, &brief()).grastate.and_then(|file| file.seqno);
+        if matches!(self.control, Control::Commands { .. })
+            && position.is_none()
+            && !self.limits.allow_sst
+        {
+            self.run.events.warn(format!(
+                "{node} has not written down where it stands, and whether its command has that looked for is not known. What it misses is kept on: start it by hand with its position, or give it up with Ctrl-C"
+            ));
+            return Ok(false);
+        }
         self.may_start(state)?;
-        state.log = LogMark::of_node_that_is_down(self.control, member).or(state.log.take());
+        // What was said before this start says nothing of it.
+        state.log = LogMark::of_node_that_is_down(self.control, member).or_else(|| {
+            let host = member.host.as_ref()?;
+            state.log.as_ref()?.moved_to_the_end(host)
+        });
         self.enter(state, MaintainPhase::Starting);
         let started = self.start(state);
         joining.again(state.log.as_ref());

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use super::Restore;
 use super::plan::OldData;
 use super::state::{RestoreError, RestoreState, RestoreStep, RestoreWay};
-use super::{Restore, files};
 use crate::advise::{AdviseOptions, Mistake, advise};
+use crate::files;
 use crate::forecast::{Rejoin, RejoinKind};
 use crate::join::look;
 use crate::node::{NodeState, Role};
@@ -142,6 +143,11 @@ impl Restore<'_> {
         let OldData::Aside { path } = &planned.old else {
             return Ok(());
         };
+        // To look at what makes a copy fail takes a while, in which something else may start the node.
+        if self.has_server(state, at)? {
+            let reason = "something has started it meanwhile: give the same command again";
+            return Err(self.wrong(RestoreStep::Rejoin, at, reason));
+        }
         if !state.nodes[at].overtaken
             && files::remove_half_copy(self.host(at), &planned.datadir, path)?
         {

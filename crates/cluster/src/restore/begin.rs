@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::Restore;
 use super::standing::values_of_options;
 use super::state::{RestoreError, RestoreState, RestoreStep};
-use super::{Restore, files};
 use crate::control::StartAs;
+use crate::files;
 use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
 use crate::observe::Member;

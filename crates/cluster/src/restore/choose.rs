@@ -217,10 +217,10 @@ pub(super) fn choose(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::Folder;
     use crate::fixtures::{state, view};
     use crate::grastate::GraState;
     use crate::restore::Rates;
-    use crate::restore::files::Folder;
 
     fn down(seqnos: &[Option<u64>]) -> ClusterView {
         let mut all = view(seqnos.iter().map(|_| None).collect());

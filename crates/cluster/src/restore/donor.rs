@@ -3,10 +3,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::Restore;
 use super::plan::OldData;
 use super::state::{RestoreError, RestoreState, RestoreStep};
-use super::{Restore, files};
 use crate::control::StartAs;
+use crate::files;
 use crate::grastate::GraState;
 use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
-use super::{Restore, files};
+use crate::files;
 use crate::grastate::GraState;
 use crate::join::{is_down, runs};
 

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::alone::alone;
 use super::choose::{choose, histories, one_cluster, unknown, whole};
-use super::files::{self, Folder};
 use super::keepers;
 use super::rates::Rates;
 use super::state::RestoreWay;
 use crate::control::{Control, StartOption};
 use crate::error::chain;
+use crate::files::{self, Folder};
 use crate::join::runs;
 use crate::observe::{Member, impatient, values};
 use crate::view::{ClusterView, NodeView};

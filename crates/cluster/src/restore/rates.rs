@@ -12,6 +12,8 @@ use super::state::{RestoreState, RestoreWay, STATE};
 const MIB: f64 = 1_048_576.0;
 /// What takes less time than this says nothing of a rate.
 const SECONDS_LEAST: f64 = 2.0;
+/// Loads of less text than this take their time for other things than text, and say nothing of the rate of a large one.
+const TEXT_LEAST: f64 = 256.0 * MIB;
 
 /// Commands whose runs show rates too.
 const LOAD: &str = "load";
@@ -136,7 +138,7 @@ impl Rates {
         };
         match command {
             // What was begun before an interruption has taken time that is not told.
-            LOAD if said["resumed"].is_null() => {
+            LOAD if said["resumed"].is_null() && number("bytes") >= TEXT_LEAST => {
                 let from = shown(format!(
                     "load into {}",
                     said["target"].as_str().unwrap_or("?")
@@ -304,12 +306,14 @@ mod tests {
             dir.id().to_string()
         };
         let load = |bytes: u64, more: serde_json::Value| {
-            let mut said = serde_json::json!({"bytes": bytes, "seconds": 10.0, "resumed": null, "target": "db1:3306", "galera": null});
+            let mut said = serde_json::json!({"bytes": bytes << 20, "seconds": 10.0, "resumed": null, "target": "db1:3306", "galera": null});
             let more = more.as_object().unwrap();
             said.as_object_mut().unwrap().extend(more.clone());
             said
         };
         let one = write(LOAD, RunResult::Done, load(1000, serde_json::json!({})));
+        // A small one takes its time for other things than text.
+        write(LOAD, RunResult::Done, load(9, serde_json::json!({})));
         let many = serde_json::json!({"galera": {"cluster": "shop"}});
         let many = write(LOAD, RunResult::Done, load(500, many));
         let of_another = serde_json::json!({"galera": {"cluster": "other"}});
@@ -331,8 +335,11 @@ mod tests {
                 by: by.to_owned(),
             },
         };
-        assert_eq!(rates.load, shown(100.0, &one, "load into db1:3306"));
-        assert_eq!(rates.replicate, shown(50.0, &many, "load into db1:3306"));
+        assert_eq!(rates.load, shown(100.0 * MIB, &one, "load into db1:3306"));
+        assert_eq!(
+            rates.replicate,
+            shown(50.0 * MIB, &many, "load into db1:3306")
+        );
         assert_eq!(rates.copy, shown(100.0, &copy, "cluster rejoin n2"));
         // A restore of the cluster itself, though older, knows better.
         let dir = RunDir::create(folder.path(), "cluster restore").unwrap();

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use refloat_wire::{ConnectOptions, Connection, Target};
 
+use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
-use super::{Restore, files};
 use crate::error::chain;
+use crate::files;
 use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
 use crate::observe::{Member, impatient, values};

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use refloat_cluster::advise::Advice;
 use refloat_cluster::{
     CameBy, HoldPlan, HoldWish, Host, MaintainError, MaintainLimits, Maintained, Maintenance,
     Observation, WantedTables, Work, observe, open_maintenance, plan_hold,
@@ -31,6 +32,9 @@ use work::{Program, UntilEnd};
 
 /// Name of these runs.
 pub const COMMAND: &str = "cluster maintain";
+/// What is to be done about what would keep a node away.
+pub const SEE_ADVISE: &str =
+    "`refloat cluster advise` says what to do; --ignore-advice goes on all the same.";
 /// How long write-sets are kept at the most, in times of what the node is expected to be away.
 const LIMIT_TIMES: u32 = 3;
 
@@ -97,9 +101,9 @@ pub struct HoldArgs {
     #[arg(long)]
     allow_sst: bool,
 
-    /// Go on although something is found that would keep the node from coming back
+    /// Go on although something is found that would keep a node from coming back
     #[arg(long)]
-    ignore_advice: bool,
+    pub ignore_advice: bool,
 }
 
 #[expect(
@@ -216,12 +220,7 @@ impl<'a> Begin<'a> {
             return Ok(Vec::new());
         }
         let advice = copies::look(self.cluster, Some(self.node), self.context)?;
-        let stops = advice
-            .failing()
-            .filter(|mistake| mistake.stops_ist(self.node));
-        Ok(stops
-            .map(|mistake| format!("it would not come back: {}", mistake.told()))
-            .collect())
+        Ok(keeps_away(&advice, self.node))
     }
 
     /// What the program finds in its environment.
@@ -244,10 +243,7 @@ impl<'a> Begin<'a> {
         refuse_open(&self.nodes.name, self.context)?;
         let _lock = ClusterLock::take(&self.nodes.name, self.context)?;
         let plan = plan(self.nodes, self.node, self.hold, false)?;
-        refuse_for(
-            &self.keeps_away()?,
-            "`refloat cluster advise` says what to do; --ignore-advice goes on all the same.",
-        )?;
+        refuse_for(&self.keeps_away()?, SEE_ADVISE)?;
         let show = if self.json { Show::Json } else { Show::Lines };
         let (watch, run) = Watch::begin(COMMAND, show, self.context)?;
         if !self.json {
@@ -263,6 +259,14 @@ impl<'a> Begin<'a> {
         let result = maintenance.run(&self.nodes.name, &plan, work(&run).as_mut());
         finish(result, &run, watch, self.json, self.context)
     }
+}
+
+/// What would keep a node from coming back, in words.
+pub fn keeps_away(advice: &Advice, node: &str) -> Vec<String> {
+    let mistakes = advice.keeps_away(node);
+    let told = mistakes.iter().map(|mistake| mistake.told());
+    told.map(|told| format!("it would not come back: {told}"))
+        .collect()
 }
 
 fn limits(args: &HoldArgs, plan: &HoldPlan) -> MaintainLimits {

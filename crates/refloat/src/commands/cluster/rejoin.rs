@@ -132,11 +132,12 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     let mut plan = plan_rejoin(&view, &nodes.members, &args.node, control, &how)?;
     if !plan.runs {
         let advice = copies::look(&args.cluster, Some(&args.node), context)?;
-        plan.fails = advice
-            .failing()
-            .filter(|mistake| plan.begins_copy() || mistake.stops_ist(&args.node))
-            .map(Mistake::told)
-            .collect();
+        let fails: Vec<&Mistake> = if plan.begins_copy() {
+            advice.failing().collect()
+        } else {
+            advice.keeps_away(&args.node)
+        };
+        plan.fails = fails.into_iter().map(Mistake::told).collect();
         if let Some(segment) = advice.segment(&args.node) {
             plan.know_segment(&view, segment);
         }

@@ -9,8 +9,10 @@ use refloat_cluster::{Observation, WantedTables, observe, rolling_order};
 use refloat_run::Cancel;
 use refloat_run::signals::install_signal_handlers;
 
+use super::copies;
 use super::maintain::{self, Begin, HoldArgs};
 use super::members::{ClusterOf, Nodes};
+use super::restore::refuse_for;
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
 
@@ -27,8 +29,9 @@ Each node is treated as by `refloat cluster maintain`: the others keep what it m
 command runs, it is started, and it has to come back by IST before the next one is touched. The first
 thing that goes wrong ends it: the nodes behind are not touched.
 
-The node that applications write to most goes last. All nodes have to be there and in step at the
-beginning, and before each of them.
+Nodes that others ask for a copy first (wsrep_sst_donor) go last, and among equals the one that
+applications write to most. All nodes have to be there and in step at the beginning, and before each
+of them.
 
 The command finds the node's name in REFLOAT_NODE, and its machine, as the list names it, in
 REFLOAT_NODE_SSH.";
@@ -86,6 +89,14 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
     for name in &order {
         nodes.control(name)?;
     }
+    if !args.plan && !args.hold.ignore_advice {
+        let advice = copies::look(&args.cluster, None, context)?;
+        let fails: Vec<String> = order
+            .iter()
+            .flat_map(|name| maintain::keeps_away(&advice, name))
+            .collect();
+        refuse_for(&fails, maintain::SEE_ADVISE)?;
+    }
     let say = |text: &str| writeln!(std::io::stderr(), "{text}");
     say(&format!("Order: {}", order.join(", ")))?;
     // Each maintenance handles signals by itself; this is for the time between two of them.
@@ -111,12 +122,15 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
             sample: Duration::ZERO,
             ..how
         };
-        let exit =
-            match next(&nodes, &brief, &cancel).and_then(|()| begin.with_program(&args.command)) {
+        // One that may not be touched is among those that are not.
+        let (exit, behind) = match next(&nodes, &brief, &cancel) {
+            Err(error) => (Err(error), at),
+            Ok(()) => match begin.with_program(&args.command) {
                 Ok(Exit::Done) => continue,
-                other => other,
-            };
-        let rest = &order[at + 1..];
+                other => (other, at + 1),
+            },
+        };
+        let rest = &order[behind..];
         if !rest.is_empty() {
             say(&format!("Not touched: {}", rest.join(", ")))?;
         }

@@ -307,6 +307,19 @@ fn away(members: &[Member], writer: &GaleraNode, node: &GaleraNode) {
 /// All have been stopped, one after the other: the last one holds what is newest, and is safe to begin the cluster with.
 fn stopped_in_turn(members: &[Member], cluster: &EphemeralCluster) {
     let node = |number: u32| cluster.node(number).unwrap();
+    // One that is down insists, and the cluster runs.
+    let file = node(2).grastate();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let insists = text.replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1");
+    assert_ne!(insists, text);
+    std::fs::write(&file, insists).unwrap();
+    let view = look(members);
+    let told = finding(
+        &view,
+        "says safe_to_bootstrap: 1, but the cluster runs: it has to join",
+    );
+    assert_eq!(told.nodes, [view.nodes[1].name.clone()]);
+    std::fs::write(&file, text).unwrap();
     node(3).stop().unwrap();
     node(1).stop().unwrap();
     let view = look(members);

@@ -26,6 +26,8 @@ fn whoever_dies_while_a_node_goes_or_comes_nothing_is_missing() {
         a_node_is_killed_by_what_is_to_stop_it(&place);
         assert_eq!(place.kept(), before);
         the_program_is_killed_between_two_nodes(&place, &before);
+        assert_eq!(place.kept(), before);
+        a_node_is_out_of_step_before_its_turn(&place);
     });
     assert_eq!(place.kept(), before);
 }
@@ -72,7 +74,16 @@ fn log(path: &Path) -> String {
 
 /// The node dies in the middle of what it receives: somebody starts it again, and it goes on with what is kept for it.
 fn a_joiner_is_killed_while_it_receives(place: &Place) {
-    let (mut running, _) = receives(place, 1);
+    let (mut running, donor) = receives(place, 1);
+    // The one that keeps most is asked first.
+    let plan = running.said();
+    let holder = plan
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("kept by "));
+    let holder = holder
+        .and_then(|line| line.split(':').next())
+        .map(str::trim);
+    assert_eq!(holder, Some(place.name(donor)), "{plan}");
     place.node(1).kill().expect("it can be killed");
     running.says("What it misses is kept on");
     let started = place.node(1).begin(&NodeStart::join());
@@ -212,5 +223,42 @@ fn the_program_is_killed_between_two_nodes(place: &Place, before: &[String]) {
     assert_eq!(place.kept(), before);
     let said = again().exits(0).stdout;
     assert!(said.contains("went away and came back by IST"), "{said}");
+    place.all_are_in_step();
+}
+
+/// While the first node is away another one falls out of step: none goes away any more, and those that have not are named.
+fn a_node_is_out_of_step_before_its_turn(place: &Place) {
+    let [here, go] = ["first", "on"].map(|name| place.state.path().join(name));
+    let script = format!(
+        "touch {}; while [ ! -e {} ]; do sleep 0.1; done",
+        here.display(),
+        go.display()
+    );
+    let nodes = [place.name(1), place.name(2)].join(",");
+    let running = Running::start(place.cluster(
+        &[
+            "rolling", "--for", "1m", "--sample", "1s", "--nodes", &nodes,
+        ],
+        &["--", "sh", "-c", &script],
+    ));
+    wait("the first node is down", || here.exists());
+    let down = |at: usize| place.node(at).pid().is_ok_and(|pid| pid.is_none());
+    let away = (0..3).find(|&at| down(at)).expect("one of them is down");
+    let next = 3 - away;
+    let pids = [0, next].map(|at| place.node(at).pid().expect("a node"));
+    place.ask(next, "SET GLOBAL wsrep_desync = ON");
+    fs::write(&go, "").expect("a file");
+    let said = running.ends(3);
+    for words in [
+        format!("{} is Donor/Desynced and not Synced", place.name(next)),
+        format!("Not touched: {}", place.name(next)),
+    ] {
+        assert!(said.contains(&words), "{words}: {said}");
+    }
+    place.ask(next, "SET GLOBAL wsrep_desync = OFF");
+    assert_eq!(
+        [0, next].map(|at| place.node(at).pid().expect("a node")),
+        pids
+    );
     place.all_are_in_step();
 }

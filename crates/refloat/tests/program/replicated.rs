@@ -246,12 +246,18 @@ fn applications_go_on_beside_a_load() {
     place.all_are_the_same();
 
     let again = place.dump("fast.sql", &dump_of("fast", &body));
-    let ((fast, _), wild, stopped) =
+    let ((fast, run), wild, stopped) =
         place.beside_applications(|| place.loads(&again, &url, &["--max-paused", "100"]));
     let shown = format!("{shown}\n{wild:?} {stopped:?} {}", fast["galera"]);
     let most = |shares: &[f64]| shares.iter().copied().fold(0.0, f64::max);
     assert!(most(&stopped) > most(&paused), "{shown}");
     assert!(fast["galera"]["stalls"].as_u64().unwrap() > 0, "{shown}");
+    let said = "all writes stood still for ";
+    assert!(
+        run.stdout.contains(said) && run.stdout.contains(", the longest "),
+        "{}",
+        run.stdout
+    );
     place.all_are_the_same();
 
     // Where nobody writes nothing is held back; from the moment on that somebody does, the rest is.

@@ -61,6 +61,14 @@ impl Place {
             .unwrap_or_else(|error| panic!("{}: {sql}: {error}", node.name()))
     }
 
+    /// What a restore changes for a while on the node that it loads into, and others.
+    pub fn settings(&self) -> [String; 3] {
+        [0, 1, 2].map(|at| {
+            self.ask(at, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_flush_log_at_trx_commit', 'innodb_io_capacity', \
+                'innodb_buffer_pool_size', 'innodb_doublewrite', 'sync_binlog', 'wsrep_on', 'port', 'event_scheduler')")
+        })
+    }
+
     #[track_caller]
     pub fn all_are_in_step(&self) {
         let begun = Instant::now();
@@ -240,7 +248,9 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
     };
     let before: Vec<String> = (0..3).map(settings).collect();
 
-    while_numbers_are_written(&place, || restore_is_killed(&place));
+    let numbers = Numbers::begin(&place);
+    numbers.while_written(&place, || restore_is_killed(&place));
+    numbers.are_there(&place, 100);
 
     place.is_whole();
     assert_eq!(
@@ -390,18 +400,41 @@ fn nodes_that_differ_are_told(place: &Place) {
     alone("INSERT INTO shop.t SELECT * FROM shop.kept; DROP TABLE shop.kept");
 }
 
-/// Does something while an application writes one number after the other through whichever node serves, and looks afterwards whether each
-/// that was acknowledged is on every node.
-fn while_numbers_are_written(place: &Place, work: impl FnOnce()) {
+/// One number after the other, as an application writes them.
+pub struct Numbers {
+    acknowledged: AtomicU64,
+}
+
+impl Numbers {
     /// `ER_DUP_ENTRY`: an earlier try that nobody has acknowledged came through.
     const THERE: u16 = 1062;
-    place.ask(
-        0,
-        "CREATE DATABASE app; CREATE TABLE app.t (id BIGINT PRIMARY KEY)",
-    );
-    let (acknowledged, end) = (AtomicU64::new(0), AtomicBool::new(false));
-    let urls: Vec<String> = (0..3).map(|at| place.node(at).url()).collect();
-    let write = || {
+
+    /// Makes a place for them, on a cluster that serves.
+    pub fn begin(place: &Place) -> Self {
+        place.ask(
+            0,
+            "CREATE DATABASE app; CREATE TABLE app.t (id BIGINT PRIMARY KEY)",
+        );
+        Self {
+            acknowledged: AtomicU64::new(0),
+        }
+    }
+
+    /// Does something while they are written through whichever node serves, for as long as one does.
+    pub fn while_written(&self, place: &Place, work: impl FnOnce()) {
+        let end = AtomicBool::new(false);
+        let urls: Vec<String> = (0..3).map(|at| place.node(at).url()).collect();
+        std::thread::scope(|scope| {
+            let application = scope.spawn(|| self.write(&urls, &end));
+            let _end = StopOnDrop(&end);
+            work();
+            end.store(true, Ordering::Relaxed);
+            application.join().expect("an application");
+        });
+    }
+
+    fn write(&self, urls: &[String], end: &AtomicBool) {
+        let acknowledged = &self.acknowledged;
         let (mut conn, mut at) = (None, 0);
         while !end.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(10));
@@ -415,32 +448,33 @@ fn while_numbers_are_written(place: &Place, work: impl FnOnce()) {
             let id = acknowledged.load(Ordering::Relaxed) + 1;
             match open.exec(format!("INSERT INTO app.t VALUES ({id})")) {
                 Ok(_) => acknowledged.store(id, Ordering::Relaxed),
-                Err(error) if error.server_code() == Some(THERE) => {
+                Err(error) if error.server_code() == Some(Self::THERE) => {
                     acknowledged.store(id, Ordering::Relaxed);
                 }
                 Err(_) => conn = None,
             }
         }
-    };
-    std::thread::scope(|scope| {
-        let application = scope.spawn(write);
-        let _end = StopOnDrop(&end);
-        work();
-        end.store(true, Ordering::Relaxed);
-        application.join().expect("an application");
-    });
-    let last = acknowledged.load(Ordering::Relaxed);
-    assert!(last > 100, "the application has hardly written: {last}");
-    for at in 0..3 {
-        let sql = format!(
-            "SET SESSION wsrep_sync_wait = 15; SELECT COUNT(*), MAX(id) FROM app.t WHERE id <= {last}"
+    }
+
+    /// Each that was acknowledged is on every node, and so many were at the least.
+    #[track_caller]
+    pub fn are_there(&self, place: &Place, at_least: u64) {
+        let last = self.acknowledged.load(Ordering::Relaxed);
+        assert!(
+            last > at_least,
+            "the application has hardly written: {last}"
         );
-        assert_eq!(
-            place.ask(at, &sql),
-            format!("{last}\t{last}"),
-            "{}",
-            place.name(at)
-        );
+        for at in 0..3 {
+            let sql = format!(
+                "SET SESSION wsrep_sync_wait = 15; SELECT COUNT(*), MAX(id) FROM app.t WHERE id <= {last}"
+            );
+            assert_eq!(
+                place.ask(at, &sql),
+                format!("{last}\t{last}"),
+                "{}",
+                place.name(at)
+            );
+        }
     }
 }
 

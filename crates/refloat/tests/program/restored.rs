@@ -6,18 +6,21 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use refloat_sandbox::GaleraOptions;
 use refloat_testkit::disk::SmallDisk;
+use refloat_testkit::servers;
+use refloat_wire::{ConnectOptions, Connection};
 
-use crate::restore::{LONG, Place, ROWS, at_words};
+use crate::restore::{LONG, Numbers, Place, ROWS, at_words};
 use crate::support::{Run, among_own_mounts, command, state_folder};
 
 #[test]
 fn a_cluster_that_crashed_is_restored_although_nodes_die() {
-    let place = Place::new();
-    for at in 0..3 {
-        // What was committed outlives the crash.
-        place.ask(at, "SET GLOBAL innodb_flush_log_at_trx_commit = 1");
-    }
+    // What was committed outlives the crash of a node that serves alone.
+    let options = GaleraOptions::new(servers::nodes(), 3);
+    let place = Place::with(&options.option("innodb_flush_log_at_trx_commit", "1"));
+    let settings = place.settings();
+    let numbers = Numbers::begin(&place);
     place.ask(
         0,
         "CREATE DATABASE kept; CREATE TABLE kept.k (id INT PRIMARY KEY); INSERT INTO kept.k VALUES (1), (2)",
@@ -28,8 +31,26 @@ fn a_cluster_that_crashed_is_restored_although_nodes_die() {
         let text = fs::read_to_string(place.node(at).grastate()).expect("a state");
         assert!(text.contains("-1"), "{text}");
     }
+    // From here on applications write as soon as a node serves.
+    numbers.while_written(&place, || nodes_die(&place));
+    a_node_that_is_silent_is_not_taken_for_none(&place);
+    place.cluster.crash().expect("it crashes");
+    let other = on_two_machines(&place);
+    place.is_whole();
+    numbers.are_there(&place, 100);
+    assert_eq!(place.settings(), settings);
+    write_sets_are_kept_for_one(&place, other.path());
+    assert_eq!(
+        place.ask(2, "SELECT COUNT(*), SUM(id) FROM shop.t"),
+        format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2)
+    );
+    assert_eq!(place.ask(1, "SELECT COUNT(*) FROM kept.k"), "2");
+}
+
+/// The one that is loaded into, the one that gives a copy, the one that takes it, and then the program too.
+fn nodes_die(place: &Place) {
     let (first, second) = (place.name(0), place.name(1));
-    the_chosen_one_dies(&place);
+    the_chosen_one_dies(place);
     place
         .restore(&["--node", first, "--stop-before", "rejoin"])
         .exits(5);
@@ -75,45 +96,54 @@ fn a_cluster_that_crashed_is_restored_although_nodes_die() {
         |child| child.kill().expect("it can be killed"),
     );
     assert!(all.contains(&words), "{all}");
-    a_node_that_is_silent_is_not_taken_for_none(&place);
-    place.cluster.crash().expect("it crashes");
-    let other = on_two_machines(&place);
-    place.is_whole();
-    write_sets_are_kept_for_one(&place, other.path());
-    assert_eq!(
-        place.ask(2, "SELECT COUNT(*), SUM(id) FROM shop.t"),
-        format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2)
-    );
-    assert_eq!(place.ask(1, "SELECT COUNT(*) FROM kept.k"), "2");
 }
 
 /// The node that is loaded into dies in the middle of the load, and while it begins the cluster: the same command goes on.
 fn the_chosen_one_dies(place: &Place) {
     let first = place.name(0);
     let command = || place.restore_by(&place.cluster.toml(), &["--node", first]);
-    let dies_at = |words: &str, moment: Duration| {
+    let dies_at = |words: &str, ready: fn(&Place)| {
         let (code, all) = at_words(&mut command(), words, |_| {
             let begun = Instant::now();
             while place.node(0).pid().expect("a node").is_none() {
                 assert!(begun.elapsed() < LONG, "it is not started");
                 std::thread::sleep(Duration::from_millis(20));
             }
-            std::thread::sleep(moment);
+            ready(place);
             place.node(0).kill().expect("it can be killed");
         });
         assert_eq!(code, Some(1), "{all}");
         all
     };
-    let all = dies_at("refloat: load of ", Duration::from_millis(300));
+    let all = dies_at("refloat: load of ", some_rows_are_in);
     assert!(
         all.contains("The same command again goes on at this step"),
         "{all}"
     );
-    let all = dies_at(&format!("{first} begins the cluster"), Duration::ZERO);
+    let all = dies_at(&format!("{first} begins the cluster"), |_| ());
     assert!(
         all.contains("going on with the restore") && all.contains("it has ended while it began"),
         "{all}"
     );
+}
+
+/// Waits for the first rows on the node that stands alone.
+fn some_rows_are_in(place: &Place) {
+    let options = ConnectOptions {
+        socket: Some(place.node(0).datadir().join("refloat-standalone.sock")),
+        user: "root".to_owned(),
+        ..ConnectOptions::default()
+    };
+    let begun = Instant::now();
+    let some = || {
+        let mut conn = Connection::connect(&options).ok()?;
+        let answer = conn.query("SELECT 1 FROM shop.t LIMIT 1").ok()?;
+        (!answer.is_empty()).then_some(())
+    };
+    while some().is_none() {
+        assert!(begun.elapsed() < LONG, "no rows come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// The node that gives copies is gone, and one that has taken one does not answer: it may serve alone.
@@ -250,21 +280,22 @@ fn write_sets_are_kept_for_one(place: &Place, other: &Path) {
 #[test]
 fn a_restore_goes_on_whatever_becomes_of_the_others() {
     let place = Place::new();
-    let settings = |at: usize| {
-        place.ask(at, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_flush_log_at_trx_commit', 'innodb_io_capacity', \
-            'innodb_buffer_pool_size', 'sync_binlog', 'wsrep_on', 'port', 'event_scheduler')")
-    };
-    let before = [0, 1, 2].map(settings);
-    killed_while_rows_are_replicated(&place);
-    assert_eq!([0, 1, 2].map(settings), before);
-    place.ask(0, "DROP DATABASE shop");
-    place.all_are_in_step();
-    one_dies_while_it_is_stopped(&place);
-    let grown = one_has_no_room_for_its_copy(&place);
-    one_dies_while_it_is_compared(&place);
+    let before = place.settings();
+    let numbers = Numbers::begin(&place);
+    let mut grown = None;
+    numbers.while_written(&place, || {
+        killed_while_rows_are_replicated(&place);
+        assert_eq!(place.settings(), before);
+        place.ask(0, "DROP DATABASE shop");
+        place.all_are_in_step();
+        one_dies_while_it_is_stopped(&place);
+        grown = Some(one_has_no_room_for_its_copy(&place));
+        one_dies_while_it_is_compared(&place);
+    });
     place.is_whole();
     all_rows_are_there(&place);
-    assert_eq!([0, 1, 2].map(settings), before);
+    numbers.are_there(&place, 500);
+    assert_eq!(place.settings(), before);
     drop(grown);
 }
 
@@ -316,7 +347,6 @@ fn killed_while_rows_are_replicated(place: &Place) {
         "{}",
         done.stdout
     );
-    place.is_whole();
     all_rows_are_there(place);
 }
 

@@ -69,14 +69,14 @@ fn the_faster_way_is_taken(place: &Place) {
 
 /// Loads of this machine that nobody has asked to be remembered: one into a server alone, one into the cluster.
 fn chosen_by_what_loads_have_shown(place: &Place) {
-    let load = |bytes: u64, cluster: Option<&str>| {
+    let load = |seconds: f64, cluster: Option<&str>| {
         let dir = RunDir::create(place.state.path(), "load").expect("a run");
         let outcome = Outcome {
             result: RunResult::Done,
-            seconds: 10.0,
+            seconds,
             message: None,
             summary: serde_json::json!({
-                "target": "db1:3306", "resumed": null, "bytes": bytes, "seconds": 10.0,
+                "target": "db1:3306", "resumed": null, "bytes": 1_u64 << 30, "seconds": seconds,
                 "galera": cluster.map(|name| serde_json::json!({ "cluster": name })),
             }),
         };
@@ -87,7 +87,7 @@ fn chosen_by_what_loads_have_shown(place: &Place) {
     let name = list.lines().find_map(|line| line.strip_prefix("name = "));
     let name = name.expect("a name").trim_matches('"');
     let plan = || run(restore(place, &["--plan"])).exits(0).stdout;
-    let runs = [load(1 << 30, None), load(1 << 20, Some(name))];
+    let runs = [load(10.0, None), load(10_240.0, Some(name))];
     let rebuild = plan();
     assert!(
         rebuild.contains("way       rebuild: it takes less time")

@@ -7,6 +7,7 @@ mod encryption;
 mod facts;
 mod fragment;
 mod inspect;
+mod mistake;
 mod mistakes;
 mod pairs;
 mod reach;
@@ -28,7 +29,7 @@ pub use facts::{
 pub use fragment::fragment;
 pub use inspect::Candidate;
 use inspect::Facts;
-pub use mistakes::{Effect, Mistake, MistakeKind};
+pub use mistake::{Effect, Mistake, MistakeKind};
 pub use settings::{Gain, GainSource, Suggestion};
 
 /// What is asked for.
@@ -87,7 +88,7 @@ impl Advice {
         let mut donors = self
             .nodes
             .iter()
-            .filter(|node| node.name != joiner && node.unreachable.is_none());
+            .filter(|node| node.name != joiner && node.can_give());
         let all = donors.all(|donor| between().any(|mistake| mistake.nodes.contains(&donor.name)));
         let own = self.failing().filter(|mistake| mistake.is_own(joiner));
         own.chain(between().filter(|_| all)).collect()

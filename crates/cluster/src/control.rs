@@ -7,9 +7,8 @@ mod standalone;
 use refloat_sandbox::{GaleraNode, NodeStart};
 
 use crate::config::ControlConfig;
-use crate::error::{ControlError, chain};
+use crate::error::{ControlError, chain, plain};
 use crate::host::Host;
-use crate::join::plain;
 pub(crate) use look::recovered;
 pub use standalone::StartOption;
 

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use refloat_wire::Error;
 
+/// So many characters are shown of a line of a log.
+const LINE_MOST: usize = 400;
+
 /// Why a `cluster.toml` cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -118,4 +121,10 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         next = cause.source();
     }
     text
+}
+
+/// A text of somebody else's, as one line that may be shown.
+pub(crate) fn plain(line: &str) -> String {
+    let line = line.trim().chars().take(LINE_MOST);
+    line.map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::HostError;
+use crate::error::{HostError, plain};
 use crate::host::Host;
-use crate::join::plain;
 
 /// What stands in the `grastate.dat` of a node that has given its place up. Whoever finds it wants to know why.
 const NO_PLACE: &str = "# GALERA saved state\n\

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::HostError;
-use crate::join::plain;
+use crate::error::plain;
 
 /// How long a look at a machine may take.
 const LOOK: Duration = Duration::from_secs(120);

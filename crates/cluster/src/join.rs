@@ -6,7 +6,7 @@ use refloat_run::Events;
 use refloat_wire::{Connection, Error, Phase};
 
 use crate::control::Control;
-use crate::error::ControlError;
+use crate::error::{ControlError, plain};
 use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
 use crate::observe::{Member, Observation, WantedTables, ask, impatient};
@@ -27,9 +27,6 @@ const TELL: Duration = Duration::from_secs(30);
 const READ: Duration = Duration::from_secs(3);
 /// What `wsrep_local_state_comment` says of a node that has left its cluster by itself.
 const DISCONNECTED: &str = "Disconnected";
-
-/// So many characters are shown of a line of a log.
-const LINE_MOST: usize = 400;
 
 /// A node that was asked to start.
 pub(crate) struct Joining<'a> {
@@ -314,12 +311,6 @@ pub(crate) fn runs(control: &Control, member: &Member) -> Result<bool, ControlEr
         }
         (Ok(_), Err(_)) => Ok(false),
     }
-}
-
-/// A text of somebody else's, as one line that may be shown.
-pub(crate) fn plain(line: &str) -> String {
-    let line = line.trim().chars().take(LINE_MOST);
-    line.map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// A look that takes no longer than it has to.

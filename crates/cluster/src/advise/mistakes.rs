@@ -2,11 +2,10 @@
 
 use std::net::IpAddr;
 
-use serde::Serialize;
-
 use super::encryption::{self, Encryption};
-use super::facts::{ALL, NodeFacts, TEXT_MOST, clean, size};
+use super::facts::NodeFacts;
 use super::inspect::Facts;
+use super::mistake::{Effect, Found, Mistake, MistakeKind};
 use super::pairs;
 use super::sides::{Side, account, rate_limit, tools};
 use super::streams;
@@ -14,147 +13,9 @@ use super::unit::start_timeout;
 use crate::node::Role;
 use crate::node::names_of;
 
-/// Something that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Mistake {
-    /// What it is about.
-    pub kind: MistakeKind,
-    /// What it does to a copy.
-    pub effect: Effect,
-    /// The nodes that it is about, by name.
-    pub nodes: Vec<String>,
-    /// What it is, and what it means.
-    pub text: String,
-    /// What to do.
-    pub remedy: String,
-}
-
-/// What a mistake does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Effect {
-    /// A copy works with it, but something is in danger.
-    Unsafe,
-    /// A copy fails.
-    Fails,
-}
-
-impl Mistake {
-    /// It in one line, with the nodes that it is about.
-    pub fn told(&self) -> String {
-        format!("{}: {}", self.nodes.join(", "), self.text)
-    }
-
-    /// Whether it is the joiner's alone, and keeps it away when it would come by IST too: the script for copies is started in any case.
-    pub(super) fn is_own(&self, joiner: &str) -> bool {
-        let kind = matches!(
-            self.kind,
-            MistakeKind::Leftover
-                | MistakeKind::PortTaken
-                | MistakeKind::MissingTool
-                | MistakeKind::Encryption
-        );
-        kind && self.nodes.len() == 1 && self.nodes[0] == joiner
-    }
-
-    /// Whether it is one of the joiner and donors, and keeps it away when it would come by IST too: a donor's script tells the joiner's that
-    /// there will be no copy by the way that one would take.
-    pub(super) fn is_between(&self, joiner: &str) -> bool {
-        let kind = matches!(
-            self.kind,
-            MistakeKind::Compressor
-                | MistakeKind::Format
-                | MistakeKind::Encryption
-                | MistakeKind::PortClosed
-        );
-        kind && self.nodes.len() > 1 && self.nodes.iter().any(|node| node == joiner)
-    }
-}
-
-/// What a mistake is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MistakeKind {
-    /// No node can give a copy.
-    NoDonor,
-    /// `wsrep_sst_donor` names a node that there is not.
-    DonorName,
-    /// Nodes have different methods.
-    Method,
-    /// A program is not there.
-    MissingTool,
-    /// What one side compresses the other does not take apart.
-    Compressor,
-    /// The sides use different containers or programs for the transfer.
-    Format,
-    /// One side encrypts, or in another way, or its files are missing.
-    Encryption,
-    /// Everybody on the way can read the copy, or send another one.
-    NoTls,
-    /// There is no account for copies, or it may not log in.
-    Account,
-    /// The account may do too little.
-    Privileges,
-    /// The server runs under an account with which the method does not work.
-    SystemAccount,
-    /// The port is taken.
-    PortTaken,
-    /// The port cannot be reached.
-    PortClosed,
-    /// A donor gives a copy already.
-    Busy,
-    /// An earlier copy still runs, or has left something.
-    Leftover,
-    /// There is too little space.
-    Space,
-    /// Settings differ that the files depend on.
-    Setting,
-    /// Versions differ.
-    Version,
-    /// The limit of the rate has no effect.
-    RateLimit,
-    /// Systemd does not wait as long as a copy takes.
-    StartTimeout,
-}
-
-pub(super) struct Found(Vec<Mistake>);
-
-impl Found {
-    /// Adds one, unless it is there already: what two nodes have against each other is met from both sides.
-    pub fn add(
-        &mut self,
-        kind: MistakeKind,
-        effect: Effect,
-        nodes: &[&str],
-        text: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        let mistake = Mistake {
-            kind,
-            effect,
-            nodes: nodes.iter().map(|name| (*name).to_owned()).collect(),
-            text: clean(&text.into(), TEXT_MOST),
-            remedy: clean(&remedy.into(), TEXT_MOST),
-        };
-        if !self.0.contains(&mistake) {
-            self.0.push(mistake);
-        }
-    }
-
-    pub fn fails(
-        &mut self,
-        kind: MistakeKind,
-        nodes: &[&str],
-        text: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        self.add(kind, Effect::Fails, nodes, text, remedy);
-    }
-}
-
 /// Everything that is wrong, the worst first.
 pub(super) fn find(facts: &Facts, joiner: Option<&str>) -> Vec<Mistake> {
-    let mut found = Found(Vec::new());
+    let mut found = Found::default();
     let joiners = facts
         .nodes
         .iter()
@@ -181,9 +42,7 @@ pub(super) fn find(facts: &Facts, joiner: Option<&str>) -> Vec<Mistake> {
     }
     ways(facts, &mut found);
     no_tls(facts, joiner, &mut found);
-    let mut found = found.0;
-    found.sort_by_key(|mistake| std::cmp::Reverse(mistake.effect));
-    found
+    found.worst_first()
 }
 
 /// What is wrong with a joiner whoever gives.
@@ -378,54 +237,4 @@ fn no_tls(facts: &Facts, joiner: Option<&str>, found: &mut Found) {
             remedy,
         );
     }
-}
-
-/// Whether there is room on the joiner for a donor's data.
-pub(super) fn space(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Found) {
-    let Some(machine) = &to.machine else { return };
-    let (Some(data), Some(free)) = (from.data_bytes(), machine.space.free) else {
-        return;
-    };
-    // The old data go before the new ones come: the scripts delete them, and rsync writes over them.
-    let freed = machine.space.data().unwrap_or(0);
-    let (mut need, mut why) = (data, String::new());
-    if method == "mariabackup"
-        && from
-            .option(ALL, "compress")
-            .is_some_and(|how| how != "none")
-    {
-        // Files of the backup program's own compression stay beside what they hold until all are taken apart.
-        need = data.saturating_add(data / 2);
-        why.push_str(" and half of that for compressed files beside them (compress)");
-    }
-    if !machine.space.has_gcache
-        && let Some(ring) = gcache_size(to).or_else(|| gcache_size(from))
-    {
-        need = need.saturating_add(ring);
-        why = format!("{why} and {} for write-sets (gcache.size)", size(ring));
-    }
-    if need > free.saturating_add(freed) {
-        found.fails(
-            MistakeKind::Space,
-            &[&to.name],
-            format!(
-                "there is too little space for a copy of {}: its data take {}{why}, and there is room for {} ({} free, {} of its own old data)",
-                from.name,
-                size(data),
-                size(free.saturating_add(freed)),
-                size(free),
-                size(freed)
-            ),
-            "make room, or move its data directory to a larger file system; the old data are deleted before the copy has come",
-        );
-    }
-}
-
-fn gcache_size(node: &NodeFacts) -> Option<u64> {
-    if let Some(state) = &node.state {
-        return Some(state.gcache.ring);
-    }
-    let options = node.option(&["server"], "wsrep-provider-options")?;
-    refloat_run::settings::ProviderOptions::parse(options.trim_matches(['"', '\'']))
-        .bytes("gcache.size")
 }

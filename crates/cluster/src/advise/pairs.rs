@@ -2,8 +2,8 @@
 
 use refloat_run::settings::size_in_bytes;
 
-use super::facts::NodeFacts;
-use super::mistakes::{Effect, Found, MistakeKind, space};
+use super::facts::{ALL, NodeFacts, size};
+use super::mistake::{Effect, Found, MistakeKind};
 
 /// Settings that the files depend on, and what servers take when nobody says otherwise, where all of them take the same.
 const SETTINGS: [(&str, Option<&str>, &str); 5] = [
@@ -152,6 +152,56 @@ fn tool_versions(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Fou
             );
         }
     }
+}
+
+/// Whether there is room on the joiner for a donor's data.
+fn space(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Found) {
+    let Some(machine) = &to.machine else { return };
+    let (Some(data), Some(free)) = (from.data_bytes(), machine.space.free) else {
+        return;
+    };
+    // The old data go before the new ones come: the scripts delete them, and rsync writes over them.
+    let freed = machine.space.data().unwrap_or(0);
+    let (mut need, mut why) = (data, String::new());
+    if method == "mariabackup"
+        && from
+            .option(ALL, "compress")
+            .is_some_and(|how| how != "none")
+    {
+        // Files of the backup program's own compression stay beside what they hold until all are taken apart.
+        need = data.saturating_add(data / 2);
+        why.push_str(" and half of that for compressed files beside them (compress)");
+    }
+    if !machine.space.has_gcache
+        && let Some(ring) = gcache_size(to).or_else(|| gcache_size(from))
+    {
+        need = need.saturating_add(ring);
+        why = format!("{why} and {} for write-sets (gcache.size)", size(ring));
+    }
+    if need > free.saturating_add(freed) {
+        found.fails(
+            MistakeKind::Space,
+            &[&to.name],
+            format!(
+                "there is too little space for a copy of {}: its data take {}{why}, and there is room for {} ({} free, {} of its own old data)",
+                from.name,
+                size(data),
+                size(free.saturating_add(freed)),
+                size(free),
+                size(freed)
+            ),
+            "make room, or move its data directory to a larger file system; the old data are deleted before the copy has come",
+        );
+    }
+}
+
+fn gcache_size(node: &NodeFacts) -> Option<u64> {
+    if let Some(state) = &node.state {
+        return Some(state.gcache.ring);
+    }
+    let options = node.option(&["server"], "wsrep-provider-options")?;
+    refloat_run::settings::ProviderOptions::parse(options.trim_matches(['"', '\'']))
+        .bytes("gcache.size")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::encryption::{self, Encryption};
 use super::facts::{AccountFrom, NodeFacts, SST};
-use super::mistakes::{Effect, Found, MistakeKind};
+use super::mistake::{Effect, Found, MistakeKind};
 use super::streams;
 
 /// Rights without which mariadb-backup ends with an error (tried with 10.11), with other names that do. `LOCK TABLES`, which the

@@ -2,7 +2,7 @@
 
 use super::encryption::{self, Encryption};
 use super::facts::{NodeFacts, SST};
-use super::mistakes::{Effect, Found, MistakeKind};
+use super::mistake::{Effect, Found, MistakeKind};
 
 /// Programs of one compression, with those that only take apart.
 const FAMILIES: [(&str, &[&str], &[&str]); 6] = [

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::facts::{NodeFacts, Unit, size};
 use super::inspect::Facts;
-use super::mistakes::{Effect, Found, MistakeKind};
+use super::mistake::{Effect, Found, MistakeKind};
 
 /// Types of units whose start is over only when the server says so, or has gone to the background.
 const WAITED_FOR: [&str; 4] = ["notify", "notify-reload", "forking", "dbus"];

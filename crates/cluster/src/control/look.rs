@@ -1,9 +1,8 @@
 //! Whether a node that is controlled runs, and where one that does not stands.
 
 use super::{Control, run};
-use crate::error::{ControlError, chain};
+use crate::error::{ControlError, chain, plain};
 use crate::host::Host;
-use crate::join::plain;
 
 /// A unit of systemd that says one of these does not run, and does not come up by itself.
 const NOT_RUNNING: [&str; 2] = ["inactive", "failed"];

@@ -8,6 +8,7 @@ mod nodes;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use refloat_cluster::{
@@ -15,6 +16,7 @@ use refloat_cluster::{
     Maintenance, Member, Observation, WantedTables, Way, Work, observe, open_maintenance,
     plan_hold,
 };
+use refloat_run::events::{EventSink, Record};
 use refloat_run::settings;
 use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart};
@@ -60,7 +62,18 @@ impl Work for Until<'_> {
     }
 }
 
+/// What a person is told.
+#[derive(Default)]
+struct Said(Mutex<Vec<String>>);
+
+impl EventSink for Said {
+    fn event(&self, record: &Record) {
+        self.0.lock().unwrap().push(format!("{record:?}"));
+    }
+}
+
 struct Place<'a> {
+    said: Arc<Said>,
     cluster: &'a EphemeralCluster,
     members: Vec<Member>,
     state: &'a Path,
@@ -69,7 +82,10 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn new(cluster: &'a EphemeralCluster, state: &'a Path) -> Self {
+        let (said, events) = (Arc::new(Said::default()), Events::new());
+        events.add(Arc::clone(&said) as Arc<dyn EventSink>);
         Self {
+            said,
             cluster,
             // Nobody has said where the data are: the servers do.
             members: members(cluster)
@@ -83,7 +99,7 @@ impl<'a> Place<'a> {
             run: Run {
                 dir: RunDir::create(state, "cluster maintain").unwrap(),
                 cancel: Cancel::new(),
-                events: Events::new(),
+                events,
                 progress: Progress::new(),
             },
         }
@@ -148,6 +164,19 @@ impl<'a> Place<'a> {
         assert!(outcome.not_released.is_empty(), "{outcome:?}");
         self.nothing_is_left();
         outcome
+    }
+
+    /// It was said in clear words that nothing is kept for the node any more, and why.
+    fn was_told(&self, node: usize, reason: &str) {
+        let words = format!(
+            "write-sets are not kept for {} any more: {reason}",
+            self.members[node].name
+        );
+        let said = self.said.0.lock().unwrap();
+        assert!(
+            said.iter().any(|one| one.contains(&words)),
+            "{words}: {said:#?}"
+        );
     }
 
     fn nothing_is_left(&self) {
@@ -447,6 +476,7 @@ fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
             .unwrap();
         let reason = outcome.given_up.as_deref().unwrap_or_default();
         assert!(reason.contains("keeps write-sets from"), "{outcome:?}");
+        place.was_told(1, reason);
         assert_eq!(outcome.proof.by, CameBy::Sst, "{outcome:?}");
         assert_eq!(outcome.work_failed.as_deref(), Some("it went wrong"));
         place.nothing_is_left();
@@ -472,6 +502,10 @@ fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
         assert!(
             text.contains("was not started, because it would take a full copy"),
             "{text}"
+        );
+        place.was_told(
+            1,
+            "the time for it is over (2 s). It will need a full copy (SST) unless",
         );
         let node = &cluster.nodes()[1];
         assert_eq!(node.pid().unwrap(), None);

@@ -82,7 +82,9 @@ fn a_late_refusal_says_what_is_loaded_and_is_no_preflight() {
         .says(&format!("database {} is not empty", second.db))
         .never_says("before anything was touched")
         .never_says("done and proven");
-        assert_eq!(first.rows(server, "items"), Some(50), "{kind}");
+        // The rows may have been on their way when the refusal came: all of them are there then, or none.
+        let rows = first.rows(server, "items");
+        assert!(matches!(rows, Some(0 | 50)), "{kind}: {rows:?}");
         assert_eq!(second.rows(server, "kept"), Some(0), "{kind}");
         assert_same_settings(&before, server);
     }

@@ -246,17 +246,21 @@ fn applications_go_on_beside_a_load() {
     place.all_are_the_same();
 
     let again = place.dump("fast.sql", &dump_of("fast", &body));
-    let ((fast, run), wild, stopped) =
+    let ((fast, _), wild, stopped) =
         place.beside_applications(|| place.loads(&again, &url, &["--max-paused", "100"]));
     let shown = format!("{shown}\n{wild:?} {stopped:?} {}", fast["galera"]);
     let most = |shares: &[f64]| shares.iter().copied().fold(0.0, f64::max);
     assert!(most(&stopped) > most(&paused), "{shown}");
     assert!(fast["galera"]["stalls"].as_u64().unwrap() > 0, "{shown}");
-    let said = "all writes stood still for ";
+    // The longest of them is said, with its statement.
+    let (seconds, statement) = (
+        &fast["galera"]["longest_stall"][0],
+        &fast["galera"]["longest_stall"][1],
+    );
     assert!(
-        run.stdout.contains(said) && run.stdout.contains(", the longest "),
-        "{}",
-        run.stdout
+        seconds.as_f64().is_some_and(|seconds| seconds > 0.0)
+            && statement.as_str().is_some_and(|sql| !sql.is_empty()),
+        "{shown}"
     );
     place.all_are_the_same();
 

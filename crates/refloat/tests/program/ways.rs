@@ -308,9 +308,16 @@ fn nobody_can_start_it_alone(place: &Place, args: &[&str]) {
 }
 
 fn old_data_that_cannot_be_set_aside_are_given_up(place: &Place) {
+    // Another kind of dump: a folder of compressed files.
+    let dumped = place.state.path().join("dumped");
+    let mut dump = command(place.state.path());
+    dump.args(["dump", "--no-defaults", "--from", &place.node(0).url()]);
+    dump.args(["--databases", "shop", "--out"]).arg(&dumped);
+    run(dump).exits(0);
+    let restore = |args: &[&str]| place.restore_of(&dumped, &place.cluster.toml(), args);
     // Of nodes at one place any may be chosen: these others are those whose data are on mount points.
     let args = ["--way", "rebuild", "--replace", "--node", place.name(0)];
-    let refused = on_mount_points(place, &restore(place, &args)).exits(3);
+    let refused = on_mount_points(place, &restore(&args)).exits(3);
     assert!(
         refused.stderr.contains(
             "no node can set its old data aside, so nobody would have them any more: make room, or give them up with --discard-old"
@@ -320,13 +327,13 @@ fn old_data_that_cannot_be_set_aside_are_given_up(place: &Place) {
     );
     place.all_are_in_step();
     let args = [&args[..], &["--discard-old"]].concat();
-    let plan = on_mount_points(place, &restore(place, &[&args[..], &["--plan"]].concat()));
+    let plan = on_mount_points(place, &restore(&[&args[..], &["--plan"]].concat()));
     let plan = plan.exits(0).stdout;
     for at in [1, 2] {
         let words = format!("{} loses its old data", place.name(at));
         assert!(plan.contains(&words), "{words}: {plan}");
     }
-    on_mount_points(place, &restore(place, &args)).exits(0);
+    on_mount_points(place, &restore(&args)).exits(0);
     place.is_whole();
     assert_eq!(
         place.ask(1, "SELECT COUNT(*), SUM(id) FROM shop.t"),

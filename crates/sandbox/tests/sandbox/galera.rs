@@ -189,6 +189,16 @@ fn assert_gone(sandbox: &Sandbox, folder: &Path) {
 }
 
 fn its_start_is_as_asked(cluster: &EphemeralCluster) {
+    let mysql = std::process::Command::new("id")
+        .args(["-u", "mysql"])
+        .output();
+    let mysql = String::from_utf8(mysql.unwrap().stdout).unwrap();
+    for node in cluster.nodes() {
+        let pid = node.pid().unwrap().unwrap();
+        let process = fs::metadata(format!("/proc/{pid}")).unwrap();
+        let owner = std::os::unix::fs::MetadataExt::uid(&process);
+        assert_eq!(owner.to_string(), mysql.trim(), "{}", node.name());
+    }
     let [first, second, third] = cluster.nodes() else {
         panic!("three nodes");
     };

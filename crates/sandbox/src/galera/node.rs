@@ -418,15 +418,21 @@ impl GaleraNode {
             name: self.name().to_owned(),
         })?;
         let setting = folder.setting();
-        for process in find_marked(&setting) {
-            process.signal_marked(&setting, signal);
-        }
-        // The kernel stops a process when its threads come by, not when the signal is sent.
+        // The kernel stops a process when its threads come by, not when the signal is sent, and a script may have started another program
+        // between the look and the signal.
         let deadline = Instant::now() + SIGNAL_PATIENCE;
-        while server.is_frozen() != (signal == Signal::STOP) && Instant::now() < deadline {
+        let as_asked = |process: &ProcessId| process.is_frozen() == (signal == Signal::STOP);
+        loop {
+            let mut helpers = find_marked(&setting);
+            helpers.retain(|process| *process != server && !as_asked(process));
+            for process in &helpers {
+                process.signal_marked(&setting, signal);
+            }
+            if helpers.is_empty() && as_asked(&server) || Instant::now() >= deadline {
+                return Ok(());
+            }
             thread::sleep(SIGNAL_POLL);
         }
-        Ok(())
     }
 
     fn set_cut(&self, cut: bool) -> Result<()> {

@@ -66,22 +66,24 @@ pub(crate) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> 
     })
 }
 
+/// Writes the process of a server that works in the folder in which the script is, if there is one. Compared as files and not as paths: a
+/// container has its own.
+const SERVER_HERE: &str = r#"for cwd in /proc/[0-9]*/cwd; do
+[ "$cwd/" -ef . ] || continue
+pid=${cwd#/proc/}; pid=${pid%/cwd}; read -r name 2>/dev/null <"/proc/$pid/comm" || continue
+case $name in
+mariadbd*|mysqld*) ;;
+ld-linux*) tr '\000' '\n' <"/proc/$pid/cmdline" 2>/dev/null | grep -qE '^/.*/(mariadbd|mysqld)$' || continue;;
+*) continue;;
+esac
+echo "$pid"; break
+done; :"#;
+
 /// The process of a server that has its data there, whoever has started it: such a server works in its data directory. `None`: there is
 /// none, or it belongs to an account whose processes cannot be looked at. A server may be run by a dynamic loader that is given by name.
 pub(crate) fn server_in(host: &Host, datadir: &Path) -> Result<Option<u32>, HostError> {
-    // Compared as files and not as paths: a container has its own.
     let script = format!(
-        "cd -- {} 2>/dev/null || exit 0\n\
-         for cwd in /proc/[0-9]*/cwd; do\n\
-         [ \"$cwd/\" -ef . ] || continue\n\
-         pid=${{cwd#/proc/}}; pid=${{pid%/cwd}}; read -r name 2>/dev/null <\"/proc/$pid/comm\" || continue\n\
-         case $name in\n\
-         mariadbd*|mysqld*) ;;\n\
-         ld-linux*) tr '\\000' '\\n' <\"/proc/$pid/cmdline\" 2>/dev/null | grep -qE '^/.*/(mariadbd|mysqld)$' || continue;;\n\
-         *) continue;;\n\
-         esac\n\
-         echo \"$pid\"; break\n\
-         done; :",
+        "cd -- {} 2>/dev/null || exit 0\n{SERVER_HERE}",
         word(datadir)
     );
     Ok(run(host, &script, datadir)?.trim().parse().ok())
@@ -186,11 +188,8 @@ pub(crate) fn remove_half_copy(
          [ -e \"$aside/ibdata1\" ] && [ ! \"$aside\" -ef \"$real\" ] || exit 0\n\
          cd -- \"$real\"\n\
          [ -e ibdata1 ] || [ -d mysql ] || [ -d .sst ] || [ -e sst_in_progress ] || exit 0\n\
-         for cwd in /proc/[0-9]*/cwd; do\n\
-         if [ \"$cwd/\" -ef . ] && [ \"$cwd\" != \"/proc/$$/cwd\" ] && grep -qE '^(mariadbd|mysqld)' \"${{cwd%/cwd}}/comm\" 2>/dev/null; then\n\
-         echo 'a server has been started there' >&2; exit 1\n\
-         fi\n\
-         done\n\
+         server=$({SERVER_HERE})\n\
+         [ -z \"$server\" ] || {{ echo 'a server has been started there' >&2; exit 1; }}\n\
          for one in * .[!.]* ..?*; do\n\
          [ -e \"$one\" ] || [ -L \"$one\" ] || continue\n\
          case $one in\n\

@@ -11,20 +11,14 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use refloat_cluster::advise::{AdviseOptions, Effect, MistakeKind, Suggestion, advise};
-use refloat_sandbox::{GaleraOptions, NodeStart, SstMethod};
-use refloat_testkit::servers;
+use refloat_sandbox::NodeStart;
 
 use pair::*;
 use well::{unseen, well, written};
 
 #[test]
 fn what_makes_a_copy_fail_is_found_before() {
-    let options = GaleraOptions::new(servers::nodes(), 2)
-        .sst(SstMethod::Mariabackup)
-        .isolated();
-    let cluster = servers::sandbox()
-        .start_cluster_ephemeral(&options)
-        .unwrap();
+    let cluster = two_nodes();
     let pair = Pair {
         cluster: &cluster,
         donor: cluster.node(1).unwrap(),

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use refloat_cluster::advise::{
     Advice, AdviseOptions, Effect, MistakeKind, Suggestion, advise, fragment,
 };
-use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, SstMethod};
-use refloat_testkit::servers;
+use refloat_sandbox::{EphemeralCluster, GaleraNode, NodeStart};
 
 use crate::pair::*;
 
@@ -22,12 +21,7 @@ const KEPT: f64 = 48e6;
 const LONG: Duration = Duration::from_secs(60);
 
 pub fn applied() {
-    let options = GaleraOptions::new(servers::nodes(), 2)
-        .sst(SstMethod::Mariabackup)
-        .isolated();
-    let cluster = servers::sandbox()
-        .start_cluster_ephemeral(&options)
-        .unwrap();
+    let cluster = two_nodes();
     let [donor, joiner] = [1, 2].map(|number| cluster.node(number).unwrap());
     let _poor = Lines::add(joiner, POOR);
     exec(joiner, "SET GLOBAL wsrep_sst_donor = 'gone'");

@@ -9,8 +9,19 @@ use refloat_cluster::advise::{
     Advice, AdviseOptions, Candidate, Effect, Mistake, MistakeKind, Suggestion, advise,
 };
 use refloat_cluster::{Host, Member};
-use refloat_sandbox::{EphemeralCluster, GaleraNode};
+use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, SstMethod};
+use refloat_testkit::servers;
 use refloat_wire::{ConnectOptions, Connection};
+
+/// A cluster of a donor and a joiner, with a network for each.
+pub fn two_nodes() -> EphemeralCluster {
+    let options = GaleraOptions::new(servers::nodes(), 2)
+        .sst(SstMethod::Mariabackup)
+        .isolated();
+    servers::sandbox()
+        .start_cluster_ephemeral(&options)
+        .unwrap()
+}
 
 pub fn connect(node: &GaleraNode) -> Connection {
     Connection::connect(&ConnectOptions::from_url(&node.url()).unwrap()).unwrap()

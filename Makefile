@@ -45,9 +45,14 @@ test: toolchain servers ## Run every test but the slow ones, on real servers
 
 .PHONY: test-slow
 test-slow: toolchain servers ## Run the slow tests too: big volumes, long faults
-	$(CARGO) test --locked --workspace -- --include-ignored
+	$(CARGO) test --locked --workspace -- --include-ignored --skip a_provider_that_can_freeze
 	REFLOAT_NODES=mariadb-11.8 $(CARGO) test --locked --workspace --test=advise --test=healthd --test=maintain --test=program --test=rejoin --test=sandbox --test=status
 	REFLOAT_NODES=mariadb-11.8 $(CARGO) test --locked -p refloat --test=faults galera::
+
+.PHONY: test-freeze
+test-freeze: toolchain servers ## Run what needs a provider that no package brings: PROVIDER=FILE (docs/design/cluster.md)
+	@test -f "$(PROVIDER)" || { echo "make: PROVIDER=FILE names a libgalera_smm.so that has gcache.freeze_purge_at_seqno" >&2; exit 2; }
+	REFLOAT_FREEZING_PROVIDER=$(abspath $(PROVIDER)) $(CARGO) test --locked --workspace --test=maintain -- --include-ignored a_provider_that_can_freeze
 
 .PHONY: bench
 bench: build servers ## Measure the scanner, and loads beside what people use today (takes a while)

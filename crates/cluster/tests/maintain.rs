@@ -23,7 +23,7 @@ use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart};
 use refloat_testkit::servers;
 use refloat_wire::{ConnectOptions, Connection};
 
-use application::{Application, LONG, ROW, memory, wait};
+use application::{Application, LONG, ROW, memory, option, wait};
 use nodes::{connect, members};
 
 /// The ring of every node.
@@ -59,6 +59,19 @@ impl Work for Until<'_> {
 
     fn poll(&mut self) -> Option<Result<(), String>> {
         (self.0)().then_some(Err("it went wrong".to_owned()))
+    }
+}
+
+/// What is done while a node is away, without an end, and not ended when one asks.
+struct Endless;
+
+impl Work for Endless {
+    fn begin(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Option<Result<(), String>> {
+        None
     }
 }
 
@@ -125,6 +138,22 @@ impl<'a> Place<'a> {
         plan_hold(&view, &self.members[node].name, &wish).unwrap()
     }
 
+    fn with<T>(
+        &self,
+        node: usize,
+        limits: MaintainLimits,
+        body: impl FnOnce(&Maintenance<'_>) -> T,
+    ) -> T {
+        let control = Control::Sandbox(Box::new(self.cluster.nodes()[node].clone()));
+        body(&Maintenance {
+            members: &self.members,
+            control: &control,
+            state_dir: self.state,
+            run: &self.run,
+            limits,
+        })
+    }
+
     fn maintain(
         &self,
         node: usize,
@@ -132,15 +161,7 @@ impl<'a> Place<'a> {
         limits: MaintainLimits,
         work: &mut dyn Work,
     ) -> Result<Maintained, MaintainError> {
-        let control = Control::Sandbox(Box::new(self.cluster.nodes()[node].clone()));
-        let maintenance = Maintenance {
-            members: &self.members,
-            control: &control,
-            state_dir: self.state,
-            run: &self.run,
-            limits,
-        };
-        let result = maintenance.run("c", plan, work);
+        let result = self.with(node, limits, |maintenance| maintenance.run("c", plan, work));
         if result.is_err() {
             // What a test that fails says of it; the logs go with the cluster.
             for node in self.cluster.nodes() {
@@ -182,6 +203,7 @@ impl<'a> Place<'a> {
     fn nothing_is_left(&self) {
         for node in self.cluster.nodes() {
             assert_eq!(memory(node), "0", "{}", node.name());
+            assert!(!is_frozen(node), "{}", node.name());
             let mut conn = connect(node);
             // What was removed on one node may not be gone on the next one yet; 1 alone does not wait for what is shown.
             conn.exec("SET SESSION wsrep_sync_wait = 15").unwrap();
@@ -191,6 +213,16 @@ impl<'a> Place<'a> {
         assert!(settings::list(self.state).unwrap().is_empty());
         assert_eq!(open_maintenance(&self.run.dir).unwrap(), None);
     }
+}
+
+/// From which write-set on a node throws none away; `-1`: it does. `None`: its provider cannot be told that.
+fn frozen(node: &GaleraNode) -> Option<String> {
+    option(node, "gcache.freeze_purge_at_seqno")
+}
+
+/// Whether a node was told to throw nothing away.
+fn is_frozen(node: &GaleraNode) -> bool {
+    frozen(node).is_some_and(|seqno| seqno != "-1")
 }
 
 /// What the journals on a server look like, for a test that fails.
@@ -646,4 +678,121 @@ fn nothing_is_begun_where_it_would_not_last(cluster: &EphemeralCluster, state: &
         theirs.revert(&mut conn, &other.run.events).unwrap();
         assert_eq!(status(&cluster.nodes()[1], "local_state_comment"), "Synced");
     });
+}
+
+/// A provider that can be told to throw nothing away is told so, and what it keeps grows beside its data: within the bytes that are allowed, as long
+/// as there is room, and as long as somebody watches.
+#[test]
+#[ignore = "needs a provider that can freeze its cache: make test-freeze PROVIDER=FILE"]
+fn a_provider_that_can_freeze_is_told_to() {
+    let options = servers::freezing(3).provider_option("gcache.size", RING.to_string());
+    let cluster = &servers::sandbox()
+        .start_cluster_ephemeral(&options)
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path();
+    let others = [&cluster.nodes()[0], &cluster.nodes()[2]];
+    let application = Application::new(&cluster.nodes()[0]);
+    application.during(cluster, |application| {
+        application.writes(RING);
+        what_is_frozen_outlasts_the_ring(&Place::new(cluster, state), application);
+        // More is written than is allowed.
+        let place = Place::new(cluster, state);
+        let plan = place.plan(1, Some(2 << 20));
+        let limits = MaintainLimits {
+            allow_sst: true,
+            ..LIMITS
+        };
+        let mut lost = Until(&|| {
+            application.writes(RING / 4);
+            let thawed = others.iter().all(|node| !is_frozen(node));
+            // A full copy under writes that overwrite the ring within a second is none.
+            application.pause.store(thawed, Ordering::SeqCst);
+            thawed
+        });
+        let outcome = place.maintain(1, &plan, limits, &mut lost).unwrap();
+        let reason = outcome.given_up.as_deref().unwrap_or_default();
+        let words = format!("has kept the {} bytes that were allowed", 2 << 20);
+        assert!(reason.contains(&words), "{outcome:?}");
+        place.was_told(1, reason);
+        place.nothing_is_left();
+    });
+    // Its disk has little left: what is kept by then is kept still, and nobody writes.
+    let place = Place::new(cluster, state);
+    let plan = place.plan(1, Some(64 << 20));
+    let limits = MaintainLimits {
+        keep_free: u64::MAX,
+        ..LIMITS
+    };
+    let mut work = Until(&|| others.iter().all(|node| !is_frozen(node)));
+    let outcome = place.maintain(1, &plan, limits, &mut work).unwrap();
+    assert_eq!(outcome.given_up, None, "{outcome:?}");
+    assert_eq!(outcome.proof.by, CameBy::Ist, "{outcome:?}");
+    let said = format!("{:?}", place.said.0.lock().unwrap());
+    assert!(said.contains("bytes left on its disk"), "{said}");
+    place.nothing_is_left();
+    nobody_watches_any_more(&Place::new(cluster, state), others);
+}
+
+fn what_is_frozen_outlasts_the_ring(place: &Place<'_>, application: &Application<'_>) {
+    let nodes = place.cluster.nodes();
+    let plan = place.plan_for(Duration::from_secs(15), 1, None);
+    let ways: Vec<Way> = plan.holders.iter().map(|holder| holder.way).collect();
+    assert_eq!(ways, [Way::Freeze; 2], "{plan:?}");
+    let mut work = Doing(|| {
+        for other in [0, 2] {
+            let seqno: u64 = frozen(&nodes[other]).unwrap().parse().unwrap();
+            assert!(seqno > 0 && memory(&nodes[other]) == "0");
+        }
+        application.writes(6 * RING);
+        // Nobody else begins the same meanwhile.
+        let how = Observation {
+            tables: WantedTables::Never,
+            ..Observation::default()
+        };
+        let view = observe("c", &place.members, &how);
+        let wish = HoldWish {
+            away: Duration::from_secs(5),
+            bytes: None,
+            available: vec![None; 3],
+            disk: vec![None; 3],
+        };
+        let against = plan_hold(&view, &place.members[0].name, &wish).unwrap_err();
+        assert!(against[0].contains("holds write-sets from"), "{against:?}");
+    });
+    let outcome = place.comes_back(1, &plan, &mut work);
+    assert!(
+        (outcome.back - outcome.left) * ROW > 6 * RING,
+        "{outcome:?}"
+    );
+}
+
+/// Whoever gives up watching leaves nobody behind who keeps write-sets until the disk is full.
+fn nobody_watches_any_more(place: &Place<'_>, others: [&GaleraNode; 2]) {
+    let plan = place.plan(1, Some(64 << 20));
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            wait("it is frozen", || others.iter().all(|node| is_frozen(node)));
+            wait("it is down", || {
+                place.cluster.nodes()[1].pid().unwrap().is_none()
+            });
+            std::thread::sleep(Duration::from_secs(1));
+            place.run.cancel.cancel_hard(CancelReason::Signal(2));
+        });
+        place.maintain(1, &plan, LIMITS, &mut Endless)
+    })
+    .unwrap_err();
+    assert!(matches!(error, MaintainError::NotBack { .. }), "{error}");
+    assert!(others.iter().all(|node| !is_frozen(node)), "{error}");
+    let mut state = open_maintenance(&place.run.dir).unwrap().unwrap();
+    let goes_on = Place::new(place.cluster, place.state);
+    let run = Run {
+        dir: RunDir::open(place.state, place.run.dir.id()).unwrap(),
+        ..goes_on.run
+    };
+    let goes_on = Place { run, ..goes_on };
+    let outcome = goes_on.with(1, LIMITS, |maintenance| maintenance.finish(&mut state));
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.proof.by, CameBy::Ist, "{outcome:?}");
+    goes_on.nothing_is_left();
 }

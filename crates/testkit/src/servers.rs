@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use refloat_run::own::MARKS_SCHEMA;
 use refloat_run::settings::provider_variable;
-use refloat_sandbox::{Ephemeral, Instance, Sandbox, ServerKind, StartOptions};
+use refloat_sandbox::{Ephemeral, GaleraOptions, Instance, Sandbox, ServerKind, StartOptions};
 use refloat_wire::{ConnectOptions, Connection};
 
 use crate::oracle;
@@ -45,6 +45,19 @@ pub fn nodes_or(usual: ServerKind) -> ServerKind {
         name.parse()
             .unwrap_or_else(|error| panic!("{NODES}: {error}"))
     })
+}
+
+/// Names the file of a provider of another make, with which [`freezing`] makes clusters.
+const PROVIDER: &str = "REFLOAT_FREEZING_PROVIDER";
+
+/// A cluster of so many nodes whose provider can be told to throw no write-sets away (`gcache.freeze_purge_at_seqno`): that of Percona XtraDB
+/// Cluster, which no package brings for MariaDB. The environment variable `REFLOAT_FREEZING_PROVIDER` names its file (`docs/design/cluster.md`).
+///
+/// # Panics
+/// When it names none: what needs such a provider is not to be passed over.
+pub fn freezing(count: u32) -> GaleraOptions {
+    let file = std::env::var(PROVIDER).unwrap_or_else(|_| panic!("{PROVIDER} is not set"));
+    GaleraOptions::new(nodes(), count).option("wsrep_provider", file)
 }
 
 /// Tells a node's provider something, by the way that its server has for that.

@@ -15,13 +15,18 @@ pub const ROW: u64 = 20_000;
 
 /// `gcache.mem_size` of a node, as it shows it.
 pub fn memory(node: &GaleraNode) -> String {
+    option(node, "gcache.mem_size").expect("every provider has it")
+}
+
+/// An option of a node's provider, as it shows it. `None`: it has none of that name.
+pub fn option(node: &GaleraNode, name: &str) -> Option<String> {
     let mut conn = connect(node);
     let options = conn
         .query_value("SELECT @@wsrep_provider_options")
         .unwrap()
         .unwrap();
-    let (_, rest) = options.split_once("gcache.mem_size = ").unwrap();
-    rest.split(';').next().unwrap().to_owned()
+    let (_, rest) = options.split_once(&format!("{name} = "))?;
+    Some(rest.split(';').next().unwrap().to_owned())
 }
 
 /// Waits until something is so.

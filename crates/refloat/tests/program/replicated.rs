@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use refloat_sandbox::{GaleraNode, GaleraOptions, HaproxyOptions, NodeStart};
@@ -140,13 +140,16 @@ struct Application {
     waited: f64,
     longest: f64,
     seconds: f64,
+    /// Commits per second in the half second before the work began, and beside it.
+    alone: f64,
+    beside: f64,
 }
 
 /// Longer commits than this are noticed.
 const NOTICED: f64 = 0.25;
 
 /// Writes one row per transaction, one number after the other, until told to end.
-fn application(url: &str, table: &str, end: &AtomicBool) -> Application {
+fn application(url: &str, table: &str, (count, end): (&AtomicU64, &AtomicBool)) -> Application {
     let mut conn = Connection::connect(&ConnectOptions::from_url(url).unwrap()).unwrap();
     let begun = Instant::now();
     let mut seen = Application {
@@ -154,6 +157,8 @@ fn application(url: &str, table: &str, end: &AtomicBool) -> Application {
         waited: 0.0,
         longest: 0.0,
         seconds: 0.0,
+        alone: 0.0,
+        beside: 0.0,
     };
     while !end.load(Ordering::Relaxed) {
         let at = Instant::now();
@@ -162,6 +167,7 @@ fn application(url: &str, table: &str, end: &AtomicBool) -> Application {
             .unwrap_or_else(|error| panic!("{table} {id}: {error}"));
         let took = at.elapsed().as_secs_f64();
         seen.commits = id;
+        count.store(id, Ordering::Relaxed);
         seen.waited += (took - NOTICED).max(0.0);
         seen.longest = seen.longest.max(took);
         std::thread::sleep(THINKING);
@@ -182,20 +188,32 @@ impl Place {
         }
         let end = AtomicBool::new(false);
         let urls: Vec<String> = (0..3).map(|at| self.cluster.url(at)).collect();
+        let counts = [const { AtomicU64::new(0) }; 3];
+        let rates = |since: Instant, before: [u64; 3]| {
+            let seconds = since.elapsed().as_secs_f64();
+            [0, 1, 2].map(|at| (counts[at].load(Ordering::Relaxed) - before[at]) as f64 / seconds)
+        };
+        let now = || [0, 1, 2].map(|at: usize| counts[at].load(Ordering::Relaxed));
         let (result, seen, paused) = std::thread::scope(|scope| {
             let running: Vec<_> = urls
                 .iter()
                 .enumerate()
                 .map(|(at, url)| {
-                    let end = &end;
-                    scope.spawn(move || application(url, &format!("a{at}"), end))
+                    let (count, end) = (&counts[at], &end);
+                    scope.spawn(move || application(url, &format!("a{at}"), (count, end)))
                 })
                 .collect();
+            while now().contains(&0) && !running.iter().any(|one| one.is_finished()) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let (begun, written) = (Instant::now(), now());
             std::thread::sleep(Duration::from_millis(500));
+            let alone = rates(begun, written);
             let before: Vec<u64> = (0..3).map(|at| self.paused(at)).collect();
-            let begun = Instant::now();
+            let (begun, written) = (Instant::now(), now());
             let result = work();
             let time = begun.elapsed().as_nanos() as f64;
+            let beside = rates(begun, written);
             let paused = (0..3)
                 .map(|at| (self.paused(at) - before[at]) as f64 / time)
                 .collect();
@@ -203,6 +221,12 @@ impl Place {
             let seen: Vec<Application> = running
                 .into_iter()
                 .map(|thread| thread.join().expect("an application"))
+                .zip(alone.into_iter().zip(beside))
+                .map(|(seen, (alone, beside))| Application {
+                    alone,
+                    beside,
+                    ..seen
+                })
                 .collect();
             (result, seen, paused)
         });
@@ -241,6 +265,8 @@ fn applications_go_on_beside_a_load() {
     assert!(galera["held_seconds"].as_f64().unwrap() > 0.0, "{shown}");
     for one in &seen {
         assert!(one.waited <= 0.05 * one.seconds, "{shown}");
+        // It goes on, and not just a little. (More than half is usual, beside other tests on two cores.)
+        assert!(one.beside >= one.alone / 4.0, "{shown}");
     }
     assert!(run.stdout.contains("--max-paused 5"), "{}", run.stdout);
     place.all_are_the_same();
@@ -285,7 +311,7 @@ fn applications_go_on_beside_a_load() {
                     std::thread::sleep(Duration::from_millis(20));
                 }
                 place.ask(at, "TRUNCATE TABLE app.a1");
-                application(&there, "a1", &end)
+                application(&there, "a1", (&AtomicU64::new(0), &end))
             });
             let loaded = place.loads(dump, &url, &[]);
             end.store(true, Ordering::Relaxed);
@@ -301,8 +327,16 @@ fn applications_go_on_beside_a_load() {
         place.all_are_the_same();
         place.ask(0, "DROP DATABASE late");
     }
-    let (outcome, _) = place.loads(&late, &url, &[]);
+    let (outcome, _) = place.loads(&late, &url, &["--galera", "replicate"]);
     assert_eq!(outcome["galera"]["paced"], false, "{outcome}");
+    // Estimates of restores learn from these.
+    assert_eq!(
+        outcome["galera"]["cluster"],
+        place.ask(0, "SELECT @@wsrep_cluster_name")
+    );
+    assert!(outcome["bytes"].as_u64() > Some(ROWS * 80), "{outcome}");
+    assert!(outcome["seconds"].as_f64() > Some(0.0), "{outcome}");
+    assert!(outcome["target"].is_string() && outcome["resumed"].is_null());
     assert!(
         outcome["galera"]["stalls"].as_u64().unwrap() > 0,
         "{outcome}"
@@ -408,6 +442,15 @@ fn nothing_stays_on_one_node_unasked() {
         .exits(3)
         .says("has left its Galera cluster")
         .says("--galera local");
+    place
+        .load(&small, &left, &["--galera", "replicate"])
+        .exits(3)
+        .says("has left its Galera cluster");
+    let plain = servers::server(servers::nodes()).url();
+    place
+        .load(&small, &plain, &["--galera", "replicate"])
+        .exits(3)
+        .says("is no node of a Galera cluster");
     place.loads(&small, &left, &["--galera", "local"]);
     assert_eq!(place.ask(2, "SELECT COUNT(*) FROM small.t"), "3000");
     gone(&place);

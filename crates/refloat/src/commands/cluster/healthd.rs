@@ -41,7 +41,7 @@ which. The account needs no right but to connect (USAGE). In HAProxy:
       option httpchk GET /alive
       server db1 10.0.0.1:3306 check port 9200 inter 1s fall 2 rise 2 agent-check agent-port 9201";
 
-/// Answer health checks of HAProxy, ProxySQL and others for one node
+/// Answer health checks of HAProxy and others (HTTP, agent check) for one node
 ///
 /// A node that gives a copy to another one, or lags behind, takes connections as always, and is slow or blocked: a check of its
 /// port cannot tell. This service asks the node, and answers for it.

@@ -77,7 +77,7 @@ pub struct HoldArgs {
     #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = parse_time)]
     away: Duration,
 
-    /// Bytes that each of the others may use to keep write-sets [default: as needed, at most a quarter of its available memory]
+    /// Bytes that each of the others may use to keep write-sets [default: as needed, at most a quarter of its available memory, or 1G where that cannot be seen]
     #[arg(long = "hold", value_name = "SIZE", value_parser = parse_bytes)]
     bytes: Option<u64>,
 

@@ -54,8 +54,8 @@ is looked for beforehand, as by `refloat cluster advise`. A position that was no
 crash) is recovered first.
 
 Asked first for what is missed: a node that keeps it, that applications do not write to, that is not
-behind. A unit of systemd is started as it is, and Galera chooses. Afterwards it is proven by which way
-it came.
+behind. The node is told so for this one start; a start command finds the names in REFLOAT_SST_DONOR.
+Afterwards it is proven by which way it came.
 
 EXIT CODES:
   0  it is back, by the way that was said
@@ -79,7 +79,7 @@ pub struct RejoinArgs {
     #[arg(long)]
     ignore_advice: bool,
 
-    /// Bytes that each of the others may use to keep what it misses [default: as needed, at most a quarter of its available memory]
+    /// Bytes that each of the others may use to keep what it misses [default: as needed, at most a quarter of its available memory, or 1G where that cannot be seen]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     hold: Option<u64>,
 

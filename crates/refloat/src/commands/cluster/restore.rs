@@ -53,7 +53,8 @@ EXAMPLES:
 Two ways lead there, and the faster one is taken unless --way says otherwise. `replicate` loads into one
 node of the cluster as it runs. `rebuild` stops the others, starts one node as a server of its own with
 the provider off and a port of its own, loads into that, begins the cluster anew with it, and has the
-others take full copies (SST): meanwhile the cluster serves nobody.
+others take full copies (SST): the cluster serves nobody until that one is back, and is one node until the
+others are.
 
 Rows that come without write-sets do not move the cluster's seqno. So that no node can join with an old
 one and differ for ever, the cluster begins a new history, and what the others had is set aside

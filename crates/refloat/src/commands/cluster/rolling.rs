@@ -139,7 +139,7 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
     if !args.plan {
         writeln!(
             std::io::stdout(),
-            "All of {} went away and came back by IST: {}",
+            "Of {} these went away and came back by IST: {}",
             nodes.name,
             order.join(", ")
         )?;

@@ -34,7 +34,7 @@ pub fn refusal(error: Error) -> anyhow::Error {
     };
     let hint = match &error {
         Error::NameTaken { name } => Some(format!(
-            "Give another --name, or: refloat sandbox remove {name}"
+            "Give another --name, or: refloat sandbox remove {name} (restart has it up again when it is stopped)"
         )),
         Error::NodeOfCluster { cluster, .. } => Some(format!(
             "Remove the cluster with: refloat sandbox remove {cluster}"

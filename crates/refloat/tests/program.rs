@@ -17,6 +17,8 @@ mod help;
 mod killed;
 #[path = "program/maintained.rs"]
 mod maintained;
+#[path = "program/replicas.rs"]
+mod replicas;
 #[path = "program/replicated.rs"]
 mod replicated;
 #[path = "program/restore.rs"]

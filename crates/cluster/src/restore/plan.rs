@@ -283,7 +283,19 @@ pub(super) fn make(
                 .and_then(|facts| facts.replicas)
                 .filter(|some| *some > 0)
             {
-                warnings.push(format!("{}: {replicas} replicas read its binary log, and the rows that are loaded do not come to them by it: set them up anew, from {}", node.name, view.nodes[at].name));
+                let chosen = &view.nodes[at].name;
+                let read = match replicas {
+                    1 => "a replica reads".to_owned(),
+                    more => format!("{more} replicas read"),
+                };
+                warnings.push(if node.name == *chosen {
+                    format!("{chosen}: {read} its binary log, by which the rows come to them as soon as it serves again")
+                } else {
+                    format!(
+                        "{}: {read} its binary log, which is gone when it has taken a copy of {chosen}: set them up anew",
+                        node.name
+                    )
+                });
             }
             if let Some(lacks) = &seen.lacks {
                 against.push(format!("{}: {lacks}", node.name));

@@ -314,9 +314,7 @@ fn whatever_is_killed_during_a_maintenance_nothing_is_missing() {
             "is down, and what it misses is kept".to_owned(),
             format!("starting {second}"),
         ] {
-            let command =
-                place.cluster(&["maintain", &second, "--for", "1m"], &["--", "sleep", "1"]);
-            let mut running = Running::start(command);
+            let mut running = Running::start(away(&place, &second, &["--", "sleep", "1"]));
             running.says(&words);
             running.kill();
             // A start or stop that was begun goes on without the program. One that is to stop answers for a moment still.
@@ -336,10 +334,15 @@ fn whatever_is_killed_during_a_maintenance_nothing_is_missing() {
     assert_eq!(place.kept(), before);
 }
 
+/// A maintenance for which the others are surely told to keep more, whatever they keep by themselves.
+fn away(place: &Place, node: &str, more: &[&str]) -> Command {
+    let words = ["maintain", node, "--for", "1m", "--hold", "64M"];
+    place.cluster(&words, &[&["--sample", "1s"], more].concat())
+}
+
 /// The node has not been stopped yet, and is not.
 fn killed_while_the_others_are_told(place: &Place, second: &str, before: &[String]) {
-    let command = place.cluster(&["maintain", second, "--for", "1m"], &["--", "sleep", "1"]);
-    let running = Running::start(command);
+    let running = Running::start(away(place, second, &["--", "sleep", "1"]));
     let process = place.node(1).pid().expect("a state");
     wait("one of the others is told", || place.kept() != before);
     running.kill();
@@ -357,8 +360,7 @@ fn killed_while_the_others_are_told(place: &Place, second: &str, before: &[Strin
 /// The node is back, and what is kept for it is not needed any more. One of those that keep it writes nothing in that moment, so that the program is
 /// surely dead before all have let go.
 fn killed_while_the_others_are_told_to_let_go(place: &Place, second: &str, before: &[String]) {
-    let words = ["maintain", second, "--for", "1m", "--hold", "64M"];
-    let mut running = Running::start(place.cluster(&words, &["--", "true"]));
+    let mut running = Running::start(away(place, second, &["--", "true"]));
     running.says(&format!("starting {second}"));
     wait("the node has begun", || {
         place.node(1).pid().is_ok_and(|pid| pid.is_some())
@@ -382,8 +384,7 @@ fn killed_while_the_others_are_told_to_let_go(place: &Place, second: &str, befor
 
 /// The node dies while it comes back: what it misses is kept on until it is there.
 fn a_joiner_is_killed(place: &Place, second: &str) {
-    let command = place.cluster(&["maintain", second, "--for", "1m"], &["--", "true"]);
-    let mut running = Running::start(command);
+    let mut running = Running::start(away(place, second, &["--", "true"]));
     running.says(&format!("starting {second}"));
     wait("the node has begun", || {
         place.node(1).pid().is_ok_and(|pid| pid.is_some())
@@ -406,11 +407,8 @@ fn a_hold_runs_out(place: &Place, second: &str, before: &[String]) {
     );
     let [go, page] = ["go", "page"].map(|name| place.state.path().join(name));
     let script = format!("while [ ! -e {} ]; do sleep 0.1; done", go.display());
-    let words = ["maintain", second, "--for", "1m", "--limit", "3s"];
-    let command = place.cluster(
-        &words,
-        &["--hold", "64M", "--allow-sst", "--", "sh", "-c", &script],
-    );
+    let limits = ["--limit", "3s", "--allow-sst", "--", "sh", "-c", &script];
+    let command = away(place, second, &limits);
     let result = fs::File::create(&page).expect("a file");
     let mut running = Running::start_into(command, result.into());
     running.says("is given 64.0 MiB of memory");

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -223,7 +223,33 @@ fn a_donor_drains_and_comes_back_without_a_failed_query() {
     services.into_iter().for_each(Healthd::join);
 }
 
-/// With agent checks beside the HTTP checks a node that is behind gets no new clients and counts as up, and one that is dead as down.
+/// Keeps its connection to a node, as pools do, and tries nothing twice; `done` is how many transactions have come to their end.
+fn stays(
+    url: &str,
+    node: &GaleraNode,
+    done: &AtomicU64,
+    stop: &AtomicBool,
+) -> Result<(), refloat_wire::Error> {
+    let options = ConnectOptions::from_url(url).unwrap();
+    let mut server = loop {
+        let mut server = Connection::connect(&options)?;
+        let name = server.query_value("SELECT @@wsrep_node_name")?;
+        if name.as_deref() == Some(node.name()) {
+            break server;
+        }
+    };
+    while !stop.load(Ordering::Relaxed) {
+        for sql in ["BEGIN", "INSERT INTO shop.t (v) VALUES ('y')", "COMMIT"] {
+            server.exec(sql)?;
+        }
+        done.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// With agent checks beside the HTTP checks a node that gives a copy gets no new clients, those that it has go on, and it counts as up; one that is dead
+/// counts as down.
 fn drained_by_its_agent(cluster: &EphemeralCluster, services: &[Healthd]) {
     let ports = |address: fn(&Healthd) -> SocketAddr| {
         let ports = services.iter().map(|service| address(service).port());
@@ -233,31 +259,47 @@ fn drained_by_its_agent(cluster: &EphemeralCluster, services: &[Healthd]) {
         http_check_ports: ports(Healthd::address),
         agent_check_ports: ports(|service| service.agent_address().unwrap()),
     };
+    let [second, third] = [2, 3].map(|number| cluster.node(number).unwrap());
+    third.stop().unwrap();
+    std::fs::remove_file(third.grastate()).unwrap();
     cluster.start_haproxy(&options).unwrap();
     let url = cluster.haproxy_url().unwrap();
-    let second = cluster.node(2).unwrap();
     let (seen, stop) = (Mutex::new(Seen::default()), AtomicBool::new(false));
+    let done = AtomicU64::new(0);
     let answers = || {
         let seen = seen.lock().unwrap();
         seen.answers.get(second.name()).copied().unwrap_or(0)
     };
+    let stayed = || done.load(Ordering::Relaxed);
     // Until the agents have been asked for the first time nobody knows anything.
     std::thread::sleep(NOTICED);
     std::thread::scope(|scope| {
         let client = scope.spawn(|| application(&url, &seen, &stop));
-        wait_until("the second serves", || answers() > 5);
-        second.query("SET GLOBAL wsrep_desync=ON").unwrap();
+        let session = scope.spawn(|| stays(&url, second, &done, &stop));
+        wait_until("the second serves", || answers() > 5 && stayed() > 5);
+        third
+            .begin(&NodeStart::join().argument("wsrep_sst_donor", second.name()))
+            .unwrap();
+        wait_until("the copy begins", || !second.helpers().is_empty());
+        let helpers = second.helpers();
+        signal(&helpers, "-STOP");
         wait_until("it is drained", || {
             proxy_says(cluster, second.name()) == "DRAIN (agent)"
         });
         let before = answers();
         std::thread::sleep(NOTICED);
         assert!(answers() <= before + 1, "it gets new clients");
-        second.query("SET GLOBAL wsrep_desync=OFF").unwrap();
-        wait_until("it serves again", || answers() > before + 5);
+        signal(&helpers, "-CONT");
+        third.wait_ready(LONG).unwrap();
+        let went_on = stayed();
+        wait_until("it serves again", || {
+            answers() > before + 5 && stayed() > went_on + 5
+        });
         assert_eq!(proxy_says(cluster, second.name()), "UP");
         stop.store(true, Ordering::Relaxed);
         client.join().unwrap();
+        let kept = session.join().unwrap();
+        assert!(kept.is_ok(), "{kept:?}");
     });
     let failed = seen.into_inner().unwrap().failed;
     assert!(failed.is_empty(), "{failed:?}");

@@ -27,7 +27,7 @@ use nodes::{connect, members};
 const RING: u64 = 8 << 20;
 /// The node that comes back.
 const NODE: usize = 1;
-/// Those that keep what it misses.
+/// Those that keep what it misses; applications write to the first one.
 const OTHERS: [usize; 2] = [0, 2];
 
 struct Place<'a> {
@@ -171,6 +171,7 @@ fn a_slow_start_is_waited_for(
 ) {
     let place = Place::new(cluster, state);
     place.stop_node(application);
+    who_is_behind_is_asked_last(&place);
     let plan = place.plan();
     let hold = plan.hold.as_ref().unwrap();
     let memories = hold.holders.iter().map(|holder| (holder.at, holder.way));
@@ -189,6 +190,43 @@ fn a_slow_start_is_waited_for(
     assert_eq!(outcome.proof.by, CameBy::Ist, "{outcome:?}");
     assert!(outcome.not_released.is_empty(), "{outcome:?}");
     place.nothing_is_left();
+}
+
+/// Of two that keep what a node misses, and that nobody writes to, the one is asked that has nothing left to apply.
+fn who_is_behind_is_asked_last(place: &Place<'_>) {
+    let [behind, other] = OTHERS.map(|at| &place.cluster.nodes()[at]);
+    let limit = |writes: &str| {
+        for node in [behind, other] {
+            servers::tell_provider(node, "gcs.fc_limit", writes);
+        }
+    };
+    limit("10000");
+    let mut conn = connect(other);
+    // Without a key each row is looked for among all.
+    for sql in [
+        "USE app",
+        "CREATE TABLE later (n INT AUTO_INCREMENT PRIMARY KEY)",
+        "CREATE TABLE no_key (v INT)",
+        "INSERT INTO no_key SELECT seq FROM seq_1_to_6000",
+        "DELETE FROM no_key ORDER BY v DESC",
+    ] {
+        conn.exec(sql).unwrap();
+    }
+    for _ in 0..50 {
+        conn.exec("INSERT INTO later VALUES ()").unwrap();
+    }
+    let plan = place.plan();
+    let asked: Vec<&str> = plan.donors.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(asked, [other.name(), behind.name()], "{plan:?}");
+    assert!(
+        plan.donors[1].why.contains(" write-sets behind"),
+        "{plan:?}"
+    );
+    conn.exec("DROP TABLE no_key, later").unwrap();
+    let mut conn = connect(behind);
+    conn.exec("SET SESSION wsrep_sync_wait = 15").unwrap();
+    conn.query("SHOW TABLES FROM app").unwrap();
+    limit("16");
 }
 
 fn what_another_run_keeps_is_left_alone(

@@ -83,7 +83,8 @@ fn a_cluster_is_shown_as_it_is() {
         server.exec(sql).unwrap();
     }
 
-    whole(&members);
+    whole(&members, &cluster);
+    copies_differ(&members, node(3));
     found_from_one(&cluster);
     without_pace(&members, node(2));
     frozen(&members, node(2));
@@ -93,7 +94,7 @@ fn a_cluster_is_shown_as_it_is() {
     split(&members, &cluster);
 }
 
-fn whole(members: &[Member]) {
+fn whole(members: &[Member], cluster: &EphemeralCluster) {
     let view = look_until(members, "all synced", |view| view.quorum.synced == 3);
     assert_eq!(
         (view.quorum.listed, view.quorum.primary, view.quorum.size),
@@ -110,11 +111,20 @@ fn whole(members: &[Member]) {
             "{node:?}"
         );
         assert_eq!(state.gcache.capacity, if at == 2 { 8 } else { 4 } << 20);
+        let oldest = state.gcache.oldest;
+        assert!(
+            oldest > Some(0) && oldest <= state.seqno,
+            "{:?}",
+            state.gcache
+        );
         assert_eq!(state.limits.write_set_rows, (at == 1).then_some(1000));
+        assert_eq!(state.limits.write_set_bytes, Some((2 << 30) - 1));
         assert_eq!(
             (state.sst.method.as_str(), state.sst.has_account),
             ("rsync", false)
         );
+        let own = cluster.nodes()[at].sst_address();
+        assert_eq!(state.sst.receive_address, Some(own));
         assert!(state.sst.bytes > Some(10 << 20), "{:?}", state.sst);
         assert_eq!((&node.rejoin, &node.grastate), (&None, &None));
     }
@@ -139,6 +149,42 @@ fn whole(members: &[Member]) {
         view.findings
             .iter()
             .all(|finding| finding.severity < Severity::Critical),
+        "{:#?}",
+        view.findings
+    );
+}
+
+/// A node that makes copies in another way than the others, and with an account, of which nothing more is told.
+fn copies_differ(members: &[Member], node: &GaleraNode) {
+    let tell = |method: &str, account: &str| {
+        let sql = format!(
+            "SET GLOBAL wsrep_sst_method = '{method}'; SET GLOBAL wsrep_sst_auth = '{account}'"
+        );
+        node.query(&sql).unwrap();
+    };
+    let words = [
+        "wsrep_sst_method differs",
+        "the account for copies (wsrep_sst_auth) differs",
+    ];
+    tell("mariabackup", "somebody:secret");
+    let view = look(members);
+    let sst = &view.nodes[2].state.as_ref().unwrap().sst;
+    assert_eq!(
+        (sst.method.as_str(), sst.has_account),
+        ("mariabackup", true)
+    );
+    for words in words {
+        assert_eq!(finding(&view, words).severity, Severity::Warning);
+    }
+    let all = format!("{view:?}");
+    assert!(
+        !all.contains("secret") && !all.contains("somebody"),
+        "{all}"
+    );
+    tell("rsync", "");
+    let view = look(members);
+    assert!(
+        !words.iter().any(|words| says(&view, words)),
         "{:#?}",
         view.findings
     );

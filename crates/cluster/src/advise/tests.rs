@@ -522,3 +522,28 @@ fn nothing_of_a_server_begins_a_line_of_an_option_file() {
     assert_eq!(groups.len(), 3, "{text}");
     assert_eq!(text.matches("\n[mysqld]").count(), 1, "{text}");
 }
+
+#[test]
+fn rsync_by_tls_takes_a_program_of_its_own() {
+    let missed = |has_it: [&str; 2]| {
+        let advice = advice(|facts| {
+            for node in &mut facts.nodes {
+                state(node).sst.method = "rsync".to_owned();
+                set(node, "sst", "ssl-mode", "REQUIRED");
+                if has_it.contains(&node.name.as_str()) {
+                    let (name, path) = ("stunnel", "/usr/bin/stunnel");
+                    let programs = &mut machine(node).programs;
+                    programs.insert(name.to_owned(), path.to_owned());
+                }
+            }
+        });
+        let mistakes = advice.mistakes.iter();
+        let stunnel = mistakes.filter(|one| one.text.contains("needs stunnel, which is not there"));
+        let stunnel = stunnel.inspect(|one| assert_eq!(one.effect, Effect::Fails));
+        let mut nodes: Vec<String> = stunnel.flat_map(|one| one.nodes.clone()).collect();
+        nodes.sort();
+        nodes.join(" ")
+    };
+    assert_eq!(missed(["", ""]), "a b j");
+    assert_eq!(missed(["a", "j"]), "b");
+}

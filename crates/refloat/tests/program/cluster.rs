@@ -1,12 +1,15 @@
 //! `refloat cluster`: what is refused, and how a real cluster is shown. The cluster is the one of the sandbox's own test.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use refloat_sandbox::Sandbox;
 use refloat_wire::{ConnectOptions, Connection};
 use serde_json::Value;
 
+use crate::maintained::{Running, signal, wait};
 use crate::support::{Run, command, refloat};
 
 #[test]
@@ -101,20 +104,77 @@ pub fn is_shown(state: &Path, file: &str, first: &str) {
         watched.iter().all(|line| line.contains(r#""synced":2"#)),
         "{watched:?}"
     );
-    let healthd = [
-        "cluster",
-        "healthd",
-        "--listen",
-        "127.0.0.1:0",
-        "--node",
-        first,
-    ];
-    let said = ended_by_ctrl_c(command(state).args(healthd), 2).join("\n");
-    assert!(
-        said.contains("answering at http://127.0.0.1:")
-            && said.contains("synced: the node is synced"),
-        "{said}"
+    // The same for people: one page after the other.
+    let lines = page.lines().count() + 5;
+    let watched = ended_by_ctrl_c(
+        command(state).args([
+            "cluster",
+            "status",
+            "--watch",
+            "--sample",
+            "0.1",
+            "--cluster",
+            file,
+        ]),
+        lines,
     );
+    let heads = watched
+        .iter()
+        .filter(|line| line.ends_with(" 2 of 2 listed nodes, 2 synced"));
+    assert_eq!(heads.count(), 2, "{watched:?}");
+    assert!(
+        watched.iter().all(|line| !line.contains('\u{1b}')),
+        "nothing is cleared that is no terminal: {watched:?}"
+    );
+    healthd_keeps_to_its_rules(state, file, first);
+}
+
+/// What healthd is told to allow counts: a donor may serve, until it is behind by more than it may be.
+fn healthd_keeps_to_its_rules(state: &Path, file: &str, first: &str) {
+    let mut healthd = command(state);
+    healthd.args(["cluster", "healthd", "--node", first]);
+    healthd.args(["--listen", "127.0.0.1:0", "--agent-listen", "127.0.0.1:0"]);
+    healthd.args(["--interval", "0.1", "--max-queue", "3", "--donor-serves"]);
+    let mut healthd = Running::start(healthd);
+    healthd.says("answering at http://127.0.0.1:");
+    healthd.says("answering agent checks at ");
+    healthd.says("synced: the node is synced");
+    let said = healthd.said();
+    let (_, agent) = said
+        .split_once("answering agent checks at ")
+        .expect("an address");
+    let agent = || {
+        let address = agent.lines().next().unwrap_or_default();
+        let mut answer = String::new();
+        let stream = TcpStream::connect(address);
+        let read = stream.and_then(|mut stream| stream.read_to_string(&mut answer));
+        read.expect("an answer");
+        answer
+    };
+    assert_eq!(agent(), "ready up 100%\n");
+    // So the server calls itself a donor, and applies nothing.
+    let mut locked = connect_to(file, 0);
+    locked.exec("FLUSH TABLES WITH READ LOCK").unwrap();
+    healthd.says("donor: the node gives a copy to another one, and may serve meanwhile");
+    assert_eq!(agent(), "ready up 100%\n");
+    let mut other = connect_to(file, 1);
+    other.exec("CREATE DATABASE behind").unwrap();
+    for n in 0..8 {
+        let sql = format!("CREATE TABLE behind.t{n} (n INT PRIMARY KEY)");
+        other.exec(&sql).unwrap();
+    }
+    healthd.says("lagging: ");
+    wait("it drains", || agent().starts_with("up drain #"));
+    let answer = agent();
+    assert!(
+        answer.ends_with(" write-sets wait on the node, more than 3\n"),
+        "{answer}"
+    );
+    locked.exec("UNLOCK TABLES").unwrap();
+    wait("it has caught up", || agent() == "ready up 100%\n");
+    other.exec("DROP DATABASE behind").unwrap();
+    signal("-INT", &healthd.id());
+    healthd.ends(0);
 }
 
 /// What is said of full copies to the nodes of that cluster, and written; nothing would make one fail.
@@ -178,26 +238,12 @@ fn connect_to(file: &str, at: usize) -> refloat_wire::Connection {
 
 /// So many lines of what a command says, which then gets Ctrl-C and ends well.
 fn ended_by_ctrl_c(command: &mut Command, lines: usize) -> Vec<String> {
-    let to_stdout = command.get_args().any(|arg| arg == "--json");
-    let (out, err) = if to_stdout {
-        (Stdio::piped(), Stdio::null())
-    } else {
-        (Stdio::null(), Stdio::piped())
-    };
     let mut child = command
-        .stdout(out)
-        .stderr(err)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .expect("the program can be started");
-    let stdout = child
-        .stdout
-        .take()
-        .map(|pipe| Box::new(pipe) as Box<dyn std::io::Read>);
-    let stderr = child
-        .stderr
-        .take()
-        .map(|pipe| Box::new(pipe) as Box<dyn std::io::Read>);
-    let said = BufReader::new(stdout.or(stderr).expect("one of them is a pipe"));
+    let said = BufReader::new(child.stdout.take().expect("it is a pipe"));
     let said: Vec<String> = said
         .lines()
         .take(lines)
@@ -249,7 +295,20 @@ pub fn is_maintained(state: &Path, file: &str, second: &str) {
     );
     assert!(plan.contains("c-1 is the only node that runs"), "{plan}");
 
-    let run = maintain(&["--hold", "16M", "--", "sh", "-c", "exit 3"]).exits(1);
+    // No machine has so much left: what was told is taken back, and what is kept anyway is enough.
+    let run = maintain(&[
+        "--hold",
+        "16M",
+        "--keep-free",
+        "1000G",
+        "--",
+        "sh",
+        "-c",
+        "sleep 2; exit 3",
+    ])
+    .exits(1)
+    .says("1073741824000 have to stay (--keep-free): it keeps no more for c-2")
+    .says("write-sets are not kept for its start: the machine of c-1 has ");
     assert!(
         run.stdout.starts_with("c-2 is back by IST: "),
         "{}",
@@ -428,6 +487,7 @@ pub fn nodes_come_back(state: &Path, file: &str) {
         .exits(3)
         .says("c-2 is there, and in step with the others");
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
+    is_shown_without_one(state, &cluster(&["status"]).exits(0).stdout);
     let plan = rejoin(&["--plan"]).exits(0).stdout;
     assert!(
         plan.contains("comes     by IST: ") && plan.contains("asks      c-1: "),
@@ -480,6 +540,36 @@ pub fn nodes_come_back(state: &Path, file: &str) {
     a_cluster_beside_the_other_is_not_left(state, file);
 }
 
+/// What the page says of a cluster of two, of which the second one was stopped.
+fn is_shown_without_one(state: &Path, page: &str) {
+    let grastate = state.join("sandbox/instances/c-2/data/grastate.dat");
+    let text = std::fs::read_to_string(&grastate).expect("the file is there");
+    let of = |field: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+        let found = lines.find(|(name, _)| *name == field);
+        found.expect("a field").1.trim().to_owned()
+    };
+    let (uuid, seqno) = (of("uuid"), of("seqno"));
+    for words in [
+        "Cluster c: primary component of 1 of 2 listed nodes, 1 synced\n",
+        &format!("  history {uuid}, view "),
+        "  c-2   no answer ",
+        "Write-sets kept for nodes that come back (gcache)\n  NODE  KEEPS ",
+        "COVERS AN ABSENCE OF\n  c-1   8.00 MiB ",
+        "Nodes outside, and what a rejoin would cost now\n  c-2: IST of ",
+        ", from c-1 (",
+        &format!("    grastate.dat: {uuid}:{seqno}, safe_to_bootstrap 0\n"),
+        "A transaction may hold 2.00 GiB in any number of rows\n",
+        // Its start was given the donor that it was to ask.
+        "Full copies by rsync, without an account, from c-2 and else any\n",
+        "They are received by c-1 at 127.0.0.1:",
+        "A full copy is of ",
+        "critical  c-2: it does not answer: ",
+    ] {
+        assert!(page.contains(words), "{words:?}: {page}");
+    }
+}
+
 /// Whoever brings a node back is killed: what the other one was told stands where it can be put back.
 fn a_rejoin_is_killed(state: &Path, file: &str) {
     let refloat = |args: &[&str]| {
@@ -502,22 +592,33 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
         "--cluster",
         file,
     ];
-    let mut child = command(state)
-        .args(rejoin)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program can be started");
-    let lines = BufReader::new(child.stderr.take().expect("it is a pipe")).lines();
-    let mut lines = lines.map_while(Result::ok);
-    assert!(lines.any(|line| line.contains("starting c-2")));
-    child.kill().expect("it can be killed");
-    child.wait().expect("it ends");
+    let begin = |into: Stdio| {
+        let mut command = command(state);
+        command.args(rejoin);
+        Running::start_into(command, into)
+    };
+    let mut first = begin(Stdio::null());
+    first.says("starting c-2");
+    // Its server hangs from its first moment on: it is surely not there when the program is killed.
+    let node = Sandbox::new(state.join("sandbox")).node("c-2").unwrap();
+    wait("it has begun", || node.pid().unwrap().is_some());
+    node.freeze().unwrap();
+    beside_a_rejoin(state, file, &first.id());
+    first.kill();
     let left = open();
     assert_eq!(left[0]["journal"]["changes"][0]["name"], "gcache.mem_size");
-    // It may be there by now.
-    let again = refloat(&rejoin);
-    assert!([0, 3].contains(&again.code), "{}", again.stderr);
+    refloat(&[&rejoin[..], &["--start-limit", "1s"]].concat())
+        .exits(1)
+        .says("c-2 runs already: waiting for it")
+        .says("it is not in step after 1 s (--start-limit): ")
+        .says("; it goes on by itself, and the same command waits again");
+    let result = state.join("result");
+    let mut again = begin(std::fs::File::create(&result).unwrap().into());
+    again.says("c-2 runs already: waiting for it");
+    node.thaw().unwrap();
+    again.ends(0);
+    let back = std::fs::read_to_string(&result).unwrap();
+    assert!(back.starts_with("c-2 is back by IST"), "{back}");
     let url = left[0]["journal"]["server"]["peer"].clone();
     let first = format!("mysql://{}/", url.as_str().expect("an address"));
     let reverted = refloat(&["settings", "revert", "--to", &first]).exits(0);
@@ -532,6 +633,26 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
         back.stdout
     );
     assert_eq!(open().len(), 0);
+}
+
+/// One process changes a cluster at a time, whatever it is that it does; who comes second is told which one it is.
+fn beside_a_rejoin(state: &Path, file: &str, process: &str) {
+    let rejoin = ["rejoin", "c-2", "--cluster", file];
+    let maintain = ["maintain", "c-1", "--cluster", file, "--", "true"];
+    // Each waits for a while: one that was killed may seem to be there for a moment still.
+    std::thread::scope(|scope| {
+        for words in [&rejoin[..], &maintain] {
+            scope.spawn(move || {
+                let run = command(state).arg("cluster").args(words).output();
+                let said = format!(
+                    "another refloat is changing the cluster c just now (process {process})"
+                );
+                Run::new(run.expect("the program can be started"))
+                    .exits(3)
+                    .says(&said);
+            });
+        }
+    });
 }
 
 /// A node that was told to begin a cluster does so, in the same history, beside the others.

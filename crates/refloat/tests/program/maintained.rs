@@ -98,18 +98,18 @@ impl Place {
 
     /// What the nodes keep, and have been told to: all that a maintenance changes.
     pub fn kept(&self) -> Vec<String> {
-        (0..3)
-            .map(|at| {
-                let options = self.ask(at, "SELECT @@wsrep_provider_options");
-                let mut kept: Vec<&str> = options
-                    .split(';')
-                    .map(str::trim)
-                    .filter(|one| one.starts_with("gcache."))
-                    .collect();
-                kept.sort_unstable();
-                kept.join(";")
-            })
-            .collect()
+        (0..3).map(|at| self.kept_by(at)).collect()
+    }
+
+    fn kept_by(&self, at: usize) -> String {
+        let options = self.ask(at, "SELECT @@wsrep_provider_options");
+        let mut kept: Vec<&str> = options
+            .split(';')
+            .map(str::trim)
+            .filter(|one| one.starts_with("gcache."))
+            .collect();
+        kept.sort_unstable();
+        kept.join(";")
     }
 
     #[track_caller]
@@ -223,9 +223,14 @@ pub struct Running {
 }
 
 impl Running {
-    pub fn start(mut command: Command) -> Self {
+    pub fn start(command: Command) -> Self {
+        Self::start_into(command, Stdio::null())
+    }
+
+    /// The same, with a place for what it prints as its result.
+    pub fn start_into(mut command: Command, stdout: Stdio) -> Self {
         let mut child = command
-            .stdout(Stdio::null())
+            .stdout(stdout)
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program can be started");
@@ -244,6 +249,10 @@ impl Running {
             said,
             reader,
         }
+    }
+
+    pub fn id(&self) -> String {
+        self.child.id().to_string()
     }
 
     pub fn said(&self) -> String {
@@ -305,9 +314,7 @@ fn whatever_is_killed_during_a_maintenance_nothing_is_missing() {
             "is down, and what it misses is kept".to_owned(),
             format!("starting {second}"),
         ] {
-            let command =
-                place.cluster(&["maintain", &second, "--for", "1m"], &["--", "sleep", "1"]);
-            let mut running = Running::start(command);
+            let mut running = Running::start(away(&place, &second, &["--", "sleep", "1"]));
             running.says(&words);
             running.kill();
             // A start or stop that was begun goes on without the program. One that is to stop answers for a moment still.
@@ -321,14 +328,21 @@ fn whatever_is_killed_during_a_maintenance_nothing_is_missing() {
         killed_while_the_others_are_told(&place, &second, &before);
         killed_while_the_others_are_told_to_let_go(&place, &second, &before);
         a_joiner_is_killed(&place, &second);
+        a_hold_runs_out(&place, &second, &before);
+        nobody_begins_beside_it(&place, &second);
     });
     assert_eq!(place.kept(), before);
 }
 
+/// A maintenance for which the others are surely told to keep more, whatever they keep by themselves.
+fn away(place: &Place, node: &str, more: &[&str]) -> Command {
+    let words = ["maintain", node, "--for", "1m", "--hold", "64M"];
+    place.cluster(&words, &[&["--sample", "1s"], more].concat())
+}
+
 /// The node has not been stopped yet, and is not.
 fn killed_while_the_others_are_told(place: &Place, second: &str, before: &[String]) {
-    let command = place.cluster(&["maintain", second, "--for", "1m"], &["--", "sleep", "1"]);
-    let running = Running::start(command);
+    let running = Running::start(away(place, second, &["--", "sleep", "1"]));
     let process = place.node(1).pid().expect("a state");
     wait("one of the others is told", || place.kept() != before);
     running.kill();
@@ -343,23 +357,34 @@ fn killed_while_the_others_are_told(place: &Place, second: &str, before: &[Strin
     assert_eq!(place.kept(), before);
 }
 
-/// The node is back, and what is kept for it is not needed any more.
+/// The node is back, and what is kept for it is not needed any more. One of those that keep it writes nothing in that moment, so that the program is
+/// surely dead before all have let go.
 fn killed_while_the_others_are_told_to_let_go(place: &Place, second: &str, before: &[String]) {
-    let command = place.cluster(&["maintain", second, "--for", "1m"], &["--", "true"]);
-    let mut running = Running::start(command);
+    let mut running = Running::start(away(place, second, &["--", "true"]));
+    running.says(&format!("starting {second}"));
+    wait("the node has begun", || {
+        place.node(1).pid().is_ok_and(|pid| pid.is_some())
+    });
+    signal("-STOP", &running.id());
+    wait("the node is back", || place.in_step(1));
+    let mut keeper = servers::connect(place.node(2));
+    let locked = keeper.exec("FLUSH TABLES WITH READ LOCK");
+    locked.expect("it takes no writes");
+    signal("-CONT", &running.id());
     running.says("the others need not keep write-sets any more");
     running.kill();
-    // It may have come to its end in that moment.
-    let ended = place.run(&["maintain", second], &["--end"]);
-    assert!([0, 3].contains(&ended.code), "{}", ended.stderr);
+    keeper.exec("UNLOCK TABLES").expect("it takes writes");
+    place
+        .run(&["maintain", second], &["--end"])
+        .exits(0)
+        .says("going on in its place");
     place.all_are_in_step();
     assert_eq!(place.kept(), before);
 }
 
 /// The node dies while it comes back: what it misses is kept on until it is there.
 fn a_joiner_is_killed(place: &Place, second: &str) {
-    let command = place.cluster(&["maintain", second, "--for", "1m"], &["--", "true"]);
-    let mut running = Running::start(command);
+    let mut running = Running::start(away(place, second, &["--", "true"]));
     running.says(&format!("starting {second}"));
     wait("the node has begun", || {
         place.node(1).pid().is_ok_and(|pid| pid.is_some())
@@ -370,6 +395,89 @@ fn a_joiner_is_killed(place: &Place, second: &str) {
     let said = running.ends(0);
     assert!(said.contains("kept on"), "{said}");
     place.all_are_in_step();
+}
+
+/// The node is away for longer than is allowed: that is told, nothing is kept for it from then on, and it comes back by a full copy. The application goes
+/// on all the time.
+fn a_hold_runs_out(place: &Place, second: &str, before: &[String]) {
+    const OTHERS: [usize; 2] = [0, 2];
+    place.ask(
+        0,
+        "CREATE TABLE app.large (id INT PRIMARY KEY AUTO_INCREMENT, v LONGBLOB) ENGINE=InnoDB",
+    );
+    let [go, page] = ["go", "page"].map(|name| place.state.path().join(name));
+    let script = format!("while [ ! -e {} ]; do sleep 0.1; done", go.display());
+    let limits = ["--limit", "3s", "--allow-sst", "--", "sh", "-c", &script];
+    let command = away(place, second, &limits);
+    let result = fs::File::create(&page).expect("a file");
+    let mut running = Running::start_into(command, result.into());
+    running.says("is given 64.0 MiB of memory");
+    running.says(&format!(
+        "write-sets are not kept for {second} any more: the time for it is over (3 s). It will need a full copy (SST) unless"
+    ));
+    wait("the others are as before", || {
+        OTHERS.iter().all(|&at| place.kept_by(at) == before[at])
+    });
+    let left = place.node(1).state().expect("a position").position.seqno;
+    let oldest = |at: usize| -> i64 {
+        let said = place.ask(at, "SHOW STATUS LIKE 'wsrep_local_cached_downto'");
+        let (_, seqno) = said.split_once('\t').expect("a status");
+        seqno.parse().expect("a number")
+    };
+    wait("nobody has what it misses", || {
+        place.ask(
+            0,
+            "INSERT INTO app.large (v) VALUES (REPEAT(MD5(RAND()), 62500))",
+        );
+        OTHERS.iter().all(|&at| oldest(at) > left + 1)
+    });
+    fs::write(&go, "").expect("a file");
+    running.ends(4);
+    let page = fs::read_to_string(&page).expect("a result");
+    assert!(
+        page.starts_with(&format!("{second} is back by a FULL COPY (SST): "))
+            && page.contains("  not kept  to the end: the time for it is over (3 s)\n"),
+        "{page}"
+    );
+    place.all_are_in_step();
+    assert_eq!(place.kept(), before);
+    place.ask(0, "DROP TABLE app.large");
+}
+
+/// While a node is maintained nothing else is begun by somebody with runs and locks of his own. Nobody was told to keep anything here: the word in the
+/// node's data directory is the only sign, and says nothing any more when its process is gone.
+fn nobody_begins_beside_it(place: &Place, second: &str) {
+    let other = state_folder();
+    let nodes = place.state.path().join("sandbox");
+    std::os::unix::fs::symlink(nodes, other.path().join("sandbox")).expect("a link");
+    let dump = other.path().join("dump.sql");
+    fs::write(&dump, "CREATE DATABASE more;\n").expect("a file");
+    let elsewhere = |words: &[&str]| {
+        let mut command = command(other.path());
+        command.arg("cluster").args(words);
+        command.args(["--plan", "--ignore-advice", "--no-defaults", "--cluster"]);
+        let output = command.arg(place.cluster.toml()).output();
+        Run::new(output.expect("the program can be started"))
+    };
+    let rolling = ["rolling", "--for", "1s", "--sample", "0.2s"];
+    let restore = ["restore", dump.to_str().expect("a path")];
+    let words = ["maintain", second, "--for", "1s", "--sample", "0.2s"];
+    let running = Running::start(place.cluster(&words, &["--", "true"]));
+    let said = place.node(1).datadir().join("refloat-maintain.json");
+    let process = running.id();
+    wait("it says what it does", || {
+        let said = fs::read_to_string(&said).unwrap_or_default();
+        said.contains(&format!("\"pid\":{process}"))
+    });
+    signal("-STOP", &process);
+    for words in [&rolling[..], &restore] {
+        elsewhere(words)
+            .exits(3)
+            .says(&format!("{second}: process {process} on "))
+            .says(" drives a maintenance of it");
+    }
+    running.kill();
+    elsewhere(&rolling).exits(0);
 }
 
 #[test]
@@ -526,7 +634,7 @@ fn a_donor_is_killed(place: &Place) {
 }
 
 #[track_caller]
-fn signal(which: &str, process: &str) {
+pub fn signal(which: &str, process: &str) {
     let sent = Command::new("kill").args([which, process]).status();
     assert!(sent.expect("kill is there").success());
 }

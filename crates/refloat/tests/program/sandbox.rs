@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use refloat_sandbox::Sandbox;
 use serde_json::Value;
@@ -414,4 +415,40 @@ fn a_cluster_lives_from_start_to_remove() {
     );
     assert_nothing_left(&state);
     assert!(!Path::new(file).exists());
+}
+
+/// Nodes that copy by mariadb-backup, each with a network of its own: a cable is pulled, and plugged in again.
+#[test]
+fn a_node_of_a_cluster_is_cut_off_and_healed() {
+    let state = State::new();
+    let start = ["start", "--galera", "2", "--name", "far", "--isolated"];
+    let started = state.json(&[&start[..], &["--sst", "mariabackup"]].concat());
+    assert_eq!(started["sst"], "mariabackup");
+    let method = "SELECT @@wsrep_sst_method";
+    assert_eq!(state.answer("far-2", method), "mariabackup");
+    let url = started["nodes"][1]["url"].as_str().expect("a URL");
+    let address = url.strip_prefix("mysql://root@").expect("an account");
+    let address = address.trim_end_matches('/').parse().expect("an address");
+    let patience = Duration::from_secs(1);
+    let is_reached = || TcpStream::connect_timeout(&address, patience).is_ok();
+    assert!(is_reached(), "{address}");
+    let node = |command: &str, status: &str| {
+        let done = state.json(&["node", command, "far-2"]);
+        let expected = serde_json::json!({ "name": "far-2", "status": status });
+        assert_eq!(done, expected);
+    };
+    node("cut", "cut");
+    assert!(!is_reached(), "{address}");
+    let table = state.sandbox(&["list"]).exits(0).stdout;
+    let line = table.lines().find(|line| line.starts_with("far-2 "));
+    assert!(line.is_some_and(|line| line.contains(" cut ")), "{table}");
+    // Its unix socket is no cable.
+    assert_eq!(state.answer("far-2", "SELECT 1"), "1");
+    node("heal", "running");
+    crate::maintained::wait("it is reached, and is one of two", || {
+        let size = "SHOW STATUS LIKE 'wsrep_cluster_size'";
+        is_reached() && state.answer("far-2", size) == "wsrep_cluster_size\t2"
+    });
+    state.json(&["remove", "far"]);
+    assert_nothing_left(&state);
 }

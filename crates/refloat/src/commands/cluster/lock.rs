@@ -1,6 +1,7 @@
 //! One change to a cluster at a time.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::thread;
@@ -49,11 +50,20 @@ impl ClusterLock {
             .open(&path)
             .with_context(|| format!("cannot open {}", path.display()))?;
         if locked(&file, &path)? {
+            // For whoever comes meanwhile; the lock itself does not depend on it.
+            let _ = file
+                .set_len(0)
+                .and_then(|()| writeln!(&file, "{}", std::process::id()));
             return Ok(Self { _file: file });
         }
+        let owner = std::fs::read_to_string(&path).unwrap_or_default();
+        let owner = owner
+            .trim()
+            .parse::<u32>()
+            .map_or_else(|_| String::new(), |pid| format!(" (process {pid})"));
         Err(ProgramError::new(
             Exit::Refused,
-            format!("another refloat is changing the cluster {cluster} just now"),
+            format!("another refloat is changing the cluster {cluster} just now{owner}"),
         )
         .hint("`ps` shows it. One that was begun with --begin is ended with --end.")
         .into())

@@ -33,7 +33,7 @@ fn a_replica_of_the_chosen_node_gets_the_rows_and_others_are_named() {
             replica,
             &format!(
                 "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='root', MASTER_LOG_FILE='{file}', \
-                 MASTER_LOG_POS={position}, MASTER_CONNECT_RETRY=1; START SLAVE"
+                 MASTER_LOG_POS={position}, MASTER_CONNECT_RETRY=1, MASTER_SSL=0; START SLAVE"
             ),
         );
     }

@@ -13,8 +13,6 @@ use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
 
-/// How often it is looked at.
-const POLL: Duration = Duration::from_millis(200);
 /// How long it may go without an answer while its process is there: one that was started as a member and finds nobody ends within a minute.
 const SILENCE: Duration = Duration::from_secs(120);
 
@@ -113,8 +111,7 @@ impl Restore<'_> {
                 return Err(self.wrong(step, at, why));
             }
             joining.tell(&self.run.events);
-            self.may_go_on(step)?;
-            std::thread::sleep(POLL);
+            self.pause(step)?;
         }
         self.run.events.warn(format!(
             "{} is down, and the others are to take copies of it: it is started again",
@@ -155,8 +152,7 @@ impl Restore<'_> {
                 Seen::Coming => {}
             }
             joining.tell(&self.run.events);
-            self.may_go_on(step)?;
-            std::thread::sleep(POLL);
+            self.pause(step)?;
         }
     }
 

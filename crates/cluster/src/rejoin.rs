@@ -13,6 +13,7 @@ use crate::hold::HoldPlan;
 use crate::proof::Proof;
 pub use hold::plan_hold_for_start;
 pub use plan::plan_rejoin;
+pub(crate) use start::Giver;
 pub use start::Rejoining;
 
 /// How a node comes back.

@@ -45,6 +45,9 @@ pub use state::{
     STATE as RESTORE_STATE, given_up_restore, open_restore,
 };
 
+/// How often a server that starts or stops is looked at.
+const POLL: Duration = Duration::from_millis(200);
+
 /// A cluster that is restored.
 #[derive(Debug)]
 pub struct Restore<'a> {
@@ -241,6 +244,13 @@ impl Restore<'_> {
         if self.run.cancel.is_cancelled() {
             return Err(RestoreError::Interrupted { step });
         }
+        Ok(())
+    }
+
+    /// Waits until what is waited for is to be looked at again, unless somebody has stopped the restore.
+    fn pause(&self, step: RestoreStep) -> Result<(), RestoreError> {
+        self.may_go_on(step)?;
+        std::thread::sleep(POLL);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use crate::among::arrives;
 use crate::control::{Control, StartAs};
 use crate::error::chain;
 use crate::forecast::RejoinKind;
-use crate::join::{Joining, Seen, ends_of_logs};
+use crate::join::{Joining, Seen, ends_of_logs, look, runs};
 use crate::journal::LogMark;
 use crate::keep::{SILENCE, StartWay, Unallowed, kept, way_now};
 use crate::node::NodeState;
@@ -22,6 +22,18 @@ use crate::proof::{CameBy, proof};
 const POLL: Duration = Duration::from_millis(200);
 /// How often those that keep what it misses are looked at.
 const WATCH: Duration = Duration::from_secs(1);
+/// How long the only node that can give a copy may be down: what starts servers again has done so by then.
+const GIVER_PATIENCE: Duration = Duration::from_secs(20);
+
+/// The node that is to give a full copy, and how it is started and stopped.
+///
+/// A node that waits for a copy ends when its donor goes, as long as others are left who know. Where it is alone with its donor it is of no
+/// primary component any more, and waits for ever.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Giver<'a> {
+    pub member: &'a Member,
+    pub control: &'a Control,
+}
 
 /// A node that is brought back.
 #[derive(Debug)]
@@ -45,9 +57,22 @@ impl Rejoining<'_> {
     /// [`RejoinError::NeedsCopy`] before anything is started, unless a full copy is allowed; others. Whatever it is, the others have been told
     /// that they need not keep anything any more, unless that is said as a warning.
     pub fn bring_back(&self, plan: &RejoinPlan, leave: &Leave) -> Result<Rejoined, RejoinError> {
+        self.bring_back_by(plan, leave, None)
+    }
+
+    /// The same of a node that takes a full copy from this one: it is not waited for when that is down and nobody else can give one.
+    ///
+    /// # Errors
+    /// As [`Self::bring_back`].
+    pub(crate) fn bring_back_by(
+        &self,
+        plan: &RejoinPlan,
+        leave: &Leave,
+        giver: Option<Giver<'_>>,
+    ) -> Result<Rejoined, RejoinError> {
         plan.check(leave)?;
         let mut held = self.hold(plan);
-        let came = self.come_back(plan, leave, &mut held);
+        let came = self.come_back(plan, leave, &mut held, giver);
         let not_released = held.release(came.is_ok().then_some(plan.at));
         Ok(Rejoined {
             not_released,
@@ -60,6 +85,7 @@ impl Rejoining<'_> {
         plan: &RejoinPlan,
         leave: &Leave,
         held: &mut Held<'_>,
+        giver: Option<Giver<'_>>,
     ) -> Result<Rejoined, RejoinError> {
         let (control, run) = (self.control, self.run);
         let member = &self.members[plan.at];
@@ -81,7 +107,7 @@ impl Rejoining<'_> {
             self.start(plan, &keep_it)?;
         }
         let mut joining = Joining::new(member, control, log.as_ref()).beside(others);
-        let now = self.wait_for_it(plan, leave, held, &mut joining)?;
+        let now = self.wait_for_it(plan, leave, held, &mut joining, giver)?;
         arrives(self.members, plan.at, || run.cancel.is_cancelled()).map_err(|astray| {
             RejoinError::NotBack {
                 node: node.clone(),
@@ -159,9 +185,11 @@ impl Rejoining<'_> {
         leave: &Leave,
         held: &mut Held<'_>,
         joining: &mut Joining<'_>,
+        giver: Option<Giver<'_>>,
     ) -> Result<Box<NodeState>, RejoinError> {
         let node = &plan.node;
         let mut last_look = Instant::now();
+        let mut hope = last_look;
         let mut told = false;
         loop {
             match joining.look() {
@@ -202,13 +230,35 @@ impl Rejoining<'_> {
             if last_look.elapsed() >= WATCH {
                 last_look = Instant::now();
                 self.watch(plan, leave, held, joining)?;
+                if giver.is_none_or(|giver| self.can_be_given(plan, giver)) {
+                    hope = last_look;
+                } else if hope.elapsed() > GIVER_PATIENCE {
+                    let giver = giver.map_or("", |giver| giver.member.name.as_str());
+                    return Err(RejoinError::NotBack {
+                        node: node.clone(),
+                        reason: format!(
+                            "{giver} is down, which was to give it a copy, and nobody else can; {}",
+                            self.end_failed(plan)
+                        ),
+                    });
+                }
             }
             std::thread::sleep(POLL);
         }
     }
 
-    /// Ends the server of a node whose provider has given up: it does nothing any more, and keeps the next start from beginning. What is said
-    /// of that.
+    /// Whether somebody may be there who gives the node a copy.
+    fn can_be_given(&self, plan: &RejoinPlan, giver: Giver<'_>) -> bool {
+        // What cannot be told just now is no sign that it is down.
+        if !matches!(runs(giver.control, giver.member), Ok(false)) {
+            return true;
+        }
+        let others = self.members.iter().enumerate();
+        let mut others = others.filter(|(other, _)| *other != plan.at);
+        others.any(|(_, member)| look(member).is_ok_and(|now| now.primary))
+    }
+
+    /// Ends the server of a node that will not come: it does nothing any more, and keeps the next start from beginning. What is said of that.
     fn end_failed(&self, plan: &RejoinPlan) -> String {
         const STOP_IT: &str = "its server is to be stopped before it is started again";
         if plan.runs {

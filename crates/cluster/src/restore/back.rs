@@ -11,7 +11,7 @@ use crate::forecast::{Rejoin, RejoinKind};
 use crate::join::look;
 use crate::node::{NodeState, Role};
 use crate::proof::CameBy;
-use crate::rejoin::{DonorChoice, Leave, RejoinPlan, Rejoining};
+use crate::rejoin::{DonorChoice, Giver, Leave, RejoinPlan, Rejoining};
 
 /// Rates do not matter to whether a copy can be made.
 const SAMPLE: Duration = Duration::from_millis(100);
@@ -107,7 +107,11 @@ impl Restore<'_> {
             // A copy takes as long as it takes.
             start_limit: None,
         };
-        let joined = rejoining.bring_back(&plan, &leave)?;
+        let giver = Giver {
+            member: &self.members[state.plan.at],
+            control: self.control(state.plan.at)?,
+        };
+        let joined = rejoining.bring_back_by(&plan, &leave, Some(giver))?;
         let now = look(member).map_err(|reason| self.wrong(STEP, at, reason))?;
         if now.cluster_uuid != uuid {
             let reason = format!(

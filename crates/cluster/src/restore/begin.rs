@@ -11,8 +11,6 @@ use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
 use crate::observe::Member;
 
-/// How often something that starts is looked at.
-const POLL: Duration = Duration::from_millis(200);
 /// How long a node's file may be without the history that it says it is in.
 const FILE_PATIENCE: Duration = Duration::from_secs(20);
 
@@ -96,8 +94,7 @@ impl Restore<'_> {
                 Seen::Coming => {}
             }
             joining.tell(&self.run.events);
-            self.may_go_on(STEP)?;
-            std::thread::sleep(POLL);
+            self.pause(STEP)?;
         };
         let old = state.nodes.iter().filter_map(|node| node.left.as_ref());
         if old.clone().any(|(uuid, _)| *uuid == now.cluster_uuid) {
@@ -132,8 +129,7 @@ impl Restore<'_> {
                 );
                 return Err(self.wrong(RestoreStep::Bootstrap, at, reason));
             }
-            self.may_go_on(RestoreStep::Bootstrap)?;
-            std::thread::sleep(POLL);
+            self.pause(RestoreStep::Bootstrap)?;
         }
     }
 

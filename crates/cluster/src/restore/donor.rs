@@ -13,10 +13,10 @@ use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
 
-/// How often it is looked at.
-const POLL: Duration = Duration::from_millis(200);
 /// How long it may go without an answer while its process is there: one that was started as a member and finds nobody ends within a minute.
 const SILENCE: Duration = Duration::from_secs(120);
+/// How long it may belong to no primary component while no other node runs: what starts servers again has done so by then.
+const ALONE_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Restore<'_> {
     /// Sets the old data of all others aside before any of them takes a copy. Whatever starts one of them from now on finds an empty folder.
@@ -102,7 +102,22 @@ impl Restore<'_> {
         let begun = Instant::now();
         let mut joining = Joining::new(member, control, None);
         while self.has_server(state, at)? {
-            let why = match look(member) {
+            let answer = look(member);
+            // Of two of which one has died the other has no majority, and nobody is left to give it one.
+            if let Ok(now) = &answer
+                && !now.primary
+                && now.cluster_uuid == uuid
+                && begun.elapsed() > ALONE_PATIENCE
+                && !self.another_runs(state)?
+            {
+                self.run.events.warn(format!(
+                    "{} is {} and belongs to no primary component, and no other node runs: it is stopped, to begin the cluster again",
+                    member.name, now.state
+                ));
+                self.stop(state, at, step)?;
+                continue;
+            }
+            let why = match answer {
                 // A donor is busy for a moment after its joiner has died.
                 Ok(now) if now.primary && now.role == Role::Synced => return Ok(now),
                 Ok(now) if begun.elapsed() > SILENCE => return Ok(now),
@@ -113,8 +128,7 @@ impl Restore<'_> {
                 return Err(self.wrong(step, at, why));
             }
             joining.tell(&self.run.events);
-            self.may_go_on(step)?;
-            std::thread::sleep(POLL);
+            self.pause(step)?;
         }
         self.run.events.warn(format!(
             "{} is down, and the others are to take copies of it: it is started again",
@@ -155,9 +169,17 @@ impl Restore<'_> {
                 Seen::Coming => {}
             }
             joining.tell(&self.run.events);
-            self.may_go_on(step)?;
-            std::thread::sleep(POLL);
+            self.pause(step)?;
         }
+    }
+
+    fn another_runs(&self, state: &RestoreState) -> Result<bool, RestoreError> {
+        for other in self.others(state) {
+            if self.has_server(state, other)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Proves that the chosen node can begin the new history again: no other one runs, and none holds more of it.

@@ -8,8 +8,6 @@ use crate::files;
 use crate::grastate::GraState;
 use crate::join::{is_down, runs};
 
-/// How often something that stops is looked at.
-const POLL: Duration = Duration::from_millis(200);
 /// How long the process of a server that answers no more may take to end.
 const DOWN_PATIENCE: Duration = Duration::from_secs(900);
 
@@ -61,9 +59,6 @@ impl Restore<'_> {
         // One that answers no more may be at its files still, and commands cannot tell.
         let begun = Instant::now();
         while self.works_in_its_folder(state, at)? {
-            if cancel.is_cancelled() {
-                return Err(RestoreError::Interrupted { step });
-            }
             if begun.elapsed() > DOWN_PATIENCE {
                 return Err(self.wrong(
                     step,
@@ -71,7 +66,7 @@ impl Restore<'_> {
                     "it was told to stop and its process is there still",
                 ));
             }
-            std::thread::sleep(POLL);
+            self.pause(step)?;
         }
         Ok(())
     }

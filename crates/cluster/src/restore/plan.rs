@@ -21,6 +21,8 @@ use crate::view::{ClusterView, NodeView};
 
 /// InnoDB's files take about this much more room than dump text, indexes included.
 const FILES_PER_TEXT: f64 = 1.5;
+/// Why nothing is known of the files of a node.
+const NO_MACHINE: &str = "no machine is named to look at its files (ssh)";
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -154,8 +156,14 @@ fn elsewhere(conn: &mut Connection, datadir: &Path) -> Option<String> {
 
 /// Looks at one node's machine. A position that was not written down is recovered, which starts its server for a moment.
 pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -> Seen {
+    let datadir = datadir_of(member, node);
+    let folder = member
+        .host
+        .as_ref()
+        .map(|host| files::look_at(host, &datadir).map_err(|error| chain(&error)));
     let Some(control) = control else {
         return Seen {
+            folder,
             runs: node.state.is_some(),
             lacks: Some("nothing is said about how it is started and stopped (control)".to_owned()),
             ..Seen::default()
@@ -164,7 +172,6 @@ pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -
     // Of a node of which that is not known nothing is touched; each step looks again.
     let seen = runs(control, member);
     let runs = node.state.is_some() || !matches!(seen, Ok(false));
-    let datadir = datadir_of(member, node);
     let mut conn = Connection::connect(&impatient(&member.connect)).ok();
     let folders = conn.as_mut().and_then(|conn| elsewhere(conn, &datadir));
     // Also of a file without a history: a start that fails late leaves one beside tables that are whole.
@@ -182,10 +189,7 @@ pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -
         Some(Err(error)) => (None, Some(chain(&error))),
     };
     Seen {
-        folder: member
-            .host
-            .as_ref()
-            .map(|host| files::look_at(host, &datadir).map_err(|error| chain(&error))),
+        folder,
         runs,
         lacks: control.lacks().map(str::to_owned),
         restarts: control.restarts_by_itself(),
@@ -270,12 +274,28 @@ pub(super) fn make(
     };
     let mut warnings = unknown;
     let mut old = vec![OldData::Stay; members.len()];
+    let more = text.map_or(0, |text| (text as f64 * FILES_PER_TEXT) as u64);
     if way == RestoreWay::Replicate {
         if !in_step {
             against.push("not all nodes are in step, so rows cannot be replicated to all: bring them back first, or take --way rebuild".to_owned());
         }
+        // What one node has no room for stops all of them.
+        for (node, seen) in view.nodes.iter().zip(seen) {
+            let reason = match &seen.folder {
+                Some(Ok(folder)) => {
+                    against.extend(no_room(&node.name, folder, more));
+                    continue;
+                }
+                Some(Err(reason)) => reason,
+                None => NO_MACHINE,
+            };
+            warnings.push(format!(
+                "whether {} has room for what the dump takes is not known: {reason}",
+                node.name
+            ));
+        }
     } else {
-        let needed = data + text.map_or(0, |text| (text as f64 * FILES_PER_TEXT) as u64);
+        let needed = data + more;
         for (node, seen) in view.nodes.iter().zip(seen) {
             if let Some(replicas) = seen
                 .facts
@@ -318,20 +338,12 @@ pub(super) fn make(
                     continue;
                 }
                 None => {
-                    against.push(format!(
-                        "{name}: no machine is named to look at its files (ssh)"
-                    ));
+                    against.push(format!("{name}: {NO_MACHINE}"));
                     continue;
                 }
             };
             old[place] = if place == at {
-                let more = needed.saturating_sub(data);
-                if folder.free < more {
-                    against.push(format!(
-                        "{name} has {} bytes free, and the dump takes about {more}",
-                        folder.free
-                    ));
-                }
+                against.extend(no_room(name, folder, more));
                 OldData::Stay
             } else {
                 match &seen.elsewhere {
@@ -392,6 +404,16 @@ pub(super) fn make(
         port,
         socket,
         warnings,
+    })
+}
+
+/// What is said of a node that has no room for what is loaded.
+fn no_room(name: &str, folder: &Folder, more: u64) -> Option<String> {
+    (folder.free < more).then(|| {
+        format!(
+            "{name} has {} bytes free, and the dump takes about {more}",
+            folder.free
+        )
     })
 }
 

@@ -14,8 +14,6 @@ use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
 use crate::observe::{Member, impatient, values};
 
-/// How often something that starts is looked at.
-const POLL: Duration = Duration::from_millis(200);
 /// How long a server that was stopped may go on answering.
 const DOWN_PATIENCE: Duration = Duration::from_secs(900);
 
@@ -185,8 +183,7 @@ impl Restore<'_> {
                 );
                 return Err(self.wrong(step, at, reason));
             }
-            self.may_go_on(step)?;
-            std::thread::sleep(POLL);
+            self.pause(step)?;
         }
     }
 
@@ -204,7 +201,7 @@ impl Restore<'_> {
             if begun.elapsed() > DOWN_PATIENCE {
                 return Err(self.wrong(step, at, "it was told to stop and still answers"));
             }
-            std::thread::sleep(POLL);
+            self.pause(step)?;
         }
         Ok(())
     }

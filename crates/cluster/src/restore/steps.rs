@@ -16,8 +16,6 @@ use crate::observe::ask;
 
 /// How long a node that has left may be counted as a member still.
 const MEMBER_PATIENCE: Duration = Duration::from_secs(30);
-/// How often that is looked at.
-const POLL: Duration = Duration::from_millis(200);
 
 /// Name of the runs that load.
 const LOAD: &str = "load";
@@ -110,8 +108,7 @@ impl Restore<'_> {
             if begun.elapsed() > MEMBER_PATIENCE {
                 return self.sees_no_strangers(state, now.size, 1, step);
             }
-            self.may_go_on(step)?;
-            std::thread::sleep(POLL);
+            self.pause(step)?;
         }
     }
 

@@ -16,6 +16,7 @@ use refloat_testkit::ssh::SshServer;
 use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 
+use crate::restored::some_rows_are_in;
 use crate::support::{Run, command, state_folder};
 
 /// Rows of the dump: enough that a load can be caught at work.
@@ -239,8 +240,10 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
         0,
         "CREATE DATABASE kept; CREATE TABLE kept.k (id INT PRIMARY KEY); INSERT INTO kept.k VALUES (1), (2)",
     );
+    let numbers = Numbers::begin(&place);
     place.all_are_in_step();
-    what_must_not_be_is_refused(&place);
+    numbers.while_written(&place, || what_must_not_be_is_refused(&place));
+    numbers.are_there(&place, 100);
     let old = uuid(place.node(0));
     let settings = |at: usize| {
         place.ask(at, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('port', 'socket', 'wsrep_on', 'wsrep_provider', 'event_scheduler', \
@@ -248,9 +251,8 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
     };
     let before: Vec<String> = (0..3).map(settings).collect();
 
-    let numbers = Numbers::begin(&place);
     numbers.while_written(&place, || restore_is_killed(&place));
-    numbers.are_there(&place, 100);
+    numbers.are_there(&place, 200);
 
     place.is_whole();
     assert_eq!(
@@ -268,10 +270,10 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
             .count();
         assert_eq!(aside, usize::from(at > 0), "{}", node.name());
     }
-    // It replicates, and a node that is started again joins.
+    // It replicates, and the node that has begun it joins the others when it is started again: it begins no second one.
+    place.node(0).stop().expect("it stops");
     place.ask(2, "INSERT INTO shop.t (k, v) VALUES (1, 'after')");
-    place.node(1).stop().expect("it stops");
-    place.node(1).start().expect("it joins");
+    place.node(0).start().expect("it joins");
     place.all_are_in_step();
     for at in 0..3 {
         // The next number of AUTO_INCREMENT is each node's own: rows tell.
@@ -301,6 +303,8 @@ fn restore_is_killed(place: &Place) {
     for words in [
         "step stop".to_owned(),
         format!("stopping {second}"),
+        format!("stopping {third}"),
+        "step standalone".to_owned(),
         format!("stopping {first}"),
         format!("starting {first} as a server"),
         "step load".to_owned(),
@@ -310,13 +314,22 @@ fn restore_is_killed(place: &Place) {
         format!("the old data of {second}"),
         format!("the old data of {third}"),
         "step rejoin".to_owned(),
-        format!("starting {second}"),
     ] {
-        if words == "step bootstrap" {
-            what_was_loaded_is_not_loaded_again(place);
+        match words.as_str() {
+            "load of " => a_load_is_stopped(place),
+            "step bootstrap" => what_was_loaded_is_not_loaded_again(place),
+            _ => {}
         }
         place.killed_at(&words);
     }
+    // One takes its copy at a time.
+    let mut third_is_down = false;
+    let mut restore = place.restore_by(&cluster.toml(), &[]);
+    let (code, all) = at_words(&mut restore, &format!("starting {second}"), |child| {
+        third_is_down = place.node(2).pid().expect("a node").is_none();
+        child.kill().expect("it can be killed");
+    });
+    assert!(third_is_down && code.is_none(), "{code:?}: {all}");
 
     // A joiner that does not start: what runs goes on, and the same command goes on when it is mended.
     let config = fs::read_to_string(place.node(2).config()).expect("an option file");
@@ -336,7 +349,16 @@ fn restore_is_killed(place: &Place) {
         "{}",
         failed.stdout
     );
+    let told = |words: String| failed.stderr.find(&words);
+    let back = told(format!("{second} is back by a full copy")).expect("it is back");
+    assert!(
+        Some(back) < told(format!("starting {third}")),
+        "{}",
+        failed.stderr
+    );
     fs::write(place.node(2).config(), config).expect("it can be written");
+    place.killed_at(&format!("starting {third}"));
+    place.killed_at("step verify");
     place.killed_at(&format!("comparing {second}"));
     nodes_that_differ_are_told(place);
     place.killed_at(&format!("comparing {third}"));
@@ -363,9 +385,30 @@ fn restore_is_killed(place: &Place) {
     );
 }
 
+/// Somebody stops the program in the middle of a load. The loop of kills goes on from there.
+fn a_load_is_stopped(place: &Place) {
+    let mut restore = place.restore_by(&place.cluster.toml(), &[]);
+    let (code, all) = at_words(&mut restore, "load of ", |child| {
+        some_rows_are_in(place);
+        let sent = Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status();
+        assert!(sent.expect("kill").success());
+    });
+    assert_eq!(code, Some(5), "{all}");
+    assert!(
+        all.contains(&format!("loading into {}: interrupted", place.name(0)))
+            && all.contains("The same command again goes on at this step"),
+        "{all}"
+    );
+}
+
 /// A program that is killed when all is loaded, and before that is written down.
 fn what_was_loaded_is_not_loaded_again(place: &Place) {
-    place.restore(&["--stop-before", "bootstrap"]).exits(5);
+    place
+        .restore(&["--stop-before", "bootstrap"])
+        .exits(5)
+        .says(" rows are in already");
     let runs = place.state.path().join("runs");
     let mut states = entries(&runs).into_iter().filter_map(|run| {
         let path = runs.join(run).join("restore.json");
@@ -680,7 +723,7 @@ fn nobody_joins_with_an_old_position() {
 
 /// Nodes that commands start and stop come back by what they missed.
 fn one_comes_back_by_commands(place: &Place, file: &Path, path: &str) {
-    let second = place.name(1);
+    let (first, second) = (place.name(0), place.name(1));
     let cluster = |words: &[&str], more: &[&str]| {
         let mut command = command(place.state.path());
         command.env("PATH", path).arg("cluster").args(words);
@@ -688,9 +731,10 @@ fn one_comes_back_by_commands(place: &Place, file: &Path, path: &str) {
         let output = command.args(more).output();
         Run::new(output.expect("the program can be started")).exits(0)
     };
-    place.node(1).stop().expect("it stops");
-    place.ask(0, "INSERT INTO late.t VALUES (77)");
-    let back = cluster(&["rejoin", second], &[]).stdout;
+    // The one that has begun the cluster is no other than the rest.
+    place.node(0).stop().expect("it stops");
+    place.ask(1, "INSERT INTO late.t VALUES (77)");
+    let back = cluster(&["rejoin", first], &[]).stdout;
     assert!(back.contains("by IST"), "{back}");
     place.all_are_in_step();
     let back = cluster(&["maintain", second], &["--for", "1m", "--", "true"]).stdout;

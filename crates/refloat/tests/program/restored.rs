@@ -68,18 +68,10 @@ fn nodes_die(place: &Place) {
     assert!(place.node(1).pid().expect("a node").is_none());
     drop(taken);
 
-    // The one that gives the copy dies, and then the one that takes it.
+    // The one that gives the copy dies in the middle of it, and then the one that takes it.
     let words = format!("starting {second}");
     for at in [0, 1] {
-        let (code, all) = at_words(&mut again(), &words, |_| {
-            // It is told before there is a process.
-            let begun = Instant::now();
-            while place.node(at).pid().expect("a node").is_none() {
-                assert!(begun.elapsed() < LONG, "it is not started");
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            place.node(at).kill().expect("it can be killed");
-        });
+        let (code, all) = at_words(&mut again(), &words, |_| dies_amid_a_copy(place, at));
         assert_eq!(code, Some(1), "{all}");
         assert_eq!(
             all.contains(&format!(
@@ -88,6 +80,10 @@ fn nodes_die(place: &Place) {
             at == 1,
             "{all}"
         );
+        // What moves the files outlives its server, and the next copy would be told to wait for it.
+        for node in [0, 1].map(|at| place.node(at)) {
+            end_all(&node.helpers());
+        }
     }
     // All die that are back by then.
     let (_, all) = at_words(
@@ -96,6 +92,47 @@ fn nodes_die(place: &Place) {
         |child| child.kill().expect("it can be killed"),
     );
     assert!(all.contains(&words), "{all}");
+}
+
+/// Kills a node while the first one gives a copy. What moves the files stands still until it is dead: a copy of so little is made in no time.
+fn dies_amid_a_copy(place: &Place, at: usize) {
+    let donor = place.node(0);
+    let begun = Instant::now();
+    let moves = loop {
+        let helpers = donor.helpers();
+        if !helpers.is_empty() {
+            break helpers;
+        }
+        assert!(begun.elapsed() < LONG, "no copy is given");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    signal("-STOP", &moves);
+    let state = place.ask(0, "SHOW STATUS LIKE 'wsrep_local_state_comment'");
+    assert!(state.ends_with("Donor/Desynced"), "{state}");
+    place.node(at).kill().expect("it can be killed");
+    signal("-CONT", &moves);
+}
+
+/// Sends a signal to those of these processes that are still there.
+fn signal(which: &str, processes: &[u32]) {
+    let processes = processes.iter().map(u32::to_string);
+    let sent = Command::new("kill").arg(which).args(processes).output();
+    sent.expect("kill is there");
+}
+
+/// Kills processes, and waits until they are gone.
+fn end_all(processes: &[u32]) {
+    if processes.is_empty() {
+        return;
+    }
+    signal("-KILL", processes);
+    let begun = Instant::now();
+    for process in processes {
+        while Path::new(&format!("/proc/{process}")).exists() {
+            assert!(begun.elapsed() < LONG, "{process} does not end");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
 }
 
 /// The node that is loaded into dies in the middle of the load, and while it begins the cluster: the same command goes on.
@@ -128,7 +165,7 @@ fn the_chosen_one_dies(place: &Place) {
 }
 
 /// Waits for the first rows on the node that stands alone.
-fn some_rows_are_in(place: &Place) {
+pub fn some_rows_are_in(place: &Place) {
     let options = ConnectOptions {
         socket: Some(place.node(0).datadir().join("refloat-standalone.sock")),
         user: "root".to_owned(),
@@ -175,8 +212,8 @@ fn elsewhere(place: &Place, other: &Path, here: &Command) -> Run {
 fn on_two_machines(place: &Place) -> tempfile::TempDir {
     let other = state_folder();
     fs::create_dir(other.path().join("clusters")).expect("a folder");
-    let elsewhere = || {
-        let here = place.restore_by(&place.cluster.toml(), &[]);
+    let elsewhere = |args: &[&str]| {
+        let here = place.restore_by(&place.cluster.toml(), args);
         elsewhere(place, other.path(), &here)
     };
     let mut pid = String::new();
@@ -191,7 +228,7 @@ fn on_two_machines(place: &Place) -> tempfile::TempDir {
             .args([place.state.path().join("runs"), other.path().join("runs")])
             .status();
         assert!(copied.expect("cp").success());
-        elsewhere()
+        elsewhere(&[])
             .exits(3)
             .says(&format!("process {pid} on "))
             .says(" drives a restore of ");
@@ -205,15 +242,15 @@ fn on_two_machines(place: &Place) -> tempfile::TempDir {
             .replace(&host, &format!("{host}far-"));
         assert_ne!(claim, strange);
         fs::write(&left, strange).expect("it can be written");
-        elsewhere()
+        elsewhere(&[])
             .exits(3)
             .says(" on far-")
             .says("--take-over says that it has");
-        fs::write(&left, claim).expect("it can be written");
         child.kill().expect("it can be killed");
     });
     assert_eq!(code, None, "{all}");
-    elsewhere().exits(0);
+    // Somebody knows that it has ended, and says so.
+    elsewhere(&["--take-over"]).exits(0);
     assert!(!left.exists(), "who has driven it is there still");
     // The folder that stayed behind knows nothing of that, and finds everything done.
     let behind = place.restore(&[]).exits(0);
@@ -409,17 +446,7 @@ fn one_has_no_room_for_its_copy(place: &Place) -> SmallDisk {
             .restore(&[])
             .exits(1)
             .says("an earlier copy still runs (process ");
-        for process in left {
-            let sent = Command::new("kill")
-                .args(["-KILL", &process.to_string()])
-                .output();
-            sent.expect("kill is there");
-            let begun = Instant::now();
-            while Path::new(&format!("/proc/{process}")).exists() {
-                assert!(begun.elapsed() < LONG, "{process} does not end");
-                std::thread::sleep(Duration::from_millis(50));
-            }
-        }
+        end_all(&left);
     }
     small
 }

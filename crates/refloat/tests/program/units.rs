@@ -96,20 +96,39 @@ fn nodes_that_are_units_are_restored_and_come_back() {
     let dump = place.dump.to_string_lossy().into_owned();
     let restore = ["restore", &dump, "--way", "rebuild", "--node", &first];
     let run = |args: &[&str]| cluster(&place, &systemd, &file, args);
+    // From another machine: units, files and the journal, in which the server's words are, by ssh.
+    let ssh = SshServer::as_unit_of(&systemd);
+    let far = from_elsewhere(&file);
+    let run_far = |args: &[&str]| {
+        let (verb, rest) = args.split_first().expect("a command");
+        let path = format!("{}:/usr/bin:/bin", ssh.bin().display());
+        let mut program = command(place.state.path());
+        program.env("PATH", path).args(["cluster", verb]);
+        program.args(["--no-defaults", "--cluster"]).arg(&far);
+        let output = program.args(rest).output();
+        Run::new(output.expect("the program can be started"))
+    };
 
-    // All are down, so what would make copies fail cannot be seen.
-    let alone = run(&[&restore[..], &["--stop-before", "bootstrap"]].concat()).exits(5);
-    assert!(
-        alone.stderr.contains("has Restart=on-abnormal"),
-        "{}",
-        alone.stderr
-    );
     let piece =
         |name: &str| format!("/run/systemd/system/db-{name}.service.d/zz-refloat-standalone.conf");
     let exists = |path: &str| {
         let status = systemd.command("test").args(["-e", path]).status();
         status.expect("test can be run").success()
     };
+
+    // Here first, and given up: nothing of it is there for whoever starts the unit next.
+    run(&[&restore[..], &["--stop-before", "load"]].concat()).exits(5);
+    assert!(exists(&piece(&first)), "it would come up as a member");
+    run(&[&restore[..], &["--give-up"]].concat()).exits(0);
+    assert!(!exists(&piece(&first)), "it would stand alone");
+
+    // All are down, so what would make copies fail cannot be seen.
+    let alone = run_far(&[&restore[..], &["--stop-before", "bootstrap"]].concat()).exits(5);
+    assert!(
+        alone.stderr.contains("has Restart=on-abnormal"),
+        "{}",
+        alone.stderr
+    );
     assert!(exists(&piece(&first)), "it would come up as a member");
     assert!(place.node(0).query("SELECT 1").is_err());
     // It crashes: systemd starts it again, and it stands alone again.
@@ -132,7 +151,7 @@ fn nodes_that_are_units_are_restored_and_come_back() {
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
 
-    run(&restore).exits(0);
+    run_far(&restore).exits(0);
     place.is_whole();
     let rows = "SET wsrep_sync_wait = 15; SELECT COUNT(*), SUM(id) FROM shop.t";
     for at in 0..3 {
@@ -144,19 +163,10 @@ fn nodes_that_are_units_are_restored_and_come_back() {
     let environment = systemd.systemctl(["show-environment"]);
     let environment = String::from_utf8_lossy(&environment.stdout).into_owned();
     assert!(!environment.contains("WSREP"), "{environment}");
+    let again = systemd.systemctl(["restart", &format!("db-{first}")]);
+    assert!(again.status.success(), "{again:?}");
+    place.all_are_in_step();
 
-    // From another machine: units, files and the journal, in which the server's words are, by ssh.
-    let ssh = SshServer::as_unit_of(&systemd);
-    let far = from_elsewhere(&file);
-    let run_far = |args: &[&str]| {
-        let (verb, rest) = args.split_first().expect("a command");
-        let path = format!("{}:/usr/bin:/bin", ssh.bin().display());
-        let mut program = command(place.state.path());
-        program.env("PATH", path).args(["cluster", verb]);
-        program.args(["--no-defaults", "--cluster"]).arg(&far);
-        let output = program.args(rest).output();
-        Run::new(output.expect("the program can be started"))
-    };
     assert_eq!(place.ask(1, "SELECT @@log_error"), "");
     let kept = run_far(&["maintain", &second, "--sample", "0.5s", "--", "true"]).exits(0);
     let by_its_log = |run: &Run| {

@@ -231,7 +231,7 @@ fn refused_while_the_cluster_serves(place: &Place) {
     drop(taken);
     maintain(&["--plan"]).exits(0);
     something_looks_after_servers(place, &args);
-    nobody_has_room(place, &args);
+    nobody_has_room(place);
     nobody_can_start_it_alone(place, &args);
     assert_eq!(runs(), before, "nothing was begun");
     place.all_are_in_step();
@@ -251,32 +251,23 @@ fn something_looks_after_servers(place: &Place, args: &[&str]) {
     std::fs::remove_file(&keeper).expect("it can be removed");
 }
 
-/// A dump that is larger than the file systems of all nodes: each that lacks room is named, with how much.
-fn nobody_has_room(place: &Place, args: &[&str]) {
+/// A dump that is larger than the file systems of all nodes: each that lacks room is named, with how much, by whichever way it goes.
+fn nobody_has_room(place: &Place) {
     let huge = place.state.path().join("huge.sql");
     std::fs::copy(&place.dump, &huge).expect("a copy");
     let file = std::fs::File::options().append(true).open(&huge);
     file.and_then(|file| file.set_len(8 << 40))
         .expect("a file with a hole");
-    let refused = run(place.restore_of(&huge, &place.cluster.toml(), args)).exits(3);
-    let chosen = refused
-        .stderr
-        .matches(" bytes free, and the dump takes about ");
-    let others = refused
-        .stderr
-        .matches(" bytes, and a full copy takes about ");
-    assert_eq!(
-        (chosen.count(), others.count()),
-        (1, 2),
-        "{}",
-        refused.stderr
-    );
-    for at in 0..3 {
-        assert!(
-            refused.stderr.contains(place.name(at)),
-            "{}",
-            refused.stderr
-        );
+    for (way, lacking) in [("rebuild", (1, 2)), ("replicate", (3, 0))] {
+        let args = ["--way", way, "--replace"];
+        let refused = run(place.restore_of(&huge, &place.cluster.toml(), &args));
+        let told = refused.exits(3).stderr;
+        let loaded = told.matches(" bytes free, and the dump takes about ");
+        let copied = told.matches(" bytes, and a full copy takes about ");
+        assert_eq!((loaded.count(), copied.count()), lacking, "{told}");
+        for at in 0..3 {
+            assert!(told.contains(&format!("{} has ", place.name(at))), "{told}");
+        }
     }
     std::fs::remove_file(&huge).expect("it can be removed");
 }

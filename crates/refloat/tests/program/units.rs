@@ -151,7 +151,9 @@ fn nodes_that_are_units_are_restored_and_come_back() {
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
 
-    run_far(&restore).exits(0);
+    run_far(&[&restore[..], &["--stop-before", "rejoin"]].concat()).exits(5);
+    // Copies are waited for here: each look by ssh takes its time.
+    run(&restore).exits(0);
     place.is_whole();
     let rows = "SET wsrep_sync_wait = 15; SELECT COUNT(*), SUM(id) FROM shop.t";
     for at in 0..3 {

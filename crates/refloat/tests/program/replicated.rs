@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use refloat_sandbox::{GaleraNode, GaleraOptions, HaproxyOptions, NodeStart};
@@ -203,7 +204,8 @@ impl Place {
                     scope.spawn(move || application(url, &format!("a{at}"), (count, end)))
                 })
                 .collect();
-            while now().contains(&0) && !running.iter().any(|one| one.is_finished()) {
+            let one_has_ended = || running.iter().any(ScopedJoinHandle::is_finished);
+            while now().contains(&0) && !one_has_ended() {
                 std::thread::sleep(Duration::from_millis(10));
             }
             let (begun, written) = (Instant::now(), now());

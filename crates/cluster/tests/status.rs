@@ -244,8 +244,8 @@ fn held_up(members: &[Member], writer: &GaleraNode) {
             server.exec(sql).unwrap();
         }
         std::thread::scope(|scope| {
-            let writes = scope.spawn(|| write(writer, 300, 10));
-            while seen != [true; 4] && !writes.is_finished() {
+            let load = scope.spawn(|| write(writer, 300, 10));
+            while seen != [true; 4] && !load.is_finished() {
                 let view = look(members);
                 for node in &view.nodes[1..] {
                     let Some(state) = &node.state else { continue };

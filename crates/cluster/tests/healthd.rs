@@ -1,5 +1,8 @@
 //! Health checks of real nodes, asked by a real proxy: a donor drains and comes back, and the application does not notice.
 
+#[path = "nodes/slow.rs"]
+mod slow;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -15,6 +18,8 @@ use refloat_run::{Cancel, CancelReason};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, HaproxyOptions, NodeStart};
 use refloat_testkit::servers;
 use refloat_wire::{ConnectOptions, Connection};
+
+use slow::others_take_long;
 
 /// Nothing here takes longer.
 const LONG: Duration = Duration::from_secs(90);
@@ -355,15 +360,8 @@ fn lagging(cluster: &EphemeralCluster, service: &Healthd) {
     let first = cluster.node(1).unwrap().url();
     let mut first = Connection::connect(&ConnectOptions::from_url(&first).unwrap()).unwrap();
     limit(10_000);
-    // Without a key each row is looked for among all.
-    for sql in [
-        "USE shop",
-        "CREATE TABLE no_key (v INT)",
-        "INSERT INTO no_key SELECT seq FROM seq_1_to_6000",
-        "DELETE FROM no_key ORDER BY v DESC",
-    ] {
-        first.exec(sql).unwrap();
-    }
+    first.exec("USE shop").unwrap();
+    others_take_long(&mut first, 6000);
     for _ in 0..300 {
         first.exec("INSERT INTO t (v) VALUES ('behind')").unwrap();
     }

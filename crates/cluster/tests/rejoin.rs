@@ -3,6 +3,8 @@
 #[path = "nodes/application.rs"]
 mod application;
 mod nodes;
+#[path = "nodes/slow.rs"]
+mod slow;
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -21,6 +23,7 @@ use refloat_testkit::servers;
 
 use application::{Application, LONG, memory, wait};
 use nodes::{connect, members};
+use slow::others_take_long;
 
 /// The ring of every node: room for more than what nodes write before they tell each other what they have applied, so that no pages are used,
 /// which go with all that was written before them.
@@ -202,16 +205,13 @@ fn who_is_behind_is_asked_last(place: &Place<'_>) {
     };
     limit("10000");
     let mut conn = connect(other);
-    // Without a key each row is looked for among all.
     for sql in [
         "USE app",
         "CREATE TABLE later (n INT AUTO_INCREMENT PRIMARY KEY)",
-        "CREATE TABLE no_key (v INT)",
-        "INSERT INTO no_key SELECT seq FROM seq_1_to_6000",
-        "DELETE FROM no_key ORDER BY v DESC",
     ] {
         conn.exec(sql).unwrap();
     }
+    others_take_long(&mut conn, 6000);
     for _ in 0..50 {
         conn.exec("INSERT INTO later VALUES ()").unwrap();
     }

@@ -3,6 +3,8 @@
 #[path = "nodes/looking.rs"]
 mod looking;
 mod nodes;
+#[path = "nodes/slow.rs"]
+mod slow;
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,7 @@ use refloat_wire::ConnectOptions;
 
 use looking::{LONG, look_for, until};
 use nodes::{connect, members};
+use slow::others_take_long;
 
 fn look(members: &[Member]) -> ClusterView {
     look_for(members, Duration::from_millis(200), WantedTables::Always)
@@ -225,9 +228,7 @@ fn without_pace(members: &[Member], node: &GaleraNode) {
 /// Nodes that apply more slowly than the first one writes make it wait: behind, queue, who makes whom wait, and for how long.
 fn held_up(members: &[Member], writer: &GaleraNode) {
     let mut server = connect(writer);
-    for sql in ["USE shop", "CREATE TABLE no_key (v INT)"] {
-        server.exec(sql).unwrap();
-    }
+    server.exec("USE shop").unwrap();
     let mut seen = [false; 4];
     let begun = Instant::now();
     // A node that is stopped once is told so once, which may be between two looks.
@@ -236,13 +237,7 @@ fn held_up(members: &[Member], writer: &GaleraNode) {
             begun.elapsed() < LONG,
             "behind, queue, sent, paused: {seen:?}"
         );
-        // Without a key each row is looked for among all.
-        for sql in [
-            "INSERT INTO no_key SELECT seq FROM seq_1_to_8000",
-            "DELETE FROM no_key ORDER BY v DESC",
-        ] {
-            server.exec(sql).unwrap();
-        }
+        others_take_long(&mut server, 8000);
         std::thread::scope(|scope| {
             let load = scope.spawn(|| write(writer, 300, 10));
             while seen != [true; 4] && !load.is_finished() {

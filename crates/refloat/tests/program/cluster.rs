@@ -9,8 +9,8 @@ use refloat_sandbox::Sandbox;
 use refloat_wire::{ConnectOptions, Connection};
 use serde_json::Value;
 
-use crate::maintained::{Running, signal, wait};
-use crate::support::{Run, command, refloat};
+use crate::maintained::{Running, wait};
+use crate::support::{Run, command, refloat, signal};
 
 #[test]
 fn lists_that_cannot_be_used_are_refused_with_what_is_wrong() {
@@ -173,7 +173,7 @@ fn healthd_keeps_to_its_rules(state: &Path, file: &str, first: &str) {
     locked.exec("UNLOCK TABLES").unwrap();
     wait("it has caught up", || agent() == "ready up 100%\n");
     other.exec("DROP DATABASE behind").unwrap();
-    signal("-INT", &healthd.id());
+    signal("-INT", healthd.id());
     healthd.ends(0);
 }
 
@@ -249,10 +249,7 @@ fn ended_by_ctrl_c(command: &mut Command, lines: usize) -> Vec<String> {
         .take(lines)
         .map(|line| line.expect("text"))
         .collect();
-    let kill = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
-    assert!(kill.expect("kill is there").success());
+    signal("-INT", child.id());
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(0));
     assert_eq!(said.len(), lines, "it ended by itself: {said:?}");
@@ -356,10 +353,7 @@ pub fn is_maintained(state: &Path, file: &str, second: &str) {
         let owner = open()[0]["journal"]["owner"]["pid"]
             .as_u64()
             .expect("a process");
-        let killed = Command::new("kill")
-            .args(["-9", &owner.to_string()])
-            .status();
-        assert!(killed.expect("kill is there").success());
+        signal("-KILL", owner);
         let process = format!("/proc/{owner}/exe");
         while std::fs::read_link(&process).is_ok() {
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -603,7 +597,7 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
     let node = Sandbox::new(state.join("sandbox")).node("c-2").unwrap();
     wait("it has begun", || node.pid().unwrap().is_some());
     node.freeze().unwrap();
-    beside_a_rejoin(state, file, &first.id());
+    beside_a_rejoin(state, file, first.id());
     first.kill();
     let left = open();
     assert_eq!(left[0]["journal"]["changes"][0]["name"], "gcache.mem_size");
@@ -636,7 +630,7 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
 }
 
 /// One process changes a cluster at a time, whatever it is that it does; who comes second is told which one it is.
-fn beside_a_rejoin(state: &Path, file: &str, process: &str) {
+fn beside_a_rejoin(state: &Path, file: &str, process: u32) {
     let rejoin = ["rejoin", "c-2", "--cluster", file];
     let maintain = ["maintain", "c-1", "--cluster", file, "--", "true"];
     // Each waits for a while: one that was killed may seem to be there for a moment still.

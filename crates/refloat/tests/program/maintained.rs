@@ -13,7 +13,7 @@ use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 
-use crate::support::{Run, command, state_folder};
+use crate::support::{Run, command, signal, state_folder};
 
 /// Nothing here takes longer.
 const LONG: Duration = Duration::from_secs(120);
@@ -251,8 +251,8 @@ impl Running {
         }
     }
 
-    pub fn id(&self) -> String {
-        self.child.id().to_string()
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn said(&self) -> String {
@@ -365,12 +365,12 @@ fn killed_while_the_others_are_told_to_let_go(place: &Place, second: &str, befor
     wait("the node has begun", || {
         place.node(1).pid().is_ok_and(|pid| pid.is_some())
     });
-    signal("-STOP", &running.id());
+    signal("-STOP", running.id());
     wait("the node is back", || place.in_step(1));
     let mut keeper = servers::connect(place.node(2));
     let locked = keeper.exec("FLUSH TABLES WITH READ LOCK");
     locked.expect("it takes no writes");
-    signal("-CONT", &running.id());
+    signal("-CONT", running.id());
     running.says("the others need not keep write-sets any more");
     running.kill();
     keeper.exec("UNLOCK TABLES").expect("it takes writes");
@@ -469,7 +469,7 @@ fn nobody_begins_beside_it(place: &Place, second: &str) {
         let said = fs::read_to_string(&said).unwrap_or_default();
         said.contains(&format!("\"pid\":{process}"))
     });
-    signal("-STOP", &process);
+    signal("-STOP", process);
     for words in [&rolling[..], &restore] {
         elsewhere(words)
             .exits(3)
@@ -631,10 +631,4 @@ fn a_donor_is_killed(place: &Place) {
         place.run(&["rejoin", name], &[]).exits(0);
     }
     place.third_comes(&[]).exits(0);
-}
-
-#[track_caller]
-pub fn signal(which: &str, process: &str) {
-    let sent = Command::new("kill").args([which, process]).status();
-    assert!(sent.expect("kill is there").success());
 }

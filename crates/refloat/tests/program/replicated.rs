@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 use serde_json::Value;
 
-use crate::support::{Run, command, state_folder};
+use crate::support::{Run, command, signal, state_folder};
 
 /// Rows of the large dump, some 16 MB.
 const ROWS: u64 = 160_000;
@@ -580,14 +580,8 @@ impl AtWork {
         Self(load)
     }
 
-    fn signal(&self, name: &str) {
-        let pid = self.0.id().to_string();
-        let status = Command::new("kill").args([name, &pid]).status();
-        assert!(status.expect("kill runs").success());
-    }
-
     fn kill(mut self) {
-        self.signal("-KILL");
+        signal("-KILL", self.0.id());
         self.0.wait().expect("it ends");
     }
 }
@@ -606,7 +600,7 @@ fn keyless(place: &Place, database: &str) -> PathBuf {
 fn goes_on_at_another_node(place: &Place) {
     let dump = keyless(place, "onward");
     let first = AtWork::begin(place, &dump, &[], "onward.t");
-    first.signal("-STOP");
+    signal("-STOP", first.0.id());
     let there = place.cluster.url(1);
     let port = place.cluster.url(0);
     let port = port.rsplit(':').next().unwrap().trim_end_matches('/');

@@ -17,7 +17,7 @@ use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 
 use crate::restored::some_rows_are_in;
-use crate::support::{Run, command, state_folder};
+use crate::support::{Run, command, signal, state_folder};
 
 /// Rows of the dump: enough that a load can be caught at work.
 pub const ROWS: u64 = 200_000;
@@ -390,10 +390,7 @@ fn a_load_is_stopped(place: &Place) {
     let mut restore = place.restore_by(&place.cluster.toml(), &[]);
     let (code, all) = at_words(&mut restore, "load of ", |child| {
         some_rows_are_in(place);
-        let sent = Command::new("kill")
-            .args(["-INT", &child.id().to_string()])
-            .status();
-        assert!(sent.expect("kill").success());
+        signal("-INT", child.id());
     });
     assert_eq!(code, Some(5), "{all}");
     assert!(

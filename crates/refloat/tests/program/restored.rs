@@ -12,7 +12,7 @@ use refloat_testkit::servers;
 use refloat_wire::{ConnectOptions, Connection};
 
 use crate::restore::{LONG, Numbers, Place, ROWS, at_words};
-use crate::support::{Run, among_own_mounts, command, state_folder};
+use crate::support::{Run, among_own_mounts, command, signal, state_folder};
 
 #[test]
 fn a_cluster_that_crashed_is_restored_although_nodes_die() {
@@ -106,15 +106,15 @@ fn dies_amid_a_copy(place: &Place, at: usize) {
         assert!(begun.elapsed() < LONG, "no copy is given");
         std::thread::sleep(Duration::from_millis(5));
     };
-    signal("-STOP", &moves);
+    signal_all("-STOP", &moves);
     let state = place.ask(0, "SHOW STATUS LIKE 'wsrep_local_state_comment'");
     assert!(state.ends_with("Donor/Desynced"), "{state}");
     place.node(at).kill().expect("it can be killed");
-    signal("-CONT", &moves);
+    signal_all("-CONT", &moves);
 }
 
 /// Sends a signal to those of these processes that are still there.
-fn signal(which: &str, processes: &[u32]) {
+fn signal_all(which: &str, processes: &[u32]) {
     let processes = processes.iter().map(u32::to_string);
     let sent = Command::new("kill").arg(which).args(processes).output();
     sent.expect("kill is there");
@@ -125,7 +125,7 @@ fn end_all(processes: &[u32]) {
     if processes.is_empty() {
         return;
     }
-    signal("-KILL", processes);
+    signal_all("-KILL", processes);
     let begun = Instant::now();
     for process in processes {
         while Path::new(&format!("/proc/{process}")).exists() {
@@ -221,8 +221,7 @@ fn on_two_machines(place: &Place) -> tempfile::TempDir {
     let left = place.node(0).datadir().join("refloat-restore.json");
     let (code, all) = at_words(&mut here, "refloat: step rejoin", |child| {
         pid = child.id().to_string();
-        let sent = Command::new("kill").args(["-STOP", &pid]).status();
-        assert!(sent.expect("kill").success());
+        signal("-STOP", &pid);
         let copied = Command::new("cp")
             .arg("-a")
             .args([place.state.path().join("runs"), other.path().join("runs")])
@@ -398,10 +397,7 @@ fn one_dies_while_it_is_stopped(place: &Place) {
         &["--node", first, "--stop-before", "rejoin"],
     );
     let (code, all) = at_words(&mut restore, &format!("stopping {second}"), |_| {
-        let sent = Command::new("kill")
-            .args(["-KILL", &pid.to_string()])
-            .status();
-        assert!(sent.expect("kill").success());
+        signal("-KILL", pid);
     });
     assert_eq!(code, Some(5), "{all}");
     assert!(

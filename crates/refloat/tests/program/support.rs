@@ -88,3 +88,12 @@ pub fn state_folder() -> tempfile::TempDir {
         .tempdir()
         .expect("a temporary folder can be made")
 }
+
+/// Sends a signal (`-STOP`) to a process that is there.
+#[track_caller]
+pub fn signal(which: &str, process: impl std::fmt::Display) {
+    let sent = Command::new("kill")
+        .args([which, &process.to_string()])
+        .status();
+    assert!(sent.expect("kill is there").success());
+}

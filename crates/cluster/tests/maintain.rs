@@ -477,6 +477,13 @@ fn a_machine_has_little_left(cluster: &EphemeralCluster, state: &Path) {
     place.nothing_is_left();
 }
 
+/// Writes until nothing that was kept is left, and rests then. What was kept stays where it is until the ring has been written over; and a full
+/// copy under writes that overwrite the ring within a second is none: the donor has lost what the copy begins with.
+fn forgets(application: &Application<'_>) {
+    application.writes(4 * RING);
+    application.pause.store(true, Ordering::SeqCst);
+}
+
 /// More is written than is allowed to be kept: that is noticed, nothing stays changed, and the node takes a full copy.
 fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
     let application = Application::new(&cluster.nodes()[0]);
@@ -487,25 +494,17 @@ fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
             allow_sst: true,
             ..LIMITS
         };
-        // A full copy under writes that overwrite the ring within a second is none: the donor has lost what the copy begins with.
-        let given_up = || {
+        let mut lost = Until(&|| {
+            application.writes(RING / 4);
             let given_up = [0, 2]
                 .iter()
                 .all(|node| memory(&cluster.nodes()[*node]) == "0");
-            application.pause.store(given_up, Ordering::SeqCst);
+            if given_up {
+                forgets(application);
+            }
             given_up
-        };
-        let outcome = place
-            .maintain(
-                1,
-                &plan,
-                limits,
-                &mut Until(&|| {
-                    application.writes(RING / 4);
-                    given_up()
-                }),
-            )
-            .unwrap();
+        });
+        let outcome = place.maintain(1, &plan, limits, &mut lost).unwrap();
         let reason = outcome.given_up.as_deref().unwrap_or_default();
         assert!(reason.contains("keeps write-sets from"), "{outcome:?}");
         place.was_told(1, reason);
@@ -520,15 +519,6 @@ fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
             hold: Duration::from_secs(2),
             ..LIMITS
         };
-        let mut lost = Until(&|| {
-            let given_up = given_up();
-            if given_up {
-                application.pause.store(false, Ordering::SeqCst);
-                application.writes(3 * RING);
-                application.pause.store(true, Ordering::SeqCst);
-            }
-            given_up
-        });
         let error = place.maintain(1, &plan, limits, &mut lost).unwrap_err();
         let text = error.to_string();
         assert!(
@@ -706,8 +696,9 @@ fn a_provider_that_can_freeze_is_told_to() {
         let mut lost = Until(&|| {
             application.writes(RING / 4);
             let thawed = others.iter().all(|node| !is_frozen(node));
-            // A full copy under writes that overwrite the ring within a second is none.
-            application.pause.store(thawed, Ordering::SeqCst);
+            if thawed {
+                forgets(application);
+            }
             thawed
         });
         let outcome = place.maintain(1, &plan, limits, &mut lost).unwrap();

@@ -193,8 +193,9 @@ impl Control {
     /// [`ControlError`] with what was said about it.
     pub(crate) fn end_at_once(&self) -> Result<(), ControlError> {
         match self {
+            // With what it has started, as a unit is ended: what receives a copy would be in the way of the next one.
             Self::Sandbox(node) => node
-                .kill()
+                .crash()
                 .map_err(|error| ControlError::new(node.name(), "ending", chain(&error))),
             Self::Systemd { host, unit } => {
                 // With the order to stop before it, it is not started again.

@@ -202,17 +202,18 @@ impl Restore<'_> {
         };
         for other in self.others(state) {
             if self.has_server(state, other)? {
-                // One that waits for somebody to give it a copy belongs to nobody, and does not answer either; but it has no place yet.
-                if let Err(reason) = look(&self.members[other])
-                    && self.has_joined(state, other)?
-                {
-                    let reason = format!(
-                        "it is down, and {} runs, has been in the new history and does not answer ({reason}): whether that one goes on with the cluster is not known. Give the same command again when it answers or is down",
-                        self.members[other].name
-                    );
-                    return Err(self.wrong(step, at, reason));
+                match look(&self.members[other]) {
+                    Ok(_) => self.stop(state, other, step)?,
+                    Err(reason) if self.has_joined(state, other)? => {
+                        let reason = format!(
+                            "it is down, and {} runs, has been in the new history and does not answer ({reason}): whether that one goes on with the cluster is not known. Give the same command again when it answers or is down",
+                            self.members[other].name
+                        );
+                        return Err(self.wrong(step, at, reason));
+                    }
+                    // It has no place yet: it waits for somebody to give it a copy.
+                    Err(_) => self.end_joiner(state, other, step)?,
                 }
-                self.stop(state, other, step)?;
             }
             let joined = state.nodes[other].joined.is_some();
             // Of one that was seen to be back and does not say where it stands nobody knows; of another one that is half a copy.

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
+use crate::control::Control;
+use crate::error::ControlError;
 use crate::files;
 use crate::grastate::GraState;
 use crate::join::{is_down, runs};
@@ -40,9 +42,34 @@ impl Restore<'_> {
         at: usize,
         step: RestoreStep,
     ) -> Result<(), RestoreError> {
+        let name = &self.members[at].name;
+        self.run.events.note(format!("stopping {name}"));
+        self.goes_down(state, at, step, Control::stop)
+    }
+
+    /// Ends a node that waits for a copy, and waits until it is gone. Told to stop, it would wait for its copy first.
+    pub(super) fn end_joiner(
+        &self,
+        state: &RestoreState,
+        at: usize,
+        step: RestoreStep,
+    ) -> Result<(), RestoreError> {
+        let name = &self.members[at].name;
+        self.run.events.note(format!(
+            "ending {name}: it waits for a copy, and nobody is there to give one"
+        ));
+        self.goes_down(state, at, step, Control::end_at_once)
+    }
+
+    fn goes_down(
+        &self,
+        state: &RestoreState,
+        at: usize,
+        step: RestoreStep,
+        how: impl Fn(&Control) -> Result<(), ControlError>,
+    ) -> Result<(), RestoreError> {
         let (member, control) = (&self.members[at], self.control(at)?);
-        self.run.events.note(format!("stopping {}", member.name));
-        let stopped = control.stop();
+        let stopped = how(control);
         let cancel = &self.run.cancel;
         let down = is_down(control, member, || cancel.is_cancelled());
         if !matches!(down, Ok(true)) {

@@ -85,13 +85,29 @@ fn nodes_die(place: &Place) {
             end_all(&node.helpers());
         }
     }
+    // The program dies with the one that gives the copy: the one that takes it waits for ever.
+    let (code, all) = at_words(&mut again(), &words, |child| {
+        dies_amid_a_copy(place, 0);
+        child.kill().expect("it can be killed");
+    });
+    assert_eq!(code, None, "{all}");
+    end_all(&place.node(0).helpers());
+    let waits = place.node(1).pid().expect("a node");
+    assert!(waits.is_some(), "{all}");
     // All die that are back by then.
+    let begun = Instant::now();
     let (_, all) = at_words(
         &mut again(),
         &format!("{second} is back by a full copy"),
         |child| child.kill().expect("it can be killed"),
     );
     assert!(all.contains(&words), "{all}");
+    assert!(
+        all.contains(&format!("ending {second}: it waits for a copy")),
+        "{all}"
+    );
+    // Told to stop, it would wait for its copy first.
+    assert!(begun.elapsed() < LONG, "{all}");
 }
 
 /// Kills a node while the first one gives a copy. What moves the files stands still until it is dead: a copy of so little is made in no time.

@@ -3,6 +3,7 @@
 //! Two halves: `inspect` looks at the nodes and their machines the way the servers' own scripts (`wsrep_sst_mariabackup`,
 //! `wsrep_sst_rsync`, `wsrep_sst_common` of MariaDB) do, and changes nothing; `judge` says what follows from it, and touches nothing.
 
+mod candidate;
 mod encryption;
 mod facts;
 mod fragment;
@@ -11,26 +12,28 @@ mod mistake;
 mod mistakes;
 mod pairs;
 mod reach;
+mod script;
 mod settings;
 mod sides;
 mod streams;
+mod suggestion;
 mod transfer;
 mod unit;
 
-pub(crate) use inspect::lines;
+pub(crate) use script::lines;
 
 use std::time::Duration;
 
 use serde::Serialize;
 
+pub use candidate::Candidate;
 pub use facts::{
     Account, AccountFrom, Listener, MachineFacts, Memory, NodeFacts, Options, Space, Unit,
 };
 pub use fragment::fragment;
-pub use inspect::Candidate;
 use inspect::Facts;
 pub use mistake::{Effect, Mistake, MistakeKind};
-pub use settings::{Gain, GainSource, Suggestion};
+pub use suggestion::{Gain, GainSource, Suggestion};
 
 /// What is asked for.
 #[derive(Debug, Clone)]

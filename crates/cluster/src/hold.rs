@@ -10,14 +10,10 @@ use std::time::Duration;
 use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, PlannedChange};
 use serde::{Deserialize, Serialize};
 
-use crate::node::{NodeState, Role};
+use crate::node::{HEADER, NodeState, Role};
 use crate::view::ClusterView;
 use choose::choose_holders;
 pub(crate) use choose::plan_hold_of;
-
-/// What the provider keeps beside the bytes of each write-set: its header, and what is lost to alignment (`BufferHeader` in Galera's
-/// `gcache_bh.hpp` has 40 bytes).
-pub(crate) const HEADER: u64 = 64;
 
 /// By which way a node keeps write-sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

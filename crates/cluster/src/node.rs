@@ -6,7 +6,9 @@ use std::time::Duration;
 use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, ProviderOptions, provider_variable};
 use serde::Serialize;
 
-use crate::hold::HEADER;
+/// What the provider keeps beside the bytes of each write-set: its header, and what is lost to alignment (`BufferHeader` in Galera's
+/// `gcache_bh.hpp` has 40 bytes).
+pub(crate) const HEADER: u64 = 64;
 
 /// What one node of a cluster says of itself.
 #[expect(

@@ -78,7 +78,7 @@ fn of_backup(node: &NodeFacts) -> Encryption {
     let files = files(node, ALL);
     let verifies = mode.starts_with("VERIFY");
     // nc carries what it is given as it is.
-    if level != 1 && super::streams::transfer(node) == "nc" {
+    if level != 1 && node.transfer() == "nc" {
         return Encryption::None;
     }
     match level {

@@ -222,6 +222,22 @@ impl NodeFacts {
         }
     }
 
+    /// The container of its copies: mbstream, which is also called xbstream, or else tar.
+    pub(super) fn container(&self) -> &'static str {
+        match self.option(SST, "streamfmt") {
+            None | Some("mbstream" | "xbstream") => "mbstream",
+            Some(_) => "tar",
+        }
+    }
+
+    /// The program that carries its copies.
+    pub(super) fn transfer(&self) -> &'static str {
+        match self.option(SST, "transferfmt") {
+            Some("nc") => "nc",
+            _ => "socat",
+        }
+    }
+
     /// A setting: what the server says, or else what its files do.
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
         let said = self.variables.get(name).map(String::as_str);

@@ -1,16 +1,16 @@
 //! Looks at the nodes and their machines. Nothing is changed on either: questions, and programs that read.
 
-use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
 use refloat_wire::{Connection, Target};
 
+use super::candidate::Candidate;
 use super::facts::{
     Account, AccountFrom, Listener, MachineFacts, NodeFacts, SST_PORT, TEXT_MOST, Unit, clean,
 };
 use super::reach::{Reach, reaches};
+use super::script::run;
 use crate::error::chain;
 use crate::host::Host;
 use crate::observe::{Member, Observation, WantedTables, impatient, observe, values};
@@ -20,8 +20,6 @@ use crate::view::NodeView;
 const LOOK: &str = include_str!("look.sh");
 /// Where servers keep their data when nobody says otherwise.
 const DEFAULT_DATADIR: &str = "/var/lib/mysql";
-/// No answer of a machine is longer, in bytes.
-const ANSWER_MOST: usize = 1 << 20;
 
 /// Options that may leave a machine.
 const PUBLIC: &str = "wsrep-sst-method wsrep-sst-donor wsrep-sst-receive-address wsrep-cluster-name wsrep-node-name wsrep-node-address wsrep-provider-options \
@@ -39,17 +37,6 @@ const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_p
     'wsrep_provider_options', 'ssl_ca', 'ssl_cert', 'ssl_key', 'basedir', 'socket', 'datadir', 'hostname', 'innodb_data_home_dir', \
     'innodb_undo_directory')";
 const STATUS: &str = "SHOW GLOBAL STATUS LIKE 'wsrep_cert_deps_distance'";
-
-/// A node to be looked at.
-#[derive(Debug, Clone)]
-pub struct Candidate {
-    /// How its server is asked, and where its machine is.
-    pub member: Member,
-    /// Its option file, where somebody knows it: of a server that runs it is seen.
-    pub defaults_file: Option<PathBuf>,
-    /// The unit of systemd that starts it, where somebody has said it: of a server that runs it is seen.
-    pub unit: Option<String>,
-}
 
 /// Everything that is known.
 #[derive(Debug, Clone, Default)]
@@ -194,40 +181,6 @@ fn ask(member: &Member) -> Result<Answers, String> {
         .and_then(|value| value.parse::<f64>().ok())
         .filter(|distance| *distance > 0.0);
     Ok((variables.into_iter().collect(), distance))
-}
-
-/// Runs a script with variables before it, and gives what it says as lines of words.
-pub(super) fn run(
-    host: &Host,
-    variables: &[(&str, String)],
-    script: &str,
-) -> Result<Vec<Vec<String>>, String> {
-    let mut text = String::new();
-    for (name, value) in variables {
-        let _ = writeln!(text, "{name}={}", Host::word(&value.replace('\0', "")));
-    }
-    text.push_str(script);
-    let output = host.run(&text).map_err(|error| chain(&error))?;
-    let answer = &output.stdout[..output.stdout.len().min(ANSWER_MOST)];
-    let lines = lines(&String::from_utf8_lossy(answer));
-    if lines.is_empty() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!(
-            "{} cannot be asked: {}",
-            host.name(),
-            clean(said.lines().last().unwrap_or("it says nothing"), TEXT_MOST)
-        ));
-    }
-    Ok(lines)
-}
-
-/// An answer as lines of words.
-pub(crate) fn lines(text: &str) -> Vec<Vec<String>> {
-    let words = |line: &str| {
-        let words = line.split('\t');
-        words.map(|word| clean(word, TEXT_MOST)).collect()
-    };
-    text.lines().map(words).collect()
 }
 
 fn look(
@@ -403,6 +356,7 @@ fn without_password(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::script::lines;
     use super::*;
 
     #[test]

@@ -2,8 +2,9 @@
 
 use std::thread;
 
+use super::candidate::Candidate;
 use super::facts::NodeFacts;
-use super::inspect::{Candidate, run};
+use super::script::run;
 use crate::host::Host;
 use crate::node::Role;
 
@@ -137,7 +138,7 @@ fn read_reach(lines: &[Vec<String>], donor: &str, joiner: &str, address: String)
 
 #[cfg(test)]
 mod tests {
-    use super::super::inspect::lines;
+    use super::super::script::lines;
     use super::*;
 
     #[test]

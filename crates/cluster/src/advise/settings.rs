@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use refloat_run::settings::{provider_variable, size_in_bytes};
-use serde::Serialize;
 
 use super::encryption::{self, Encryption};
 use super::facts::{ALL, NodeFacts, TEXT_MOST, clean, size};
 use super::fragment::assignment;
 use super::inspect::Facts;
+use super::suggestion::{GainSource, Suggestion};
 use super::transfer::{compression, memory, rate, threads, time_limits};
 
 /// Threads that apply write-sets, for each processor: <https://galeracluster.com/library/kb/parallel-applier-threads.html>.
@@ -21,97 +21,6 @@ const LARGE: u64 = 1 << 30;
 const WINDOW_SPARE: f64 = 1.25;
 /// gcache sizes are told in steps of this.
 const GCACHE_STEP: u64 = 64 << 20;
-
-/// A setting that would be better.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Suggestion {
-    /// The nodes that it is for, by name.
-    pub nodes: Vec<String>,
-    /// The group of the option file.
-    pub group: &'static str,
-    /// The option.
-    pub option: String,
-    /// Its value now; `None`: it is not set.
-    pub now: Option<String>,
-    /// The value that would be better.
-    pub better: String,
-    /// Why.
-    pub reason: String,
-    /// What it is expected to bring.
-    pub gain: Gain,
-    /// Whether it can be set as it stands; else it depends on something that people have to decide or do first.
-    pub sure: bool,
-    /// What to do on a server that runs, and what to do afterwards.
-    pub running: Option<String>,
-    /// Its line in an option file.
-    pub line: String,
-}
-
-/// What a setting is expected to bring.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Gain {
-    /// In words.
-    pub text: String,
-    /// How that is known.
-    pub source: GainSource,
-}
-
-/// How a gain is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GainSource {
-    /// Measured, on another machine.
-    Measured,
-    /// The documentation or the scripts say so.
-    Documented,
-    /// Nobody has measured it here.
-    NotMeasured,
-}
-
-impl Suggestion {
-    pub(super) fn new(
-        node: &NodeFacts,
-        group: &'static str,
-        option: &str,
-        now: Option<&str>,
-        better: impl Into<String>,
-    ) -> Self {
-        let better = clean(&better.into(), TEXT_MOST);
-        Self {
-            nodes: vec![node.name.clone()],
-            group,
-            option: option.to_owned(),
-            now: now.map(|now| clean(now, TEXT_MOST)),
-            line: assignment(option, &better),
-            better,
-            reason: String::new(),
-            gain: Gain {
-                text: String::new(),
-                source: GainSource::NotMeasured,
-            },
-            sure: true,
-            running: None,
-        }
-    }
-
-    pub(super) fn because(mut self, reason: impl Into<String>) -> Self {
-        self.reason = clean(&reason.into(), TEXT_MOST);
-        self
-    }
-
-    pub(super) fn gains(mut self, source: GainSource, text: impl Into<String>) -> Self {
-        self.gain = Gain {
-            text: text.into(),
-            source,
-        };
-        self
-    }
-
-    pub(super) fn if_decided(mut self) -> Self {
-        self.sure = false;
-        self
-    }
-}
 
 /// What would be better; the same for several nodes is said once.
 pub(super) fn suggest(

@@ -3,7 +3,6 @@
 use super::encryption::{self, Encryption};
 use super::facts::{AccountFrom, NodeFacts, SST};
 use super::mistake::{Effect, Found, MistakeKind};
-use super::streams;
 
 /// Rights without which mariadb-backup ends with an error (tried with 10.11), with other names that do. `LOCK TABLES`, which the
 /// documentation asks for too, is not among them since there are backup stages.
@@ -37,15 +36,12 @@ pub(super) fn tools(node: &NodeFacts, method: &str, side: Side, found: &mut Foun
     match method {
         "mariabackup" => {
             needs("mariadb-backup", "it reads and prepares the data");
-            if streams::container(node) == "mbstream" {
+            if node.container() == "mbstream" {
                 needs("mbstream", "[sst] streamfmt");
             } else {
                 needs("tar", "[sst] streamfmt");
             }
-            needs(
-                streams::transfer(node),
-                "it carries the data ([sst] transferfmt)",
-            );
+            needs(node.transfer(), "it carries the data ([sst] transferfmt)");
             if node
                 .option(SST, "progress")
                 .is_some_and(|how| how != "none")

@@ -18,22 +18,6 @@ const FAMILIES: [(&str, &[&str], &[&str]); 6] = [
     ("lzop", &["lzop"], &[]),
 ];
 
-/// The container: mbstream, which is also called xbstream, or else tar.
-pub(super) fn container(node: &NodeFacts) -> &'static str {
-    match node.option(SST, "streamfmt") {
-        None | Some("mbstream" | "xbstream") => "mbstream",
-        Some(_) => "tar",
-    }
-}
-
-/// The program that carries the stream.
-pub(super) fn transfer(node: &NodeFacts) -> &'static str {
-    match node.option(SST, "transferfmt") {
-        Some("nc") => "nc",
-        _ => "socat",
-    }
-}
-
 /// The program of a command line.
 fn program(command: &str) -> &str {
     command.split_whitespace().next().unwrap_or_default()
@@ -71,7 +55,7 @@ pub(super) fn compare(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mu
         return;
     }
     let both = [from.name.as_str(), to.name.as_str()];
-    let (given, taken) = (container(from), container(to));
+    let (given, taken) = (from.container(), to.container());
     if given != taken {
         found.fails(
             MistakeKind::Format,
@@ -83,7 +67,7 @@ pub(super) fn compare(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mu
             "set the same streamfmt in [sst] of every node",
         );
     }
-    let (given, taken) = (transfer(from), transfer(to));
+    let (given, taken) = (from.transfer(), to.transfer());
     if given != taken {
         found.add(
             MistakeKind::Format,

@@ -4,7 +4,7 @@ use refloat_run::settings::size_in_bytes;
 
 use super::facts::{ALL, BACKUP, NodeFacts, SST, size};
 use super::inspect::Facts;
-use super::settings::{GainSource, Suggestion};
+use super::suggestion::{GainSource, Suggestion};
 
 /// The part of the memory that can be had which the preparation of a copy gets. The rest is for the system and what it caches.
 const PREPARE_PART: f64 = 0.7;

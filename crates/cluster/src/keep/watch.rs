@@ -7,7 +7,8 @@ use refloat_wire::{ConnectOptions, Connection, Error};
 
 use super::{KeepError, SILENCE};
 use crate::error::chain;
-use crate::hold::{HEADER, Holder, Way, safe_until};
+use crate::hold::{Holder, Way, safe_until};
+use crate::node::HEADER;
 use crate::observe::{Member, impatient, values};
 
 const COUNTERS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_replicated', 'wsrep_replicated_bytes', \

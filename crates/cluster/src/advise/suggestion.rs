@@ -1,0 +1,97 @@
+//! What is suggested: a setting, why, and what it brings.
+
+use serde::Serialize;
+
+use super::facts::{NodeFacts, TEXT_MOST, clean};
+use super::fragment::assignment;
+
+/// A setting that would be better.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Suggestion {
+    /// The nodes that it is for, by name.
+    pub nodes: Vec<String>,
+    /// The group of the option file.
+    pub group: &'static str,
+    /// The option.
+    pub option: String,
+    /// Its value now; `None`: it is not set.
+    pub now: Option<String>,
+    /// The value that would be better.
+    pub better: String,
+    /// Why.
+    pub reason: String,
+    /// What it is expected to bring.
+    pub gain: Gain,
+    /// Whether it can be set as it stands; else it depends on something that people have to decide or do first.
+    pub sure: bool,
+    /// What to do on a server that runs, and what to do afterwards.
+    pub running: Option<String>,
+    /// Its line in an option file.
+    pub line: String,
+}
+
+/// What a setting is expected to bring.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Gain {
+    /// In words.
+    pub text: String,
+    /// How that is known.
+    pub source: GainSource,
+}
+
+/// How a gain is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GainSource {
+    /// Measured, on another machine.
+    Measured,
+    /// The documentation or the scripts say so.
+    Documented,
+    /// Nobody has measured it here.
+    NotMeasured,
+}
+
+impl Suggestion {
+    pub(super) fn new(
+        node: &NodeFacts,
+        group: &'static str,
+        option: &str,
+        now: Option<&str>,
+        better: impl Into<String>,
+    ) -> Self {
+        let better = clean(&better.into(), TEXT_MOST);
+        Self {
+            nodes: vec![node.name.clone()],
+            group,
+            option: option.to_owned(),
+            now: now.map(|now| clean(now, TEXT_MOST)),
+            line: assignment(option, &better),
+            better,
+            reason: String::new(),
+            gain: Gain {
+                text: String::new(),
+                source: GainSource::NotMeasured,
+            },
+            sure: true,
+            running: None,
+        }
+    }
+
+    pub(super) fn because(mut self, reason: impl Into<String>) -> Self {
+        self.reason = clean(&reason.into(), TEXT_MOST);
+        self
+    }
+
+    pub(super) fn gains(mut self, source: GainSource, text: impl Into<String>) -> Self {
+        self.gain = Gain {
+            text: text.into(),
+            source,
+        };
+        self
+    }
+
+    pub(super) fn if_decided(mut self) -> Self {
+        self.sure = false;
+        self
+    }
+}

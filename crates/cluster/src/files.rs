@@ -19,6 +19,8 @@ const NO_PLACE: &str = "# GALERA saved state\n\
 pub struct Folder {
     /// Its path, without symbolic links.
     pub path: PathBuf,
+    /// The file system that it is on: what its kernel calls itself since it has started, and the number of the device. `None`: nobody says it.
+    pub disk: Option<String>,
     /// Bytes that are free there.
     pub free: u64,
     /// Bytes that it takes.
@@ -38,6 +40,7 @@ pub(crate) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> 
     let script = format!(
         "real=$(readlink -f -- {word}) && [ -d \"$real\" ] || {{ echo 'there is no such folder' >&2; exit 1; }}\n\
          printf '%s\\n' \"$real\"\n\
+         boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null) && device=$(stat -c %d -- \"$real\") && printf '%s %s' \"$boot\" \"$device\"; echo\n\
          df -PB1 -- \"$real\" | awk 'NR == 2 {{ print $4 }}'\n\
          du -sB1 -- \"$real\" 2>/dev/null | awk '{{ print $1 }}'\n\
          if mountpoint -q -- \"$real\" || [ \"$(stat -c %d -- \"$real\")\" != \"$(stat -c %d -- \"${{real%/*}}/\")\" ]; then echo 'it is a mount point'\n\
@@ -52,6 +55,7 @@ pub(crate) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> 
     let mut lines = said.lines();
     let mut next = || lines.next().unwrap_or_default().trim().to_owned();
     let path = PathBuf::from(next());
+    let disk = Some(next()).filter(|disk| !disk.is_empty());
     let mut number = || next().parse().unwrap_or(0);
     let (free, used) = (number(), number());
     let mut next = || lines.next().unwrap_or_default().trim().to_owned();
@@ -59,6 +63,7 @@ pub(crate) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> 
     let holds = next() == "data";
     Ok(Folder {
         path,
+        disk,
         free,
         used,
         fixed,

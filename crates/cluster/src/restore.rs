@@ -19,6 +19,7 @@ mod give_up;
 mod keepers;
 mod plan;
 mod rates;
+mod room;
 mod standing;
 mod state;
 mod steps;

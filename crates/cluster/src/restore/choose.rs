@@ -295,6 +295,7 @@ mod tests {
         let mut seen: Vec<Seen> = all.nodes.iter().map(|_| Seen::default()).collect();
         seen[0].folder = Some(Ok(Folder {
             path: "/d".into(),
+            disk: None,
             free: 1,
             used: 1,
             fixed: None,

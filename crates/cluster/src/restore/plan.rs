@@ -11,6 +11,7 @@ use super::alone::alone;
 use super::choose::{choose, histories, one_cluster, unknown, whole};
 use super::keepers;
 use super::rates::Rates;
+use super::room::Room;
 use super::state::RestoreWay;
 use crate::control::{Control, StartOption};
 use crate::error::chain;
@@ -275,6 +276,7 @@ pub(super) fn make(
     let mut warnings = unknown;
     let mut old = vec![OldData::Stay; members.len()];
     let more = text.map_or(0, |text| (text as f64 * FILES_PER_TEXT) as u64);
+    let mut room = Room::default();
     if way == RestoreWay::Replicate {
         if !in_step {
             against.push("not all nodes are in step, so rows cannot be replicated to all: bring them back first, or take --way rebuild".to_owned());
@@ -284,6 +286,7 @@ pub(super) fn make(
             let reason = match &seen.folder {
                 Some(Ok(folder)) => {
                     against.extend(no_room(&node.name, folder, more));
+                    room.take(&node.name, folder, more);
                     continue;
                 }
                 Some(Err(reason)) => reason,
@@ -327,6 +330,14 @@ pub(super) fn make(
                 warnings.push(format!("{}: {restarts}: a server that crashes is started again by systemd; while this lasts it joins nobody", node.name));
             }
         }
+        // Before anybody's old data are kept there is room for all.
+        for (place, (node, seen)) in view.nodes.iter().zip(seen).enumerate() {
+            if let Some(Ok(folder)) = &seen.folder {
+                let copied = needed.saturating_sub(folder.used);
+                let bytes = if place == at { more } else { copied };
+                room.take(&node.name, folder, bytes);
+            }
+        }
         for (place, seen) in seen.iter().enumerate() {
             let name = &view.nodes[place].name;
             let folder = match &seen.folder {
@@ -350,7 +361,7 @@ pub(super) fn make(
                     Some(elsewhere) => OldData::Wiped {
                         reason: elsewhere.clone(),
                     },
-                    None => old_data(folder, needed, run_id),
+                    None => old_data(folder, needed, &mut room, run_id),
                 }
             };
             if let OldData::Wiped { reason } = &old[place] {
@@ -368,6 +379,7 @@ pub(super) fn make(
             against.push("no node can set its old data aside, so nobody would have them any more: make room, or give them up with --discard-old".to_owned());
         }
     }
+    against.extend(room.lacking());
     let alone = alone(&members[at], seen, view, at, load, text);
     let (options, port, socket) = match alone {
         Ok(alone) => alone,
@@ -417,18 +429,21 @@ fn no_room(name: &str, folder: &Folder, more: u64) -> Option<String> {
     })
 }
 
-fn old_data(folder: &Folder, needed: u64, run_id: &str) -> OldData {
+fn old_data(folder: &Folder, needed: u64, room: &mut Room<'_>, run_id: &str) -> OldData {
     let reason = match &folder.fixed {
         Some(fixed) => fixed.clone(),
         None if folder.free < needed => format!(
             "{} bytes are free, and a full copy takes about {needed}",
             folder.free
         ),
-        None => {
-            return OldData::Aside {
-                path: files::aside_of(&folder.path, run_id),
-            };
-        }
+        None => match room.take_more(folder, folder.used.min(needed)) {
+            Ok(()) => {
+                return OldData::Aside {
+                    path: files::aside_of(&folder.path, run_id),
+                };
+            }
+            Err(reason) => reason,
+        },
     };
     OldData::Wiped { reason }
 }

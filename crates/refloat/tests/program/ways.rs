@@ -131,7 +131,9 @@ fn applications_go_on(place: &Place) {
         0,
         "CREATE DATABASE app; CREATE TABLE app.seq (node INT, n INT, PRIMARY KEY (node, n))",
     );
-    place.all_are_in_step();
+    for at in 0..3 {
+        place.ask(at, "SET SESSION wsrep_sync_wait = 15; SHOW TABLES FROM app");
+    }
     let end = AtomicBool::new(false);
     let (done, written) = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..3)
@@ -268,6 +270,31 @@ fn nobody_has_room(place: &Place) {
         for at in 0..3 {
             assert!(told.contains(&format!("{} has ", place.name(at))), "{told}");
         }
+    }
+    // Enough for each of them, and not for all: their data are on one disk.
+    let free = Command::new("df")
+        .args(["-B1", "--output=avail"])
+        .arg(place.state.path())
+        .output();
+    let free = String::from_utf8(free.expect("df").stdout).expect("UTF-8");
+    let free = free
+        .lines()
+        .nth(1)
+        .and_then(|line| line.trim().parse().ok());
+    let text = free.map(|free: u64| free / 5 * 2).expect("bytes");
+    let file = std::fs::File::options().write(true).open(&huge);
+    file.and_then(|file| file.set_len(text))
+        .expect("a file with a hole");
+    for way in ["rebuild", "replicate"] {
+        let args = ["--way", way, "--replace", "--node", place.name(0)];
+        let refused = run(place.restore_of(&huge, &place.cluster.toml(), &args));
+        let told = refused.exits(3).stderr;
+        let words = format!(
+            "{} have their data on one disk: ",
+            [0, 1, 2].map(|at| place.name(at)).join(", ")
+        );
+        assert!(told.contains(&words), "{told}");
+        assert!(!told.contains("the dump takes about"), "{told}");
     }
     std::fs::remove_file(&huge).expect("it can be removed");
 }

@@ -128,7 +128,8 @@ if [ -d "$datadir" ] && [ -r "$datadir" ]; then
     for name in wsrep_sst.pid rsync_sst.pid; do
         other=$(cat -- "$datadir/$name" 2>/dev/null) || continue
         case $other in '' | *[!0-9]*) continue ;; esac
-        [ -d "/proc/$other" ] && printf 'running\t%s\t%s\n' "$name" "$other"
+        # One that has ended, and whose parent has not taken notice yet, is in nobody's way.
+        grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$other/status" 2>/dev/null && printf 'running\t%s\t%s\n' "$name" "$other"
     done
 fi
 

@@ -113,8 +113,9 @@ fn what_an_ist_brings(cluster: &EphemeralCluster, members: &[Member]) {
     while_it_writes(cluster, || {
         // The ring is full of its rows, as it is after a day.
         thread::sleep(Duration::from_secs(20));
+        let left = Instant::now();
         node.stop().unwrap();
-        thread::sleep(Duration::from_secs(8));
+        thread::sleep(Duration::from_secs(8).saturating_sub(left.elapsed()));
     });
     let (write_sets, bytes) = by_ist(&brief()).unwrap();
     let before = sent(cluster);
@@ -133,6 +134,8 @@ fn how_long_it_may_be_away(cluster: &EphemeralCluster, members: &[Member]) {
     let node = cluster.node(AWAY as u32 + 1).unwrap();
     let brief = || look_for(members, BRIEF, WantedTables::Never);
     while_it_writes(cluster, || {
+        // What is measured while it still connects is not the rate that follows.
+        thread::sleep(Duration::from_secs(2));
         let view = look_for(members, Duration::from_secs(2), WantedTables::Never);
         let gcache = &view.nodes[0].state.as_ref().unwrap().gcache;
         let covers = gcache.covers_seconds.unwrap();

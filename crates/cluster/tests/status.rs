@@ -98,7 +98,10 @@ fn a_cluster_is_shown_as_it_is() {
 }
 
 fn whole(members: &[Member], cluster: &EphemeralCluster) {
-    let view = look_until(members, "all synced", |view| view.quorum.synced == 3);
+    let view = look_until(members, "all synced and in step", |view| {
+        let in_step = view.nodes.iter().all(|node| node.behind == Some(0));
+        view.quorum.synced == 3 && in_step
+    });
     assert_eq!(
         (view.quorum.listed, view.quorum.primary, view.quorum.size),
         (3, 3, Some(3))

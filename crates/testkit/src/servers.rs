@@ -6,7 +6,9 @@ use std::sync::OnceLock;
 
 use refloat_run::own::MARKS_SCHEMA;
 use refloat_run::settings::provider_variable;
-use refloat_sandbox::{Ephemeral, GaleraOptions, Instance, Sandbox, ServerKind, StartOptions};
+use refloat_sandbox::{
+    Ephemeral, GaleraNode, GaleraOptions, Instance, Sandbox, ServerKind, StartOptions,
+};
 use refloat_wire::{ConnectOptions, Connection};
 
 use crate::oracle;
@@ -58,6 +60,18 @@ const PROVIDER: &str = "REFLOAT_FREEZING_PROVIDER";
 pub fn freezing(count: u32) -> GaleraOptions {
     let file = std::env::var(PROVIDER).unwrap_or_else(|_| panic!("{PROVIDER} is not set"));
     GaleraOptions::new(nodes(), count).option("wsrep_provider", file)
+}
+
+/// Starts a node of a cluster that was killed. Now and then Galera begins an IST behind what such a node expects, has the node give up, and sends it
+/// well the next time.
+///
+/// # Panics
+/// When it does not come the second time either.
+pub fn start_killed(node: &GaleraNode) {
+    if node.start().is_err() {
+        node.crash().expect("what is left of it can be ended");
+        node.start().expect("a node that was killed starts");
+    }
 }
 
 /// Tells a node's provider something, by the way that its server has for that.

@@ -126,11 +126,16 @@ pub fn applied() {
 /// Of a donor's pipeline its script sees the ends alone, and calls a copy good whose compressor was killed: the joiner sees that it is none, and
 /// never comes up with half of the data.
 fn a_stage_that_is_killed(donor: &GaleraNode, joiner: &GaleraNode, folder: &Path) {
-    let killed = folder.join("killed");
+    let (killed, cut) = (folder.join("killed"), folder.join("cut"));
     // What is told before the copy is shorter.
-    let script = "#!/bin/sh\nhead -c 300000\n[ -z \"$(head -c 1 | tr '\\0' x)\" ] || kill -9 $$\n";
+    let script = format!(
+        "#!/bin/sh\nhead -c 300000\n[ -z \"$(head -c 1 | tr '\\0' x)\" ] || {{ : >'{}'; kill -9 $$; }}\n",
+        cut.display()
+    );
     fs::write(&killed, script).unwrap();
     fs::set_permissions(&killed, fs::Permissions::from_mode(0o755)).unwrap();
+    // Scripts run under the account of the server.
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
     let killed = killed.to_str().unwrap();
     for [packs, unpacks] in [[killed, "cat"], ["cat", killed]] {
         let _lines = [
@@ -138,9 +143,14 @@ fn a_stage_that_is_killed(donor: &GaleraNode, joiner: &GaleraNode, folder: &Path
             Lines::add(joiner, &format!("[sst]\ndecompressor={unpacks}")),
         ];
         let _ = fs::remove_file(joiner.grastate());
-        joiner.begin(&NodeStart::join()).unwrap();
+        // Nobody else would give: its option file names one that is gone.
+        let donor = donor.name().to_owned();
+        let joins = NodeStart::join().argument("wsrep_sst_donor", donor);
+        joiner.begin(&joins).unwrap();
         let error = joiner.wait_ready(LONG).unwrap_err();
         assert!(error.to_string().contains("it ended"), "{error}");
+        assert!(cut.exists(), "no copy went through the stage");
+        fs::remove_file(&cut).unwrap();
         // What it holds is of no history, so its next start takes a copy again.
         let state = joiner.state();
         assert!(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use refloat_sandbox::Instance;
 
 use crate::support::{
-    BOTH, Desk, Run, Running, dump, finish_with_input, place, shared, table, wait_until,
+    BOTH, Desk, Run, Running, ask, dump, finish_with_input, place, shared, table, wait_until,
 };
 
 /// `--on-error continue` cannot leave a row out there: the load stops, says where, and says which rows are in.
@@ -77,6 +77,12 @@ fn killed_in_the_middle(desk: &Desk, server: &Instance, args: &[&str], first: &s
     running.signal("KILL");
     let run = running.ends_within(Duration::from_secs(10));
     assert!(!ended, "{run:?}");
+    // Its last statement may go on without it for a moment.
+    let rest = format!(
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND info LIKE '%{}%'",
+        desk.db
+    );
+    wait_until("nothing of it runs", || ask(server, &rest) == "0");
 }
 
 fn again(desk: &Desk, server: &Instance, args: &[&str], text: &str) -> Run {

@@ -12,7 +12,7 @@ use crate::support::{Desk, Run, Running, dump, table, wait_until};
 /// Rows of a chunk, where a test counts them.
 pub const CHUNK: u64 = 500;
 /// Time that a load may take once nothing keeps it any more.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(120);
 
 /// A load that reads from a pipe and waits in the middle of its rows.
 pub struct Held {

@@ -1,6 +1,7 @@
 //! Locks of a dump behind what others do: who stands in the way is said, nobody is held up for long, and the dump goes on when it can.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use refloat_sandbox::{Instance, ServerKind};
@@ -48,12 +49,17 @@ struct Dump<'a> {
 }
 
 impl Dump<'_> {
-    fn start(&self, name: &str, lock_wait: &str) -> (Running, PathBuf) {
+    fn command(&self, name: &str, lock_wait: &str) -> (Command, PathBuf) {
         let out = self.desk.path(name);
         let mut command = self.desk.refloat(["dump", "--from", &self.url, "--out"]);
         command.arg(&out).args(["--databases", &self.desk.db]);
         command.args(["--lock-wait", lock_wait, "--no-progress"]);
         command.args(&self.more);
+        (command, out)
+    }
+
+    fn start(&self, name: &str, lock_wait: &str) -> (Running, PathBuf) {
+        let (command, out) = self.command(name, lock_wait);
         (Running::start(command), out)
     }
 
@@ -72,13 +78,21 @@ impl Dump<'_> {
     /// It says who stands in the way, and goes on when that has ended.
     #[track_caller]
     fn goes_on(&self, because: &[&str], end: impl FnOnce()) -> Run {
-        let (mut running, out) = self.start("done", "60");
-        // Longer than an attempt.
-        std::thread::sleep(Duration::from_secs(3));
-        assert!(!running.has_ended(), "it did not wait");
+        let (mut command, out) = self.command("done", "60");
+        let file = self.desk.path("stderr");
+        let said = || std::fs::read_to_string(&file).unwrap();
+        command.stderr(std::fs::File::create(&file).unwrap());
+        let mut running = Running::start(command);
+        let waits = "the lock of the snapshot is not taken yet";
+        wait_until(waits, || said().contains(waits) || running.has_ended());
+        assert!(!running.has_ended(), "it did not wait: {}", said());
         end();
-        let mut run = running.ends_within(GIVES_UP).exits(0);
-        run = run.says("the lock of the snapshot is not taken yet");
+        let run = running.ends_within(GIVES_UP);
+        let mut run = Run {
+            stderr: said(),
+            ..run
+        }
+        .exits(0);
         for words in because {
             run = run.says(words);
         }

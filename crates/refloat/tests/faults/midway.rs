@@ -12,7 +12,7 @@ use crate::support::{
 use refloat_sandbox::{Instance, ServerKind};
 
 /// Time that a load may take once nothing keeps it any more.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(120);
 
 /// A session of the stock client that keeps a transaction open, and what it has locked.
 pub struct Holder(std::process::Child);

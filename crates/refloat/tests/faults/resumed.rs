@@ -305,8 +305,9 @@ fn index_builds_of_a_killed_load_are_ended_and_done_again() {
         wait_until("an index is being built", || ask(&server, building) == "1");
         held.running.signal("KILL");
         let _ = held.running.ends_within(Duration::from_secs(10));
-        // The server has not noticed: the build still waits.
-        assert_eq!(ask(&server, building), "1");
+        // The build waits still, unless it has been noticed that nobody is there (MariaDB looks once a second while it waits for a lock).
+        let builds = ask(&server, building);
+        assert!(builds == "1" || kind.is_mariadb(), "{kind}: {builds}");
         let releases = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_secs(3));
             reader.exec("ROLLBACK").unwrap();
@@ -387,18 +388,18 @@ fn a_statement_in_doubt_is_left_to_people() {
         let server = shared(kind);
         for (answer, sum) in [("done", 0), ("again", 10)] {
             let desk = Desk::new();
-            let file = desk.file("dump.sql", with_update("(id > 10 OR SLEEP(0.5) = 0)"));
+            let file = desk.file("dump.sql", with_update("(id > 10 OR SLEEP(5) = 0)"));
             let running = Running::start(desk.load_command(&file, &server.url(), &[]));
             let running_update = format!(
                 "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'UPDATE items%' AND db = '{}'",
                 desk.db
             );
             wait_until("the statement runs", || ask(server, &running_update) == "1");
+            let id = ask(server, &running_update.replace("COUNT(*)", "id"));
             running.signal("KILL");
             let _ = running.ends_within(Duration::from_secs(10));
-            // It is ended with its connection, which the server does not notice by itself.
-            let id = ask(server, &running_update.replace("COUNT(*)", "id"));
-            ask(server, &format!("KILL {id}"));
+            // It is ended with its connection, unless the server notices by itself that nobody is there.
+            let _ = server.query(&format!("KILL {id}"));
             wait_until("it is over", || ask(server, &running_update) == "0");
             finish(desk.load_command(&file, &server.url(), &[]))
                 .exits(1)

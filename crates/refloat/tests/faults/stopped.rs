@@ -295,7 +295,7 @@ fn a_killed_connection_stops_the_load_and_says_which_table() {
         drop(held.stdin);
         let run = held
             .running
-            .ends_within(Duration::from_secs(30))
+            .ends_within(Duration::from_secs(120))
             .exits(1)
             .says("items")
             .says("NOT complete");

@@ -18,9 +18,9 @@ use tempfile::TempDir;
 pub const BOTH: [ServerKind; 2] = [ServerKind::MariaDb1011, ServerKind::MySql97];
 /// How long anything may take that is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time that a load may go on for after Ctrl-C: two seconds are promised, and a machine that runs other tests besides may take a
-/// moment to notice.
-const STOP: Duration = Duration::from_secs(3);
+/// Time that a load may go on for after Ctrl-C: two seconds are promised, and a machine that runs other tests besides may take some
+/// more to notice.
+const STOP: Duration = Duration::from_secs(10);
 /// Time that a server may take for settings that are put back: MariaDB writes out every changed page before it makes its redo log
 /// small again.
 const PUT_BACK: Duration = Duration::from_secs(20);
@@ -353,8 +353,20 @@ impl Running {
         self.0.as_ref().map_or(0, Child::id)
     }
 
-    /// Sends a signal by its name.
+    /// Sends a signal by its name; one that asks it to stop only when it listens for that.
     pub fn signal(&self, name: &str) {
+        let bit = match name {
+            "INT" => 1 << 1,
+            "TERM" => 1 << 14,
+            _ => 0,
+        };
+        wait_until("it listens for signals, or has ended", || {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
+            let status = status.expect("it is there until somebody has waited for it");
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            let caught = u64::from_str_radix(caught.expect("signals").trim(), 16);
+            status.contains("State:\tZ") || caught.expect("a mask") & bit == bit
+        });
         let status = Command::new("kill")
             .args([format!("-{name}"), self.pid().to_string()])
             .status()

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use refloat_sandbox::Sandbox;
+use refloat_testkit::servers;
 use refloat_wire::{ConnectOptions, Connection};
 use serde_json::Value;
 
@@ -301,7 +302,7 @@ pub fn is_maintained(state: &Path, file: &str, second: &str) {
         "--",
         "sh",
         "-c",
-        "sleep 2; exit 3",
+        "sleep 5; exit 3",
     ])
     .exits(1)
     .says("1073741824000 have to stay (--keep-free): it keeps no more for c-2")
@@ -500,8 +501,17 @@ pub fn nodes_come_back(state: &Path, file: &str) {
 
     a_rejoin_is_killed(state, file);
 
-    // It crashes, and what is missed is known only after its position was recovered.
+    // It crashes, and what is missed is known only after its position was recovered. Of two nodes the other has lost its majority by that.
     refloat(&["sandbox", "node", "kill", "c-2"]).exits(0);
+    let first = Sandbox::new(state.join("sandbox"))
+        .node("c-1")
+        .expect("a node");
+    wait("the other one has no majority", || {
+        let asked = "SHOW STATUS LIKE 'wsrep_cluster_status'";
+        let said = first.query(asked);
+        said.is_ok_and(|said| !said.ends_with("\tPrimary"))
+    });
+    servers::tell_provider(&first, "pc.bootstrap", "1");
     is_back("IST: ", &[]);
 
     // It has forgotten everything.

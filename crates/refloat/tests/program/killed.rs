@@ -118,7 +118,7 @@ fn a_donor_is_killed_while_it_sends(place: &Place) {
         )),
         "{said}"
     );
-    place.node(donor).start().expect("it starts");
+    servers::start_killed(place.node(donor));
     let ended = place.run(&["maintain", place.name(1)], &["--end"]).exits(0);
     assert!(ended.stdout.contains("by IST"), "{}", ended.stdout);
     place.all_are_in_step();
@@ -192,7 +192,7 @@ fn the_program_is_killed_between_two_nodes(place: &Place, before: &[String]) {
     };
     // The second one is away.
     let script = format!(
-        "[ -e {0} ] && touch {1}; touch {0}; [ ! -e {1} ] || sleep 1",
+        "[ -e {0} ] && touch {1}; touch {0}; [ ! -e {1} ] || sleep 5",
         here.display(),
         both.display()
     );

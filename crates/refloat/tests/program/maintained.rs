@@ -283,12 +283,22 @@ impl Running {
     }
 
     #[track_caller]
-    pub fn ends(mut self, code: i32) -> String {
+    pub fn ends(self, code: i32) -> String {
+        self.ends_within(LONG, code)
+    }
+
+    /// Waits so long until it has ended with this code: what it said.
+    #[track_caller]
+    pub fn ends_within(mut self, patience: Duration, code: i32) -> String {
         let begun = Instant::now();
         let status = loop {
             match self.child.try_wait().expect("a state") {
                 Some(status) => break status,
-                None => assert!(begun.elapsed() < LONG, "it does not end:\n{}", self.said()),
+                None => assert!(
+                    begun.elapsed() < patience,
+                    "it does not end:\n{}",
+                    self.said()
+                ),
             }
             std::thread::sleep(Duration::from_millis(20));
         };
@@ -525,7 +535,7 @@ fn a_partition_during_rolling_maintenance_is_waited_for() {
         assert!(acknowledged.load(Ordering::Relaxed) <= stuck + 1);
         place.node(other).heal().expect("it can be healed");
         // What the node misses was kept all the time, and the others have their turn.
-        let said = running.ends(0);
+        let said = running.ends_within(3 * LONG, 0);
         assert!(said.contains("cannot be seen just now"), "{said}");
         // The one that the application writes to is the last.
         let order = said.lines().find(|line| line.starts_with("Order: "));

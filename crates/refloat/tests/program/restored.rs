@@ -1,9 +1,10 @@
 //! `refloat cluster restore` while nodes die, from a cluster that has crashed.
 
 use std::fs;
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use refloat_sandbox::GaleraOptions;
@@ -393,7 +394,7 @@ fn killed_while_rows_are_replicated(place: &Place) {
     });
     assert_eq!(code, Some(1), "{all}");
     assert!(all.contains(&format!("error: verify {third}: ")), "{all}");
-    place.node(2).start().expect("it joins");
+    servers::start_killed(place.node(2));
     let output = again().output().expect("the program can be started");
     let done = Run::new(output).exits(0);
     assert!(
@@ -412,9 +413,17 @@ fn one_dies_while_it_is_stopped(place: &Place) {
         &place.cluster.toml(),
         &["--node", first, "--stop-before", "rejoin"],
     );
+    // A server ends within a second: nothing is to be started at that moment.
+    let mut killer = Command::new("sh")
+        .args(["-c", &format!("read _; kill -KILL {pid}")])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("sh is there");
     let (code, all) = at_words(&mut restore, &format!("stopping {second}"), |_| {
-        signal("-KILL", pid);
+        let now = killer.stdin.take().expect("a pipe").write_all(b"\n");
+        now.expect("it reads");
     });
+    killer.wait().expect("it ends");
     assert_eq!(code, Some(5), "{all}");
     assert!(
         all.contains(&format!("{second} did not end cleanly: its tables are at ")),
@@ -478,7 +487,13 @@ fn one_dies_while_it_is_compared(place: &Place) {
             || all.contains(&format!("error: verify {second}: ")),
         "{all}"
     );
-    let done = place.restore(&[]).exits(0);
+    let mut done = place.restore(&[]);
+    // Galera now and then begins an IST behind what a node expects that was killed.
+    if done.code == 1 {
+        done.says("node restart required");
+        done = place.restore(&[]);
+    }
+    let done = done.exits(0);
     let compared = format!("comparing {second} with {}", place.name(0));
     let done = done
         .says(&format!("{second} is back by what it has missed (IST)"))

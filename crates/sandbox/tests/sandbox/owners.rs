@@ -79,7 +79,7 @@ fn an_ephemeral_server_dies_with_its_owner() {
     });
     let datadir = sandbox.get("held").unwrap().datadir();
     // The owner cannot clean up: it is killed.
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    std::thread::sleep(std::time::Duration::from_secs(1));
     owner.kill().unwrap();
     owner.wait().unwrap();
     wait_until("the server is gone", || processes_of(&datadir).is_empty());

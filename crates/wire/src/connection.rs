@@ -495,7 +495,9 @@ impl Drop for Connection {
             self.link.framed.set_sequence(0);
             // A courtesy that keeps the server's log free of "aborted connection"; nothing depends on it.
             let _ = self.link.send(Phase::Send, &[COM_QUIT], &[]);
+            self.link.leave();
+        } else {
+            self.link.close();
         }
-        self.link.close();
     }
 }

@@ -33,6 +33,18 @@ impl Socket {
         matches!(self, Self::Unix(_))
     }
 
+    /// Ends it in the middle of whatever goes on; what is under way is lost.
+    ///
+    /// The server is told by a reset, and so at once. A server that waits for its client to take more learns of an orderly end only when it asks
+    /// again whether there is room, which it does less and less often (tcp(7): zero window probes), for two minutes in the end; so long its
+    /// statement, with its locks, would go on, and `KILL` would not end it either.
+    pub(crate) fn abort(&self) -> io::Result<()> {
+        if let Self::Tcp(s) = self {
+            rustix::net::sockopt::set_socket_linger(s, Some(Duration::ZERO))?;
+        }
+        self.shutdown()
+    }
+
     pub(crate) fn shutdown(&self) -> io::Result<()> {
         match self {
             Self::Tcp(s) => s.shutdown(Shutdown::Both),
@@ -127,6 +139,6 @@ impl ShutdownHandle {
     pub fn shutdown(&self) {
         self.cancelled.store(true, Ordering::SeqCst);
         // The socket may be closed already, which is what was wanted.
-        let _ = self.socket.shutdown();
+        let _ = self.socket.abort();
     }
 }

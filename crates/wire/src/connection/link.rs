@@ -38,9 +38,16 @@ impl Link {
         }
     }
 
+    /// Closes it in the middle of whatever goes on.
     pub(crate) fn close(&mut self) {
         self.closed = true;
         // It may be closed by the other side already.
+        let _ = self.framed.io.socket.abort();
+    }
+
+    /// Closes it when the server has been told, and nothing is under way.
+    pub(crate) fn leave(&mut self) {
+        self.closed = true;
         let _ = self.framed.io.socket.shutdown();
     }
 

@@ -1,3 +1,4 @@
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use crate::common::{ALL, tcp, unix};
@@ -101,4 +102,39 @@ fn another_thread_can_close_the_socket() {
             assert!(matches!(c.exec("SELECT 1"), Err(Error::Cancelled)));
         }
     }
+}
+
+/// A server that waits for its client to take more asks ever less often whether there is room: it must not learn of the end only then.
+#[test]
+fn a_server_that_waits_for_its_client_learns_of_the_end_at_once() {
+    std::thread::scope(|scope| {
+        for kind in ALL {
+            scope.spawn(move || {
+                let mut c = Connection::connect(&tcp(kind)).unwrap();
+                let id = c.server().connection_id;
+                let handle = c.shutdown_handle();
+                let mut waited = false;
+                // More than all buffers between the two hold.
+                let large = "SELECT REPEAT('x', 1000000) FROM information_schema.COLUMNS LIMIT 200";
+                let error = c.query_each(large, &mut |_| {
+                    if !std::mem::replace(&mut waited, true) {
+                        std::thread::sleep(Duration::from_secs(14));
+                        handle.shutdown();
+                    }
+                    // What has come already is taken.
+                    ControlFlow::Continue(())
+                });
+                assert!(matches!(error, Err(Error::Cancelled)), "{error:?}");
+                drop((c, handle));
+                let ended = Instant::now();
+                let mut other = Connection::connect(&tcp(kind)).unwrap();
+                let there = format!("SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = {id}");
+                while !other.query(&there).unwrap().is_empty() {
+                    let waited = ended.elapsed();
+                    assert!(waited < Duration::from_secs(5), "{kind}: it goes on");
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            });
+        }
+    });
 }

@@ -121,7 +121,7 @@ fn what_a_snapshot_costs_is_shown_and_limited() {
 }
 
 /// Statements of others that take this long.
-const BUSY_SECONDS: u64 = 15;
+const BUSY_SECONDS: u64 = 10;
 
 #[test]
 fn a_dump_waits_while_many_statements_run() {

@@ -11,8 +11,8 @@ use refloat_testkit::servers;
 use crate::galera;
 use crate::held::{CHUNK, Held};
 use crate::support::{
-    BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, finish_with_input, settings,
-    shared, table, wait_until,
+    BOTH, Desk, Gate, Run, Running, ask, assert_same_settings, dump, finish, finish_with_input,
+    settings, shared, table, wait_until,
 };
 
 /// Rows of the table that [`Held`] loads.
@@ -373,10 +373,10 @@ fn foreign_keys_of_a_killed_load_are_added_again() {
     }
 }
 
-/// A dump whose `UPDATE` takes long, between the rows of two tables.
-fn with_update(sleep: &str) -> String {
+/// A dump whose `UPDATE` waits for a gate, between the rows of two tables.
+fn with_update(gate: &str) -> String {
     dump(&format!(
-        "{}UPDATE items SET n = n + 1000000 WHERE id <= 10 AND {sleep};\n{}",
+        "{}UPDATE items SET n = n + 1000000 WHERE id <= 10 AND GET_LOCK('{gate}', 60) = 1;\n{}",
         table("items", 2000),
         table("more", 2000)
     ))
@@ -388,7 +388,8 @@ fn a_statement_in_doubt_is_left_to_people() {
         let server = shared(kind);
         for (answer, sum) in [("done", 0), ("again", 10)] {
             let desk = Desk::new();
-            let file = desk.file("dump.sql", with_update("(id > 10 OR SLEEP(5) = 0)"));
+            let file = desk.file("dump.sql", with_update(&desk.db));
+            let gate = Gate::closed(server, &desk.db);
             let running = Running::start(desk.load_command(&file, &server.url(), &[]));
             let running_update = format!(
                 "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'UPDATE items%' AND db = '{}'",
@@ -401,6 +402,7 @@ fn a_statement_in_doubt_is_left_to_people() {
             // It is ended with its connection, unless the server notices by itself that nobody is there.
             let _ = server.query(&format!("KILL {id}"));
             wait_until("it is over", || ask(server, &running_update) == "0");
+            gate.opens();
             finish(desk.load_command(&file, &server.url(), &[]))
                 .exits(1)
                 .says("nobody can tell whether it took effect: UPDATE items")

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use refloat_logical::manifest;
 use refloat_sandbox::{Instance, ServerKind};
 use refloat_testkit::servers;
+use refloat_wire::Connection;
 use tempfile::TempDir;
 
 /// The two vendors, each by one server.
@@ -457,6 +458,28 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A lock of a server by name that statements of a dump wait for: `GET_LOCK('NAME', 60)`.
+pub struct Gate {
+    holder: Connection,
+    name: String,
+}
+
+impl Gate {
+    /// Nobody gets it until it opens.
+    pub fn closed(server: &Instance, name: &str) -> Self {
+        let mut holder = servers::connect(server);
+        let taken = holder.query_value(format!("SELECT GET_LOCK('{name}', 0)"));
+        assert_eq!(taken.unwrap().as_deref(), Some("1"), "{name}");
+        let name = name.to_owned();
+        Self { holder, name }
+    }
+
+    pub fn opens(mut self) {
+        let released = format!("DO RELEASE_LOCK('{}')", self.name);
+        self.holder.exec(released).unwrap();
     }
 }
 

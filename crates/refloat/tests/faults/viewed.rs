@@ -5,13 +5,18 @@ use std::time::Duration;
 
 use refloat_sandbox::Instance;
 
-use crate::support::{BOTH, Desk, Running, ask, dump, finish, shared, table, wait_until};
+use crate::support::{BOTH, Desk, Gate, Running, ask, dump, finish, shared, table, wait_until};
 
 /// What [`text`] leaves in `low`, as `id:n`.
 const LOW: &str = "1:1,2:2,3:3,11:1,12:2,13:3,21:1,22:2,23:3,31:1,32:2,33:3";
 
-/// A statement that takes long, and changes nothing.
-const SLOW: &str = "UPDATE low SET n = n WHERE SLEEP(5) = 1;\n";
+/// A statement that waits for the gate of this desk, and changes nothing.
+fn waits(desk: &Desk) -> String {
+    format!(
+        "UPDATE low SET n = n WHERE GET_LOCK('{}', 60) <> 1;\n",
+        desk.db
+    )
+}
 
 /// Rows through a view among those of tables, with statements before them and among them; the view is another one for the last of them.
 pub fn text(before: &str, among: &str) -> String {
@@ -61,8 +66,9 @@ fn they_are_compared_with_nothing_and_are_no_difference() {
     }
 }
 
-/// Loads until the `UPDATE` of a dump runs, which takes long, and is killed there.
+/// Loads until the `UPDATE` of a dump waits, and is killed there.
 fn killed(desk: &Desk, file: &Path, server: &Instance) {
+    let gate = Gate::closed(server, &desk.db);
     let running = Running::start(desk.load_command(file, &server.url(), &[]));
     let update = format!(
         "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'UPDATE low%' AND db = '{}'",
@@ -75,6 +81,7 @@ fn killed(desk: &Desk, file: &Path, server: &Instance) {
     // It is ended with its connection, unless the server notices by itself that nobody is there.
     let _ = server.query(&format!("KILL {id}"));
     wait_until("it is over", || ask(server, &update) == "0");
+    gate.opens();
 }
 
 #[test]
@@ -82,7 +89,7 @@ fn a_load_that_was_killed_before_them_goes_on() {
     for kind in BOTH {
         let server = shared(kind);
         let desk = Desk::new();
-        let file = desk.file("dump.sql", text(SLOW, ""));
+        let file = desk.file("dump.sql", text(&waits(&desk), ""));
         killed(&desk, &file, server);
         let more = ["--resume", "--uncertain-statement", "again"];
         finish(desk.load_command(&file, &server.url(), &more))
@@ -97,7 +104,7 @@ fn a_load_that_was_killed_behind_them_begins_anew() {
     for kind in BOTH {
         let server = shared(kind);
         let desk = Desk::new();
-        let file = desk.file("dump.sql", text("", SLOW));
+        let file = desk.file("dump.sql", text("", &waits(&desk)));
         killed(&desk, &file, server);
         let low = "SELECT COUNT(*), SUM(n) FROM @db.low";
         let before = desk.ask(server, low);

@@ -14,13 +14,13 @@ use crate::support::{
 };
 
 /// Rows of a source that is copied slowly enough to be met in the middle.
-const ROWS: u64 = 60_000;
+const ROWS: u64 = 40_000;
 /// Rows of a chunk, where a test counts them.
 const CHUNK: u64 = 500;
 /// How long a copy may take that nothing keeps.
 const SOON: Duration = Duration::from_secs(60);
-/// Reads slowly: the first block comes after two seconds, the rest after eight.
-const SLOWLY: &[&str] = &["--max-rate", "500K", "--chunk-rows", "500"];
+/// Reads slowly: the first block comes after a second and a half, the last after four.
+const SLOWLY: &[&str] = &["--max-rate", "700K", "--chunk-rows", "500"];
 
 /// A server of its own: what is killed must be nobody else's.
 fn start(kind: ServerKind) -> Ephemeral {

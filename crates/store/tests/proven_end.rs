@@ -472,6 +472,6 @@ fn a_silent_pipe_can_be_cancelled_and_dropped() {
     };
     assert!(matches!(error, InputError::Cancelled { .. }), "{error}");
     drop(input);
-    assert!(started.elapsed() < Duration::from_secs(15));
+    assert!(started.elapsed() < Duration::from_secs(5));
     drop(held_open);
 }

@@ -10,7 +10,8 @@ use refloat_testkit::servers;
 use crate::large::peak_kib;
 use crate::midway::Holder;
 use crate::support::{
-    BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, settings, table, wait_until,
+    BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, kill_sessions, settings,
+    table, wait_until,
 };
 
 /// Rows of a source that is copied slowly enough to be met in the middle.
@@ -227,11 +228,7 @@ fn connections_to_the_source_that_are_lost_end_the_copy() {
     let desk = Desk::new();
     let (source, target) = pair(&desk, ServerKind::MySql97);
     let running = midway(&desk, &source, &target);
-    let all = "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND USER = 'root'";
-    for id in ask(&source, all).lines() {
-        // It may have gone by itself.
-        let _ = source.query(&format!("KILL {id}"));
-    }
+    kill_sessions(&source);
     running
         .ends_within(SOON)
         .exits(1)

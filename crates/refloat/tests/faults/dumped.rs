@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use crate::large::peak_kib;
 use crate::support::{
-    BOTH, Desk, Run, Running, StopOnDrop, ask, dump, edit_manifest, finish, shared, table,
-    wait_until,
+    BOTH, Desk, Run, Running, StopOnDrop, ask, dump, edit_manifest, finish, kill_sessions, shared,
+    table, wait_until,
 };
 
 /// Writers beside a dump.
@@ -539,11 +539,7 @@ fn connections_that_are_lost_end_the_dump() {
         wait_until("rows are read", || {
             fs::read_dir(out.join(&desk.db)).is_ok_and(|files| files.count() > 2)
         });
-        let all = "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND USER = 'root'";
-        for id in ask(&server, all).lines() {
-            // It may have gone by itself.
-            let _ = server.query(&format!("KILL {id}"));
-        }
+        kill_sessions(&server);
         running
             .ends_within(Duration::from_secs(60))
             .exits(1)

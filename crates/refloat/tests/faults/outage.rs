@@ -12,7 +12,9 @@ use refloat_sandbox::{Ephemeral, ServerKind, StartOptions};
 use refloat_testkit::servers;
 
 use crate::chance::{Dice, number};
-use crate::support::{Desk, Running, ask, assert_same_settings, dump, settings, table, wait_until};
+use crate::support::{
+    Desk, Gate, Running, ask, assert_same_settings, dump, settings, table, wait_until,
+};
 
 /// Power cuts of each kind of server while rows come, unless somebody asks for more.
 const OUTAGES: u64 = 1;
@@ -318,8 +320,7 @@ fn statements_that_are_noted_as_done_have_their_definitions_on_the_disk() {
         desk.load(&file, &server, &more).exits(0);
         let wanted = sums(&desk, &server);
         desk.next();
-        let mut gate = servers::connect(&server);
-        gate.exec("SELECT GET_LOCK('gate', 0)").unwrap();
+        let _gate = Gate::closed(&server, "gate");
         let load = Running::start(desk.load_command(&file, &server.url(), &more));
         wait_until("the dump waits", || {
             let waiting = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT GET\\_LOCK(''gate'', 60)%'";

@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 /// Two seconds are promised; a machine that runs other tests besides takes longer to notice.
-const STOP: Duration = Duration::from_secs(10);
+const STOP: Duration = Duration::from_secs(5);
 
 /// The plan of a dump from a plain file, a compressed one and a pipe: all say the same.
 fn plans(desk: &Desk, text: &str, url: &str, more: &[&str]) -> [Run; 3] {

@@ -8,8 +8,8 @@ use refloat_testkit::servers;
 
 use crate::held::{CHUNK, Held};
 use crate::support::{
-    BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, finish_with_input, settings,
-    table, wait_until,
+    BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, finish_with_input,
+    kill_sessions, settings, table, wait_until,
 };
 
 /// The table holds whole chunks, as many as the summary says.
@@ -283,14 +283,7 @@ fn a_killed_connection_stops_the_load_and_says_which_table() {
         let before = settings(&server);
         let desk = Desk::new();
         let mut held = Held::start(&desk, &server, 400_000, &["--durability", "relaxed"]);
-        let list = ask(
-            &server,
-            "SELECT id FROM information_schema.processlist WHERE user = 'root' AND id <> CONNECTION_ID() AND command <> 'Daemon'",
-        );
-        for id in list.lines() {
-            // It may have gone by itself.
-            let _ = server.query(&format!("KILL {id}"));
-        }
+        kill_sessions(&server);
         held.feed_rest();
         drop(held.stdin);
         let run = held

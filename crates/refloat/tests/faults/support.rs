@@ -21,7 +21,7 @@ pub const BOTH: [ServerKind; 2] = [ServerKind::MariaDb1011, ServerKind::MySql97]
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time that a load may go on for after Ctrl-C: two seconds are promised, and a machine that runs other tests besides may take some
 /// more to notice.
-const STOP: Duration = Duration::from_secs(10);
+const STOP: Duration = Duration::from_secs(5);
 /// Time that a server may take for settings that are put back: MariaDB writes out every changed page before it makes its redo log
 /// small again.
 const PUT_BACK: Duration = Duration::from_secs(20);
@@ -480,6 +480,15 @@ impl Gate {
     pub fn opens(mut self) {
         let released = format!("DO RELEASE_LOCK('{}')", self.name);
         self.holder.exec(released).unwrap();
+    }
+}
+
+/// Ends all sessions of a server that is nobody else's, but the one that asks.
+pub fn kill_sessions(server: &Instance) {
+    let all = "SELECT id FROM information_schema.processlist WHERE user = 'root' AND id <> CONNECTION_ID() AND command <> 'Daemon'";
+    for id in ask(server, all).lines() {
+        // It may have gone by itself.
+        let _ = server.query(&format!("KILL {id}"));
     }
 }
 

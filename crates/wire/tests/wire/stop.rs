@@ -18,7 +18,7 @@ fn a_running_query_is_killed_at_once() {
             // MySQL ends SLEEP with a result of 1, MariaDB with an error.
             let result = c.query_value("SELECT SLEEP(60)");
             assert!(
-                started.elapsed() < Duration::from_secs(20),
+                started.elapsed() < Duration::from_secs(5),
                 "{kind}: {:?}",
                 started.elapsed()
             );
@@ -71,7 +71,7 @@ fn a_read_that_takes_too_long_times_out() {
                 matches!(&error, Error::Timeout { after: Some(d), .. } if d.as_millis() == 300),
                 "{error}"
             );
-            assert!(started.elapsed() < Duration::from_secs(15));
+            assert!(started.elapsed() < Duration::from_secs(5));
             assert!(
                 matches!(c.exec("SELECT 1"), Err(Error::Closed { .. })),
                 "the answer could come any time"
@@ -98,7 +98,7 @@ fn another_thread_can_close_the_socket() {
                 handle.shutdown();
             });
             assert!(matches!(c.exec("SELECT SLEEP(20)"), Err(Error::Cancelled)));
-            assert!(started.elapsed() < Duration::from_secs(15));
+            assert!(started.elapsed() < Duration::from_secs(5));
             assert!(matches!(c.exec("SELECT 1"), Err(Error::Cancelled)));
         }
     }

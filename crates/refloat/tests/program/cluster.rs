@@ -6,11 +6,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use refloat_sandbox::Sandbox;
-use refloat_testkit::servers;
 use refloat_wire::{ConnectOptions, Connection};
 use serde_json::Value;
 
-use crate::maintained::{Running, wait};
+use crate::maintained::{Running, goes_on_alone, wait};
 use crate::support::{Run, command, refloat, signal};
 
 #[test]
@@ -506,12 +505,7 @@ pub fn nodes_come_back(state: &Path, file: &str) {
     let first = Sandbox::new(state.join("sandbox"))
         .node("c-1")
         .expect("a node");
-    wait("the other one has no majority", || {
-        let asked = "SHOW STATUS LIKE 'wsrep_cluster_status'";
-        let said = first.query(asked);
-        said.is_ok_and(|said| !said.ends_with("\tPrimary"))
-    });
-    servers::tell_provider(&first, "pc.bootstrap", "1");
+    goes_on_alone(&first);
     is_back("IST: ", &[]);
 
     // It has forgotten everything.

@@ -16,7 +16,7 @@ use refloat_wire::{ConnectOptions, Connection};
 use crate::support::{Run, command, signal, state_folder};
 
 /// Nothing here takes longer.
-const LONG: Duration = Duration::from_secs(120);
+pub const LONG: Duration = Duration::from_secs(120);
 /// Bytes that each node keeps by itself: little.
 const RING: &str = "8M";
 
@@ -213,6 +213,18 @@ pub fn wait(what: &str, condition: impl Fn() -> bool) {
         );
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Whether a node belongs to the primary component. `None`: it does not answer.
+fn is_primary(node: &GaleraNode) -> Option<bool> {
+    let said = node.query("SHOW STATUS LIKE 'wsrep_cluster_status'").ok()?;
+    Some(said.ends_with("\tPrimary"))
+}
+
+/// Waits until a node has lost its majority, and says in the place of a person that the others are gone.
+pub fn goes_on_alone(node: &GaleraNode) {
+    wait("it has no majority", || is_primary(node) == Some(false));
+    servers::tell_provider(node, "pc.bootstrap", "1");
 }
 
 /// A program that runs, and what it has said so far.
@@ -512,13 +524,7 @@ fn a_partition_during_rolling_maintenance_is_waited_for() {
         // Of the two that are left one is cut off: neither has a majority, and neither may go on by itself.
         let other = (0..3).rfind(|&at| at != down).expect("another");
         place.node(other).cut().expect("it can be cut off");
-        let primary = |at: usize| {
-            let asked = "SHOW STATUS LIKE 'wsrep_cluster_status'";
-            place
-                .node(at)
-                .query(asked)
-                .is_ok_and(|said| said.ends_with("\tPrimary"))
-        };
+        let primary = |at: usize| is_primary(place.node(at)) == Some(true);
         let left: Vec<usize> = (0..3).filter(|&at| at != down).collect();
         wait("nobody has a majority", || {
             !left.iter().any(|&at| primary(at))

@@ -524,6 +524,11 @@ pub fn is_versioned(create: &str) -> bool {
     create.contains("WITH SYSTEM VERSIONING") || create.contains("GENERATED ALWAYS AS ROW START")
 }
 
+/// Whether a `SHOW CREATE TABLE` text has foreign keys.
+pub fn has_foreign_keys(create: &str) -> bool {
+    create.contains(" FOREIGN KEY (")
+}
+
 /// Whether a `SHOW CREATE TABLE` text has a primary key.
 fn has_primary_key(create: &str) -> bool {
     create

@@ -325,10 +325,7 @@ impl Conductor<'_> {
         }
         if let Some(size) = self.place.size_known {
             // Several tables are read at once: none of them may keep rows in memory only to see whether it is large.
-            let large = size >= self.ctx.options.defer_min_bytes as u64;
-            if large || self.checks_foreign_keys(index)? {
-                self.decide(index)?;
-            }
+            self.decide(index, size >= self.ctx.options.defer_min_bytes as u64)?;
             self.entries[index].decided = true;
             return self.queue.push(head, piece, self.entries[index].ordered);
         }
@@ -337,7 +334,7 @@ impl Conductor<'_> {
         if self.place.waiting_bytes < self.ctx.options.defer_min_bytes {
             return Ok(());
         }
-        self.decide(index)?;
+        self.decide(index, true)?;
         self.push_waiting(index)
     }
 
@@ -378,14 +375,17 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Decides whether the table's indexes are put off, once it is known to be large.
-    fn decide(&mut self, index: usize) -> Result<(), LoadError> {
+    /// Decides what of the table is put off: the indexes of one that is known to be `large`, and the foreign keys where the dump's session
+    /// checks them, because the parents may still be on their way.
+    fn decide(&mut self, index: usize, large: bool) -> Result<(), LoadError> {
         if self.entries[index].decided {
             return Ok(());
         }
         self.entries[index].decided = true;
-        if self.ctx.puts_indexes_off() || self.checks_foreign_keys(index)? {
-            self.defer(index)?;
+        let indexes = large && self.ctx.puts_indexes_off();
+        let may_have_parents = self.entries[index].has_foreign_keys != Some(false);
+        if indexes || may_have_parents && self.checks_foreign_keys(index)? {
+            self.defer(index, indexes)?;
         }
         Ok(())
     }
@@ -395,11 +395,7 @@ impl Conductor<'_> {
         let Some(index) = self.place.current.take() else {
             return Ok(());
         };
-        // A small child table whose foreign keys the dump's session checks: its parents may still be on their way.
-        if self.checks_foreign_keys(index)? {
-            self.decide(index)?;
-        }
-        self.entries[index].decided = true;
+        self.decide(index, false)?;
         self.push_waiting(index)?;
         let then = self.build_task(index)?;
         self.queue.flush(index, then)

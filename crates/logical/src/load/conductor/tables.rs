@@ -113,6 +113,7 @@ impl Conductor<'_> {
         entry.definition = Some(print);
         entry.engine = super::registry::engine_of(&create);
         entry.versioned = super::registry::is_versioned(&create);
+        entry.has_foreign_keys = Some(super::registry::has_foreign_keys(&create));
         if ELSEWHERE
             .iter()
             .any(|engine| entry.engine.eq_ignore_ascii_case(engine))

@@ -6,6 +6,7 @@
 
 mod bound;
 mod budget;
+mod choice;
 mod chunk;
 mod chunk_size;
 mod conductor;

@@ -8,9 +8,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::classify::classify;
+use crate::classify::{StatementKind, classify};
 use crate::mode::{CharsetFamily, LexMode, Quoted, is_blank, skip_quoted};
-use crate::token::is_conditional;
+use crate::token::{TokenKind, is_conditional, tokens};
 
 mod blocks;
 mod error;
@@ -110,6 +110,18 @@ pub struct Scanner {
     /// A look-ahead failed for want of bytes: do not try again before the buffer is this long.
     retry_len: usize,
     last_header: Option<Arc<InsertHeader>>,
+}
+
+/// Whether statements may stand within this one, each with a `;` behind it.
+fn may_have_body(kind: &StatementKind) -> bool {
+    matches!(
+        kind,
+        StatementKind::CreateRoutine { .. }
+            | StatementKind::CreateTrigger { .. }
+            | StatementKind::CreateEvent { .. }
+            | StatementKind::Dangerous(_)
+            | StatementKind::Other
+    )
 }
 
 impl Default for Scanner {
@@ -398,9 +410,36 @@ impl Scanner {
         len: usize,
         terminated: bool,
     ) -> Result<Step, ScanError> {
-        let text = Self::trimmed(buf, self.text_start..self.pos);
+        let mut text = Self::trimmed(buf, self.text_start..self.pos);
+        let (mut len, mut terminated) = (len, terminated);
+        if let Some(end) = self.first_of_several(&buf[text.clone()]) {
+            (len, terminated) = (text.start + end + 1, true);
+            text = Self::trimmed(buf, text.start..text.start + end);
+        }
         let kind = ItemKind::Statement(classify(&buf[text.clone()], self.mode));
         self.emit(buf, kind, len, text, terminated)
+    }
+
+    /// Where the first of several statements ends that the stock client sends as one text, because their delimiter is not `;`: the server
+    /// takes them apart. The body of a program is one statement, and whatever follows it goes with it.
+    fn first_of_several(&self, text: &[u8]) -> Option<usize> {
+        if self.delimiter == b";" || memchr::memchr(b';', text).is_none() {
+            return None;
+        }
+        let mut depth = 0_u32;
+        for token in tokens(text, self.mode) {
+            match token.kind {
+                TokenKind::OpenConditional => depth += 1,
+                TokenKind::CloseConditional => depth = depth.saturating_sub(1),
+                TokenKind::Punct(b';') if depth == 0 => {
+                    let end = token.range.start;
+                    let kind = classify(&text[..end], self.mode);
+                    return (!may_have_body(&kind)).then_some(end);
+                }
+                _ => {}
+            }
+        }
+        None
     }
 
     fn emit_comment(&mut self, buf: &[u8]) -> Result<Step, ScanError> {

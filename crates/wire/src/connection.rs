@@ -94,6 +94,8 @@ impl Connection {
             loading: false,
             cells: Vec::new(),
         };
+        // The server may refuse SELECT and SHOW, also those of a few rows, when it is set to refuse large ones.
+        connection.exec("SET SESSION sql_big_selects = 1")?;
         let (identity, max_allowed_packet, id) = connection.ask_identity()?;
         // A proxy announces a version of its own in the greeting; the server behind it says the truth.
         (server.vendor, server.version) = parse_version(&identity.version);

@@ -37,6 +37,7 @@ use refloat_sqltext::{CommentKind, Item, ItemKind};
 use refloat_store::Input;
 use refloat_wire::Connection;
 
+use super::choice::Choice;
 use super::chunk::{Block, BlockPool, PlainFile};
 use super::context::Context;
 use super::error::LoadError;
@@ -98,6 +99,8 @@ pub struct Conductor<'a> {
     control: Connection,
     /// The database of `--database`, until something goes there.
     pending_database: Option<String>,
+    /// What was asked for of the dump.
+    choice: Choice,
     /// Which patterns of `--tables` have found a table.
     matched: Vec<bool>,
     /// Looks at the server, and changes definitions, without touching the dump's session.
@@ -176,6 +179,7 @@ impl<'a> Conductor<'a> {
             queue,
             control,
             pending_database: ctx.options.database.clone(),
+            choice: Choice::new(&ctx.options.tables),
             matched: vec![false; ctx.options.tables.len()],
             catalog,
             catalog_session: None,

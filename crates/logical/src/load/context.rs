@@ -28,8 +28,9 @@ use super::writer::Written;
 const KILL_WAIT: Duration = Duration::from_millis(1200);
 /// Warnings fetched from the server for one statement.
 const WARNINGS_FETCHED: usize = 20;
-/// `ER_WARN_DEPRECATED_SYNTAX`: it says nothing about a value.
-pub const DEPRECATED: u16 = 1287;
+/// What is only told of the way a value is written, and says nothing about it: `ER_WARN_DEPRECATED_SYNTAX`, `ER_DEPRECATED_UTF8_ALIAS`,
+/// `ER_DEPRECATED_NATIONAL`, `ER_WARN_DEPRECATED_DATETIME_DELIMITER`, `ER_WARN_DEPRECATED_SUPERFLUOUS_DELIMITER`.
+pub const DEPRECATED: &[u16] = &[1287, 3719, 3720, 4095, 4096];
 /// `ER_INVALID_CHARACTER_STRING`: MySQL warns so of a literal with bytes that are no text. A text column refuses them with an error in a
 /// strict session; a column of bytes takes them as they are. Dump tools before 5.7 put no `_binary` in front of bytes. Of what the server computes
 /// from them it says the same, and there it means a changed value.
@@ -38,7 +39,8 @@ const NO_TEXT: u16 = 1300;
 pub const DUPLICATE_ENTRY: u16 = 1062;
 /// What every connection of a load sets first, so that nothing is inherited from the server's defaults.
 const SESSION_INIT: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mode = '', SESSION wait_timeout = 86400, \
-     SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, SESSION sql_select_limit = 18446744073709551615";
+     SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, SESSION sql_select_limit = 18446744073709551615, \
+     SESSION sql_big_selects = 1, SESSION sql_safe_updates = 0, SESSION sql_auto_is_null = 0, SESSION completion_type = 0";
 
 /// What a connection sets that is looked through first, and gets the session of a load later.
 const PATIENT: &str = "SET SESSION wait_timeout = 86400, SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600";
@@ -240,9 +242,13 @@ impl Context {
 
     /// The path for this chunk.
     pub fn path_for(&self, chunk: &Chunk) -> WritePath {
-        if chunk.table.is_plain()
-            || chunk.session.lex_mode().charset_family != refloat_sqltext::CharsetFamily::Plain
-        {
+        let session = &chunk.session;
+        let as_text = chunk.table.is_plain()
+            || session.lex_mode().charset_family != refloat_sqltext::CharsetFamily::Plain
+            || (!session.keeps_literals() && chunk.form.delimited().is_none())
+            // An empty field of a file stays empty whatever the mode.
+            || (self.write_path == WritePath::LoadData && session.has_mode("EMPTY_STRING_IS_NULL"));
+        if as_text {
             WritePath::Insert
         } else {
             self.write_path
@@ -263,7 +269,7 @@ impl Context {
         // What is deprecated says nothing about a row: MySQL warns of each value that names an old character set.
         let bytes = table.takes_bytes_only_as_given();
         let expected = |code| {
-            code == DEPRECATED
+            DEPRECATED.contains(&code)
                 || (code == NO_TEXT && bytes)
                 || (verb == InsertVerb::InsertIgnore && code == DUPLICATE_ENTRY)
         };

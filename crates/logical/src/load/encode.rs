@@ -158,6 +158,11 @@ fn is_integer(text: &[u8]) -> bool {
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
+/// Whether a number without an exponent is zero.
+fn is_zero(text: &[u8]) -> bool {
+    text.iter().all(|byte| matches!(byte, b'-' | b'0' | b'.'))
+}
+
 /// Whether `text` has no exponent.
 fn is_exact(text: &[u8]) -> bool {
     !text.iter().any(|byte| matches!(byte, b'e' | b'E'))
@@ -204,6 +209,8 @@ impl<S: ValueSink> RowVisitor for Encoder<'_, S> {
         let fits = match column.class {
             ColumnClass::Integer { unsigned } => return self.integer(text, unsigned),
             ColumnClass::Decimal => is_exact(text),
+            // MySQL negates an integer 0 to 0, and reads the text as a negative zero.
+            ColumnClass::Approximate if text.starts_with(b"-0") && is_zero(text) => false,
             ColumnClass::Approximate => !is_exact(text) || text.len() <= PLAIN_NUMBER_MAX,
             // As text, '70' means 1970 but 0 means 0000; four digits mean the same both ways.
             ColumnClass::Year => text.len() == 4 && is_integer(text),

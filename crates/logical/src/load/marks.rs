@@ -365,8 +365,9 @@ impl Marks {
         conn: &mut Connection,
         stretches: &[Stretch],
     ) -> Result<Option<(Written, u64)>, Error> {
+        // The limit is for the dump's own session, whose sql_select_limit may be 0.
         let result = conn.query(format!(
-            "SELECT COUNT(*), CAST(SUM(stored_rows) AS UNSIGNED), CAST(SUM(ignored_rows) AS UNSIGNED), CAST(SUM(refused_rows) AS UNSIGNED) FROM {ROWS} WHERE run = {} AND ({}) LOCK IN SHARE MODE",
+            "SELECT COUNT(*), CAST(SUM(stored_rows) AS UNSIGNED), CAST(SUM(ignored_rows) AS UNSIGNED), CAST(SUM(refused_rows) AS UNSIGNED) FROM {ROWS} WHERE run = {} AND ({}) LIMIT 1 LOCK IN SHARE MODE",
             hex(self.run.as_bytes()),
             places(stretches)
         ))?;

@@ -17,10 +17,11 @@ use refloat_sqltext::ddl::parse_create_table;
 use refloat_sqltext::{LexMode, ObjectName, StatementKind};
 use refloat_store::InputError;
 
+use super::choice::{Choice, Whose};
 use super::error::LoadError;
 use super::options::{LoadOptions, StatementClass, SystemSchemaMode};
 use super::own::is_namesake;
-use super::pattern::{is_system_database, matches_any};
+use super::pattern::is_system_database;
 use super::renamed;
 
 pub use mode::Modes;
@@ -196,6 +197,7 @@ fn default_database(options: &LoadOptions) -> Option<&str> {
 pub struct Gather<'a> {
     options: &'a LoadOptions,
     outline: Outline,
+    choice: Choice,
     database: Option<String>,
     /// The database that the dump was made of.
     origin: Option<String>,
@@ -207,6 +209,7 @@ impl<'a> Gather<'a> {
         Self {
             options,
             outline: Outline::default(),
+            choice: Choice::new(&options.tables),
             database: None,
             origin: None,
         }
@@ -263,9 +266,28 @@ impl<'a> Gather<'a> {
         let database = database.map(shown);
         let database = database.as_deref().or(self.database()).unwrap_or_default();
         let table = shown(table);
-        let asked =
-            self.options.tables.is_empty() || matches_any(&self.options.tables, database, &table);
-        asked && !is_own_table(database, &table)
+        self.choice.has(database, &table) && !is_own_table(database, &table)
+    }
+
+    /// Whether a routine or event is asked for: with all of its database.
+    pub fn wants_program(&self, name: &ObjectName) -> bool {
+        let database = name.database.as_deref().map(shown);
+        let database = database.as_deref().or(self.database()).unwrap_or_default();
+        self.choice.has_all_of(database)
+    }
+
+    /// Whose a statement is that has no place of its own in a choice of tables.
+    pub fn whose(&self, kind: &StatementKind, text: &[u8], mode: LexMode) -> Whose {
+        self.choice.whose(kind, text, mode, self.database())
+    }
+
+    fn note(&mut self, database: Option<&[u8]>, table: &[u8]) {
+        if self.choice.is_partial() {
+            let database = database.map(shown);
+            let database = database.or_else(|| self.database().map(str::to_owned));
+            self.choice
+                .note(&database.unwrap_or_default(), &shown(table));
+        }
     }
 
     /// Whether what is in this database is left out.
@@ -276,6 +298,7 @@ impl<'a> Gather<'a> {
 
     /// Rows for a table.
     pub fn rows(&mut self, database: Option<&[u8]>, table: &[u8]) {
+        self.note(database, table);
         if self.wants(database, table) {
             let name = shown(table);
             self.content(database).filled.add(name);
@@ -292,9 +315,7 @@ impl<'a> Gather<'a> {
         let database = table.database.as_deref().map(shown);
         let database = database.as_deref().or(self.database()).unwrap_or_default();
         let name = shown(&table.name);
-        let patterns = &self.options.tables;
-        let asked = patterns.is_empty() || matches_any(patterns, database, &name);
-        if asked && is_namesake(database, &name, text, mode) {
+        if self.choice.has(database, &name) && is_namesake(database, &name, text, mode) {
             let label = format!("{database}.{name}");
             self.outline.namesakes.push((label, line));
         }
@@ -317,6 +338,9 @@ impl<'a> Gather<'a> {
         {
             let found = (line, super::outcome::head(text));
             self.outline.old_database.push(found);
+        }
+        if let StatementKind::CreateTable { table, .. } = kind {
+            self.note(table.database.as_deref(), &table.name);
         }
         if let StatementKind::CreateTable {
             table,
@@ -352,19 +376,28 @@ impl<'a> Gather<'a> {
                 like,
                 select,
                 ..
-            } if (all || !(*like || *select)) && self.wants_name(table) => {
+            } if self.wants_name(table)
+                && (all
+                    || !(*like || *select)
+                    || self.whose(kind, text, mode) == Whose::Chosen) =>
+            {
                 self.create(table);
                 self.engine(table, text, mode, line);
             }
-            StatementKind::CreateSequence { sequence } if all => self.create(sequence),
+            StatementKind::CreateSequence { sequence } if self.wants_name(sequence) => {
+                self.create(sequence);
+            }
             StatementKind::DropTable { tables }
             | StatementKind::DropSequence { sequences: tables }
                 if tables.iter().all(|table| self.wants_name(table)) =>
             {
                 self.define(tables);
             }
-            StatementKind::DropView { views } if all => self.define(views),
+            StatementKind::DropView { views } if views.iter().all(|view| self.wants_name(view)) => {
+                self.define(views);
+            }
             StatementKind::CreateView { view } => {
+                let all = self.wants_name(view);
                 let content = self.content(view.database.as_deref());
                 content.defines = true;
                 content.views |= all;
@@ -374,6 +407,7 @@ impl<'a> Gather<'a> {
                 self.program(all, "view", view, text, mode);
             }
             StatementKind::CreateRoutine { what, routine } => {
+                let all = self.wants_program(routine);
                 let content = self.content(routine.database.as_deref());
                 content.defines = true;
                 content.routines |= all;
@@ -395,12 +429,15 @@ impl<'a> Gather<'a> {
                 self.program(wanted, "trigger", trigger, text, mode);
             }
             StatementKind::CreateEvent { event } => {
+                let all = self.wants_program(event);
                 let content = self.content(event.database.as_deref());
                 content.defines = true;
                 content.events |= all;
                 self.program(all, "event", event, text, mode);
             }
-            StatementKind::AlterTable { table } | StatementKind::Truncate { table } if all => {
+            StatementKind::AlterTable { table } | StatementKind::Truncate { table }
+                if self.whose(kind, text, mode) == Whose::Chosen =>
+            {
                 self.change(table.database.as_deref(), text, line);
             }
             StatementKind::Index
@@ -410,7 +447,7 @@ impl<'a> Gather<'a> {
             | StatementKind::Update
             | StatementKind::Do
             | StatementKind::Call
-                if all =>
+                if self.whose(kind, text, mode) == Whose::Chosen =>
             {
                 self.change(None, text, line);
             }

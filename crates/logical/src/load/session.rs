@@ -22,17 +22,69 @@ const TRACKED: &[&str] = &[
 ];
 /// The same, on MariaDB only; those that a version does not have are left out.
 const TRACKED_MARIADB: &[&str] = &["check_constraint_checks"];
-/// Session variables that a dump may set and that say nothing about the rows of another connection.
+/// Session variables that a dump may set and that say nothing about rows of literals on another connection: rows with expressions that look
+/// at other rows run on the control connection. Writers keep their own, because what they ask the server beside the rows (marks, counts,
+/// warnings) must not be cut short, refused as too large, or waited for too briefly.
 const IGNORED: &[&str] = &[
     "autocommit",
+    "big_tables",
     "character_set_results",
-    "sql_notes",
-    "note_verbosity",
-    "unique_checks",
-    "sql_quote_show_create",
-    "names",
-    "warning_count",
+    "completion_type",
     "error_count",
+    "group_concat_max_len",
+    "idle_transaction_timeout",
+    "innodb_lock_wait_timeout",
+    "interactive_timeout",
+    "lc_messages",
+    "lock_wait_timeout",
+    "low_priority_updates",
+    "max_error_count",
+    "max_execution_time",
+    "max_join_size",
+    "max_statement_time",
+    "min_examined_row_limit",
+    "names",
+    "net_read_timeout",
+    "net_write_timeout",
+    "note_verbosity",
+    "profiling",
+    "resultset_metadata",
+    "session_track_gtids",
+    "session_track_schema",
+    "session_track_state_change",
+    "session_track_system_variables",
+    "session_track_transaction_info",
+    "show_create_table_verbosity",
+    "show_gipk_in_create_table_and_information_schema",
+    "sql_auto_is_null",
+    "sql_big_selects",
+    "sql_buffer_result",
+    "sql_log_off",
+    "sql_notes",
+    "sql_quote_show_create",
+    "sql_safe_updates",
+    "sql_select_limit",
+    "sql_warnings",
+    "transaction_isolation",
+    "tx_isolation",
+    "unique_checks",
+    "wait_timeout",
+    "warning_count",
+];
+/// What is set on the control connection again at once when a dump has set it: it stores nothing, and with it the loader would not see what
+/// the server says. The value is what every connection of a load has.
+const KEPT: &[(&str, &str)] = &[
+    ("character_set_results", "utf8mb4"),
+    ("completion_type", "0"),
+    ("max_error_count", "65535"),
+];
+/// Words of `sql_mode` that decide what computed columns and keys over expressions hold when the server copies a table. All others say how a
+/// text is read, or what is refused.
+const COMPUTING_MODES: &[&str] = &[
+    "NO_UNSIGNED_SUBTRACTION",
+    "PAD_CHAR_TO_FULL_LENGTH",
+    "TIME_ROUND_FRACTIONAL",
+    "TIME_TRUNCATE_FRACTIONAL",
 ];
 /// Variables that make a statement depend on the connection it runs on: rows after them stay on the control connection.
 const PER_STATEMENT: &[&str] = &[
@@ -110,6 +162,15 @@ impl Tracker {
         Ok(VariableEffect::Tracked)
     }
 
+    /// The `SET` that takes back from the control connection what a dump's `SET` of `name` (any case) has done and must not do.
+    pub fn kept(name: &str) -> Option<String> {
+        let names = matches!(name, "names" | "character set" | "charset");
+        let name = if names { "character_set_results" } else { name };
+        KEPT.iter()
+            .find(|(kept, _)| kept.eq_ignore_ascii_case(name))
+            .map(|(name, value)| format!("SET SESSION {name} = {value}"))
+    }
+
     /// The `SET` that takes back what is followed since `start` was read, and that it therefore does not know.
     pub fn reset(&self, start: &Session) -> Option<String> {
         let parts: Vec<String> = self
@@ -128,7 +189,8 @@ impl Tracker {
             .iter()
             .map(|name| format!("@@session.`{name}`"))
             .collect();
-        let result = control.query(format!("SELECT DATABASE(), {}", list.join(", ")))?;
+        // Without a limit of its own the dump's sql_select_limit would decide how many rows come.
+        let result = control.query(format!("SELECT DATABASE(), {} LIMIT 1", list.join(", ")))?;
         let row = result.rows.first().cloned().unwrap_or_default();
         let text = |index: usize| {
             row.get(index)
@@ -210,6 +272,13 @@ impl Session {
         mode
     }
 
+    /// Whether a literal of the dump means the bytes that it is written with. Where the connection's character set is another one
+    /// than the client's (`SET CHARACTER SET`), the server converts every literal first, and what the other one lacks becomes `?`.
+    pub fn keeps_literals(&self) -> bool {
+        let connection = self.get("character_set_connection").unwrap_or("utf8mb4");
+        connection == self.charset()
+    }
+
     /// Whether its statements go into the binary log, where there is one.
     pub fn logs(&self) -> bool {
         !matches!(self.get("sql_log_bin"), Some("0" | "OFF"))
@@ -251,9 +320,22 @@ impl Session {
         })
     }
 
-    /// The `SET SESSION` that gives a connection this state, for changes of tables that have rows: where the server copies
-    /// the rows for it, dates that the source allowed are kept as they are.
+    /// The `SET` that gives a connection what of this state matters to changes of tables that have rows, in the server's own words: where
+    /// the server copies the rows for it, dates that the source allowed are kept as they are.
     pub fn altering_set(&self) -> String {
+        let mut mode = vec!["ALLOW_INVALID_DATES"];
+        mode.extend(COMPUTING_MODES.iter().filter(|word| self.has_mode(word)));
+        let zone = self.get("time_zone").map_or(String::new(), |zone| {
+            format!(", SESSION time_zone = {}", literal(zone))
+        });
+        format!(
+            "SET NAMES utf8mb4, SESSION sql_mode = '{}', SESSION foreign_key_checks = 0{zone}",
+            mode.join(",")
+        )
+    }
+
+    /// The `SET SESSION` that gives a connection this state without its strictness, for rows that the server takes in no other way.
+    pub fn lenient_set(&self) -> String {
         let lenient = self.lenient_mode();
         self.set_statement(|name, value| {
             if name == "sql_mode" {
@@ -288,13 +370,18 @@ impl Session {
                     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
                         format!("SESSION `{name}` = {value}")
                     } else {
-                        format!("SESSION `{name}` = '{}'", value.replace('\'', "''"))
+                        format!("SESSION `{name}` = {}", literal(&value))
                     }
                 }
             })
             .collect();
         format!("SET {}", parts.join(", "))
     }
+}
+
+/// A text as a literal of its own character set: in one of two bytes (`character_set_connection=ucs2`) no server knows a time zone.
+fn literal(text: &str) -> String {
+    format!("_utf8mb4'{}'", text.replace('\'', "''"))
 }
 
 #[cfg(test)]
@@ -340,7 +427,7 @@ mod tests {
     fn writers_are_strict_and_keep_the_dumps_own_words() {
         let set = session().writer_set();
         assert!(
-            set.contains("'NO_AUTO_VALUE_ON_ZERO,STRICT_ALL_TABLES,ALLOW_INVALID_DATES'"),
+            set.contains("_utf8mb4'NO_AUTO_VALUE_ON_ZERO,STRICT_ALL_TABLES,ALLOW_INVALID_DATES'"),
             "{set}"
         );
         assert!(!session().exact_set().contains("STRICT_ALL_TABLES"));
@@ -350,6 +437,6 @@ mod tests {
     fn numbers_stand_bare_and_words_are_quoted() {
         let set = session().writer_set();
         assert!(set.contains("`foreign_key_checks` = 0"), "{set}");
-        assert!(set.contains("`time_zone` = '+00:00'"), "{set}");
+        assert!(set.contains("`time_zone` = _utf8mb4'+00:00'"), "{set}");
     }
 }

@@ -194,6 +194,8 @@ impl Scanner {
             }
             Here::Delimiter if !rows.want_tuple => return Some(Stop::End(self.delimiter.len())),
             Here::Backslash(b'g' | b'G') if !rows.want_tuple => return Some(Stop::End(2)),
+            // Of several statements under another delimiter, each ends for the server with its own.
+            Here::Bytes(1) if b == b';' && !rows.want_tuple => return Some(Stop::End(1)),
             Here::Bytes(1) if b == b'(' && rows.want_tuple => {
                 rows.depth = 1;
                 rows.want_tuple = false;

@@ -198,7 +198,7 @@ fn delimiters() {
     );
     assert_eq!(
         statements("DELIMITER $$ ignored\r\nSELECT 1;$$\nDELIMITER '||'\nSELECT 2||"),
-        ["SELECT 1;", "SELECT 2"]
+        ["SELECT 1", "SELECT 2"]
     );
     // A delimiter that could be part of a row.
     assert_eq!(
@@ -541,4 +541,27 @@ fn one_long_value_takes_linear_time() {
     let (all, error) = scan(&text, 64 << 10, ScanOptions::default(), LexMode::default());
     assert_eq!(error, None);
     assert_eq!(rows(&all[0]).row_count, 1);
+}
+
+#[test]
+fn several_statements_under_another_delimiter_are_as_many_items() {
+    let text = "DELIMITER //\nSET @m = ';';\nCREATE TABLE t (a INT); INSERT INTO t VALUES (1,';'),(2,'x');\nINSERT INTO t SET a = 3 //\n\
+        CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END//\nUPDATE t SET a = 1; //\nDELIMITER ;\nDROP TABLE t;\n";
+    assert_eq!(
+        statements(text),
+        [
+            "SET @m = ';'",
+            "CREATE TABLE t (a INT)",
+            "INSERT INTO t VALUES (1,';'),(2,'x')",
+            "INSERT INTO t SET a = 3",
+            "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END",
+            "UPDATE t SET a = 1",
+            "DROP TABLE t",
+        ]
+    );
+    let (piece, rows) = only_rows(text);
+    assert_eq!(
+        (piece.row_count, rows.as_slice()),
+        (2, b"(1,';'),(2,'x')".as_slice())
+    );
 }

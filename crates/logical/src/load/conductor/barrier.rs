@@ -13,6 +13,7 @@ use super::registry::TableKey;
 use super::resume::Step;
 use super::statements::{judge_definition, may_define};
 use super::{Conductor, Postponed};
+use crate::load::choice::{UNCLEAR, Whose};
 use crate::load::error::LoadError;
 use crate::load::outcome::StatementFailure;
 use crate::load::outcome::head;
@@ -243,13 +244,18 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Whether a statement is not for this load: of a choice of tables, or of a schema that is left out.
+    /// Whether a statement is not for this load: of tables that are not chosen, or of a schema that is left out.
     fn leaves_statement_out(&mut self, text: &[u8], item: &Item) -> Result<bool, LoadError> {
-        if !self.ctx.options.tables.is_empty() {
-            // With a choice of tables, what other statements would do to them cannot be told.
-            self.skipped
-                .push(format!("line {}: {}", item.line, head(text)));
-            return Ok(true);
+        match self.chosen_or_not(text, item)? {
+            Whose::Chosen => {}
+            Whose::Others => {
+                self.leave_out(text, item);
+                return Ok(true);
+            }
+            Whose::Unclear => {
+                self.refuse_statement(UNCLEAR, text, item)?;
+                return Ok(true);
+            }
         }
         match self.session()?.database.clone() {
             Some(database) => self.leaves_out(&database),

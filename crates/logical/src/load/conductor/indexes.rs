@@ -22,6 +22,7 @@ use crate::load::options::{ForeignKeyMode, OnError};
 use crate::load::patience::alter;
 use crate::load::programs::literal;
 use crate::load::queue::Task;
+use crate::load::session::Session;
 use crate::load::table::Table;
 
 /// Part of the free space of the server's temporary folder that index builds may use together.
@@ -85,9 +86,6 @@ impl Conductor<'_> {
         {
             let failed = |error| LoadError::server("preparing the session for definitions", error);
             self.catalog.exec(session.altering_set()).map_err(failed)?;
-            self.catalog
-                .exec("SET SESSION foreign_key_checks = 0")
-                .map_err(failed)?;
             self.catalog_session = Some(session);
         }
         Ok(())
@@ -295,7 +293,7 @@ impl Conductor<'_> {
 fn build(
     link: &mut Link,
     table: &Table,
-    session: Option<&crate::load::session::Session>,
+    session: Option<&Session>,
     deferral: &Deferral,
     bytes: u64,
 ) -> Result<(), LoadError> {
@@ -310,12 +308,11 @@ fn build(
         )
     };
     link.leave_session();
-    if let Some(session) = session {
-        link.conn.exec(session.altering_set()).map_err(failed)?;
-    }
-    link.conn
-        .exec("SET SESSION foreign_key_checks = 0")
-        .map_err(failed)?;
+    let set = session.map_or_else(
+        || "SET SESSION foreign_key_checks = 0".to_owned(),
+        Session::altering_set,
+    );
+    link.conn.exec(set).map_err(failed)?;
     if link.conn.server().vendor == Vendor::MySql {
         // Not all versions know these; without them the build is only slower.
         // The server makes and clears the whole buffer whatever the table's size (1.2 GiB: 0.14 s).

@@ -23,6 +23,14 @@ impl Conductor<'_> {
         self.ctx.options.existing == ExistingPolicy::Append && self.existed_program(kind, key)
     }
 
+    /// Whether a view, routine, sequence or event is chosen: views and sequences by their name, as tables are, others with their whole database.
+    fn wants_object(&mut self, kind: Option<Kind>, key: &TableKey) -> bool {
+        match kind {
+            Some(Kind::View | Kind::Sequence) => self.wanted(key),
+            _ => self.choice.has_all_of(&key.0),
+        }
+    }
+
     /// A view, routine or sequence: it needs the definitions before it, not the rows. Whether the statement was run.
     fn define(
         &mut self,
@@ -35,7 +43,7 @@ impl Conductor<'_> {
         if self.leaves_out(&key.0)? {
             return Ok(false);
         }
-        if !self.ctx.options.tables.is_empty() {
+        if !self.wants_object(kind, key) {
             self.leave_out(text, item);
             return Ok(false);
         }
@@ -90,7 +98,7 @@ impl Conductor<'_> {
         if kind != Some(Kind::Sequence) && self.lacks_session(text, item)? {
             return Ok(());
         }
-        if matches!(kind, Some(Kind::View | Kind::Sequence)) && self.ctx.options.tables.is_empty() {
+        if matches!(kind, Some(Kind::View | Kind::Sequence)) && self.choice.has(&key.0, &key.1) {
             self.note_name(&key)?;
         }
         if self.define(kind, true, &key, text, item)?
@@ -128,8 +136,8 @@ impl Conductor<'_> {
         let mut keys = Vec::with_capacity(views.len());
         for view in views {
             let key = self.resolve(view)?;
-            if !self.ctx.options.tables.is_empty() || self.leaves_out(&key.0)? {
-                return Ok(());
+            if !self.wanted(&key) || self.leaves_out(&key.0)? {
+                continue;
             }
             self.refuse_same_name(&key)?;
             self.touch(&key.0, Touch::Define)?;
@@ -139,7 +147,8 @@ impl Conductor<'_> {
             }
             keys.push(key);
         }
-        if self.execute(text, item, keys.first())?.is_none() {
+        let statement = chosen_only("VIEW", views, &keys).unwrap_or_else(|| text.to_vec());
+        if keys.is_empty() || self.execute(&statement, item, keys.first())?.is_none() {
             return Ok(());
         }
         for key in &keys {
@@ -170,7 +179,10 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         let wanted = match &table {
             Some(key) => self.wanted(key) && !self.leaves_out(&key.0)?,
-            None => self.ctx.options.tables.is_empty(),
+            None => {
+                let key = self.resolve(name)?;
+                self.choice.has_all_of(&key.0)
+            }
         };
         let session = self.session()?;
         if let Some(database) = &session.database {
@@ -210,6 +222,17 @@ impl Conductor<'_> {
         }
         Ok(())
     }
+}
+
+/// The `DROP` of those of `named` that are chosen, where not all of them are.
+pub(super) fn chosen_only(
+    what: &str,
+    named: &[ObjectName],
+    chosen: &[TableKey],
+) -> Option<Vec<u8>> {
+    let quoted: Vec<String> = chosen.iter().map(quoted_name).collect();
+    (chosen.len() < named.len())
+        .then(|| format!("DROP {what} IF EXISTS {}", quoted.join(", ")).into_bytes())
 }
 
 fn created(kind: Kind, key: &TableKey) -> Created {

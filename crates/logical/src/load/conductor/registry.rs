@@ -20,7 +20,7 @@ use crate::load::table::{Layout, Table};
 
 /// Set before a definition is read to be compared: defaults of `TIMESTAMP` columns are shown in the session's time zone, names in the
 /// quotes of its mode, and some modes leave options out.
-pub const SHOW_SESSION: &str = "SET SESSION time_zone = '+00:00', SESSION sql_mode = ''";
+pub const SHOW_SESSION: &str = "SET SESSION time_zone = _utf8mb4'+00:00', SESSION sql_mode = ''";
 
 /// Database and name.
 pub type TableKey = (String, String);

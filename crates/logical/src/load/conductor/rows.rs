@@ -9,13 +9,14 @@ use refloat_sqltext::{
 };
 
 use super::Conductor;
+use super::proof::count_rows;
 use super::registry::Touch;
 use crate::load::chunk::{Block, Head, Piece};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::form::Form;
 use crate::load::galera::Replicated;
 use crate::load::marks::Stretch;
-use crate::load::options::WritePath;
+use crate::load::options::{OnError, WritePath};
 use crate::load::outcome::StatementFailure;
 use crate::load::outcome::head;
 use crate::load::rows::{leaves_to_server, may_leave_to_server};
@@ -170,6 +171,10 @@ impl Conductor<'_> {
         let triggered = self.triggered.contains_key(&key);
         let numbered = self.leaves_number(index, &session, header, text);
         let complex = rows.complex && !only_converts(text, session.lex_mode());
+        let unset = self.leaves_unset(index, &session, header);
+        // A statement that fails leaves some of its rows there: which, the dump's own statement decides.
+        let unsafe_refusals = self.ctx.options.on_error == OnError::Continue
+            && !self.entries[index].table.is_transactional();
         let through_view = self.entries[index].table.is_view();
         let orphans = self.leaves_out_orphans(index, header.verb)?;
         let children = self.takes_children_away(index, header.verb)?;
@@ -177,6 +182,8 @@ impl Conductor<'_> {
             || self.control_only
             || triggered
             || numbered
+            || unset
+            || unsafe_refusals
             || through_view
             || orphans
             || children
@@ -245,6 +252,16 @@ impl Conductor<'_> {
             Some(file) => Piece::in_file(name, Arc::clone(file), range.len(), rows, offset, line),
             None => Piece::in_memory(name, Arc::clone(block), range, rows, offset, line),
         }
+    }
+
+    /// Whether rows leave out a column that has to have a value, and the dump's session takes them none the less. Writers are strict.
+    fn leaves_unset(&self, index: usize, session: &Session, header: &InsertHeader) -> bool {
+        let lenient = !session.is_strict() || header.verb == InsertVerb::InsertIgnore;
+        lenient
+            && self.entries[index].table.layout().is_some_and(|layout| {
+                let targets = layout.targets(header.columns.as_deref());
+                targets.is_some_and(|targets| layout.lacks_value(&targets))
+            })
     }
 
     /// Whether a row of this piece leaves a number to the server, of `AUTO_INCREMENT` or of a sequence: the rows before it decide
@@ -422,6 +439,11 @@ impl Conductor<'_> {
         };
         let written = ok.map(|ok| Written::by(header.verb, piece.rows, ok.affected_rows));
         self.end_on_control(index, &stretches, written)?;
+        if written.is_none() && !self.entries[index].table.is_transactional() {
+            let table = Arc::clone(&self.entries[index].table);
+            let count = count_rows(&mut self.catalog, &table)?;
+            table.rebase(count);
+        }
         if let Some(written) = written {
             let bytes = text.len() as u64;
             let table = &self.entries[index].table;

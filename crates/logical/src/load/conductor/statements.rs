@@ -2,13 +2,15 @@
 
 use refloat_run::own::is_own_table;
 use refloat_sqltext::{
-    ClientCommand, Danger, InsertVerb, Item, ItemKind, ObjectName, StatementKind,
+    ClientCommand, Danger, InsertVerb, Item, ItemKind, ObjectName, StatementKind, tokens,
 };
 use refloat_wire::{Connection, OkInfo};
 
 use super::Conductor;
 use super::registry::{TableKey, Touch};
-use crate::load::context::{Context, DUPLICATE_ENTRY};
+use crate::load::choice::Whose;
+use crate::load::context::{Context, DEPRECATED, DUPLICATE_ENTRY};
+use crate::load::definition::as_seen_by;
 use crate::load::error::LoadError;
 use crate::load::options::{ExistingPolicy, OnError, StatementClass, SystemSchemaMode};
 use crate::load::outcome::head;
@@ -18,11 +20,14 @@ use crate::load::programs::Kind;
 use crate::load::renamed;
 use crate::load::transaction::OPEN_HINT;
 
+/// `ER_NO_DEFAULT_FOR_FIELD`.
+const NO_DEFAULT: u16 = 1364;
 /// Warnings about definitions that say nothing about the result: deprecated syntax, names and modes, objects that a
 /// `DROP … IF EXISTS` did not find (or only a name of, 1932) or a `CREATE … IF NOT EXISTS` did, a spatial index that queries will not use,
-/// an account that is made when the programs that run as it are there already.
+/// an account that is made when the programs that run as it are there already, a name for a primary key (1280), words of an old character set
+/// (3720, `NVARCHAR`), a table that is written anew for a full-text index (124).
 const HARMLESS_WARNINGS: &[u16] = &[
-    1007, 1008, 1050, 1051, 1105, 1287, 1305, 1360, 1681, 1831, 1932, 3090, 3135, 3674, 3719, 3778,
+    124, 1007, 1008, 1050, 1051, 1105, 1280, 1305, 1360, 1681, 1831, 1932, 3090, 3135, 3674, 3778,
     4005, 4079, 4092, 6016,
 ];
 
@@ -36,6 +41,9 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
+        if self.is_for_others(text)? {
+            return Ok(());
+        }
         let elsewhere = matches!(
             kind,
             StatementKind::Empty
@@ -87,6 +95,8 @@ impl Conductor<'_> {
                 like,
                 select,
             } => {
+                let key = self.resolve(table)?;
+                self.choice.note(&key.0, &key.1);
                 if *temporary {
                     return self.create_temporary(table, text, item);
                 }
@@ -155,11 +165,22 @@ impl Conductor<'_> {
                     return Ok(());
                 }
                 let key = self.resolve(table)?;
+                self.wanted(&key);
                 self.barrier_counted(Some(&key), text, item)
             }
             StatementKind::Truncate { table } => self.change(Some(table), text, item),
             _ => self.change(None, text, item),
         }
+    }
+
+    /// Whether a statement stands in a conditional comment for servers of another vendor or version: this one passes it over.
+    fn is_for_others(&mut self, text: &[u8]) -> Result<bool, LoadError> {
+        if !text.starts_with(b"/*") {
+            return Ok(false);
+        }
+        let mode = self.session()?.lex_mode();
+        let seen = as_seen_by(text, mode, Some(self.catalog.server().into()));
+        Ok(tokens(&seen, mode).next().is_none())
     }
 
     /// A statement that may add, change or remove rows and definitions of any table, of which it names one or none.
@@ -182,8 +203,8 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<bool, LoadError> {
-        if !self.ctx.options.tables.is_empty() {
-            // It is left out, and said.
+        if self.chosen_or_not(text, item)? != Whose::Chosen {
+            // It is left out or refused further on.
             return Ok(true);
         }
         let database = match table {
@@ -226,7 +247,7 @@ impl Conductor<'_> {
         self.refuse_statement(&format!("refused: this client command {what}"), text, item)
     }
 
-    fn refuse_statement(
+    pub(super) fn refuse_statement(
         &mut self,
         reason: &str,
         text: &[u8],
@@ -342,7 +363,8 @@ impl Conductor<'_> {
         Ok(ok)
     }
 
-    /// [`Conductor::execute`] for rows; those that `INSERT IGNORE` leaves out because they are there already are expected.
+    /// [`Conductor::execute`] for rows; those that `INSERT IGNORE` leaves out because they are there already are expected, and so is what
+    /// the dump's own session gives a column that has no default.
     pub(super) fn execute_rows(
         &mut self,
         text: &[u8],
@@ -350,8 +372,8 @@ impl Conductor<'_> {
         verb: InsertVerb,
     ) -> Result<Option<OkInfo>, LoadError> {
         let expected: &[u16] = match verb {
-            InsertVerb::InsertIgnore => &[DUPLICATE_ENTRY],
-            _ => &[],
+            InsertVerb::InsertIgnore => &[DUPLICATE_ENTRY, NO_DEFAULT],
+            _ => &[NO_DEFAULT],
         };
         let ok = self.run_statement(text, item, None, expected)?;
         self.touched |= ok.is_some();
@@ -415,6 +437,28 @@ impl Conductor<'_> {
         }
     }
 
+    /// Whose a statement is, where only some tables are chosen.
+    pub(super) fn chosen_or_not(&mut self, text: &[u8], item: &Item) -> Result<Whose, LoadError> {
+        let ItemKind::Statement(kind) = &item.kind else {
+            return Ok(Whose::Chosen);
+        };
+        // What is of no table runs or is refused by its class.
+        let of_tables = !matches!(
+            kind,
+            StatementKind::Set
+                | StatementKind::SetGlobal
+                | StatementKind::SetGtidPurged
+                | StatementKind::Account
+                | StatementKind::Replication
+        );
+        if !of_tables || !self.choice.is_partial() {
+            return Ok(Whose::Chosen);
+        }
+        let session = self.session()?;
+        let database = session.database.as_deref();
+        Ok(self.choice.whose(kind, text, session.lex_mode(), database))
+    }
+
     /// Whether `--tables` asks for this table. Refloat's own tables are never loaded: those of the target tell what was changed there.
     pub(super) fn wanted(&mut self, key: &TableKey) -> bool {
         if is_own_table(&key.0, &key.1) {
@@ -424,6 +468,7 @@ impl Conductor<'_> {
             }
             return false;
         }
+        self.choice.note(&key.0, &key.1);
         let patterns = &self.ctx.options.tables;
         let mut wanted = patterns.is_empty();
         for (pattern, matched) in patterns.iter().zip(&mut self.matched) {
@@ -544,8 +589,20 @@ pub(super) fn judge_definition(
         .map_err(|error| LoadError::server("reading warnings", error))?;
     let codes = warnings.iter().map(|warning| warning.code).collect();
     for warning in warnings {
-        let harmless = HARMLESS_WARNINGS.contains(&warning.code);
-        if warning.level != "Note" && !harmless && !expected.contains(&warning.code) {
+        let harmless =
+            HARMLESS_WARNINGS.contains(&warning.code) || DEPRECATED.contains(&warning.code);
+        if warning.level == "Note" || harmless || expected.contains(&warning.code) {
+            continue;
+        }
+        // What a variable has become is read back from the server: a limit that it does not take says nothing about a row.
+        if text
+            .trim_ascii_start()
+            .get(..3)
+            .is_some_and(|word| word.eq_ignore_ascii_case(b"SET"))
+        {
+            ctx.events
+                .note(format!("line {line}: {}: {}", head(text), warning.message));
+        } else {
             ctx.warn(LoadWarning {
                 about: format!("line {line}: {}", head(text)),
                 code: warning.code,

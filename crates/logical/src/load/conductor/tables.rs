@@ -5,6 +5,7 @@ use std::sync::Arc;
 use refloat_sqltext::{Item, ObjectName};
 
 use super::Conductor;
+use super::objects::chosen_only;
 use super::registry::{TableKey, Touch, quoted_name};
 use crate::load::definition::{Lost, OtherDefault, differences, other_defaults, written_for};
 use crate::load::error::{LoadError, Refusal};
@@ -233,12 +234,10 @@ impl Conductor<'_> {
             }
             return self.look_again(None);
         }
-        let mut skip = false;
         let mut keys = Vec::new();
         for table in tables {
             let key = self.resolve(table)?;
-            skip |= !self.wanted(&key) || self.leaves_out(&key.0)?;
-            if skip {
+            if !self.wanted(&key) || self.leaves_out(&key.0)? {
                 continue;
             }
             self.refuse_same_name(&key)?;
@@ -252,10 +251,11 @@ impl Conductor<'_> {
             }
             keys.push(key);
         }
-        if skip {
+        if keys.is_empty() {
             return Ok(());
         }
-        if self.drop_unbegun(&keys, text, item)? {
+        let chosen = chosen_only("TABLE", tables, &keys);
+        if self.drop_unbegun(&keys, chosen.as_deref().unwrap_or(text), item)? {
             for key in &keys {
                 self.forget(key);
                 self.forget_created(Kind::Sequence, key);

@@ -5,7 +5,7 @@ use refloat_sqltext::{Item, SetAssignment, SetScope, parse_set};
 use super::Conductor;
 use super::databases::default_collation;
 use crate::load::error::{LoadError, Refusal};
-use crate::load::session::VariableEffect;
+use crate::load::session::{Tracker, VariableEffect};
 use crate::load::transaction::Begun;
 
 impl Conductor<'_> {
@@ -43,10 +43,14 @@ impl Conductor<'_> {
         for assignment in &assignments {
             match assignment.scope {
                 SetScope::User => {}
-                SetScope::Names | SetScope::CharacterSet => self.session = None,
+                SetScope::Names | SetScope::CharacterSet => {
+                    self.session = None;
+                    self.keep_own("names")?;
+                }
                 _ => {
                     let name = String::from_utf8_lossy(&assignment.name).into_owned();
                     autocommit |= name == "autocommit";
+                    self.keep_own(&name)?;
                     let effect = self
                         .tracker
                         .note_set(&mut self.control, &name)
@@ -74,6 +78,20 @@ impl Conductor<'_> {
         }
         // What follows may have to be read another way.
         self.session().map(drop)
+    }
+
+    /// Takes back what the dump's `SET` of a variable must not do to what the loader asks the server.
+    fn keep_own(&mut self, name: &str) -> Result<(), LoadError> {
+        let Some(set) = Tracker::kept(name) else {
+            return Ok(());
+        };
+        match self.control.exec(set) {
+            // MySQL asks for a privilege for some of them.
+            Err(error) if error.server_code().is_none() => {
+                Err(LoadError::server("setting a variable", error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The statement with the words of `sql_mode` replaced that the caller has another word for.

@@ -8,6 +8,7 @@ use refloat_sqltext::{ClientCommand, CommentKind, Danger, ItemKind, StatementKin
 use refloat_store::Input;
 
 use super::PlannedTable;
+use crate::load::choice::{UNCLEAR, Whose};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::{
     ExistingPolicy, LoadOptions, OnError, StatementClass, SystemSchemaMode,
@@ -370,12 +371,11 @@ impl<'a> Survey<'a> {
     fn fate(&mut self, kind: &StatementKind, text: &[u8]) -> Fate {
         let chosen = !self.options.tables.is_empty();
         let append = self.options.existing == ExistingPolicy::Append;
-        // With a choice of tables what others do to them cannot be told.
-        let whole = |word| {
-            if chosen {
-                Fate::LeftOut
-            } else {
+        let runs_if = |wanted: bool, word| {
+            if wanted {
                 Fate::Runs(word)
+            } else {
+                Fate::LeftOut
             }
         };
         let named = |database: &Option<Vec<u8>>| database.as_deref().map(shown);
@@ -434,18 +434,17 @@ impl<'a> Survey<'a> {
                 ..
             } => {
                 let wanted = self.wants(table.database.as_deref(), &table.name);
-                match (*temporary || *like || *select, chosen) {
-                    (true, true) => Fate::LeftOut,
-                    (true, false) => Fate::Alone,
-                    (false, _) if wanted => Fate::Runs("create table"),
-                    (false, _) => Fate::Silent,
+                match (*temporary || *like || *select, wanted) {
+                    (true, _) => self.alone(kind, text),
+                    (false, true) => Fate::Runs("create table"),
+                    (false, false) => Fate::Silent,
                 }
             }
             StatementKind::DropTable { tables }
             | StatementKind::DropSequence { sequences: tables } => {
                 let wanted = tables
                     .iter()
-                    .all(|table| self.gather.wants(table.database.as_deref(), &table.name));
+                    .any(|table| self.gather.wants(table.database.as_deref(), &table.name));
                 if wanted {
                     Fate::Runs("drop table")
                 } else {
@@ -469,10 +468,21 @@ impl<'a> Survey<'a> {
                     Fate::Runs("drop view, routine, trigger or event")
                 }
             }
-            StatementKind::CreateView { .. } => whole("create view"),
-            StatementKind::CreateRoutine { .. } => whole("create routine"),
-            StatementKind::CreateEvent { .. } => whole("create event (after the rows)"),
-            StatementKind::CreateSequence { .. } => whole("create sequence"),
+            StatementKind::CreateView { view: name } => {
+                let wanted = self.wants(name.database.as_deref(), &name.name);
+                runs_if(wanted, "create view")
+            }
+            StatementKind::CreateSequence { sequence: name } => {
+                let wanted = self.wants(name.database.as_deref(), &name.name);
+                runs_if(wanted, "create sequence")
+            }
+            StatementKind::CreateRoutine { routine: name, .. } => {
+                runs_if(self.gather.wants_program(name), "create routine")
+            }
+            StatementKind::CreateEvent { event: name } => runs_if(
+                self.gather.wants_program(name),
+                "create event (after the rows)",
+            ),
             StatementKind::Account => self.class(StatementClass::Accounts, text),
             StatementKind::Replication => self.class(StatementClass::Replication, text),
             StatementKind::SetGlobal => self.class(StatementClass::Global, text),
@@ -486,8 +496,20 @@ impl<'a> Survey<'a> {
                 "Take the statement out of the dump, or list it with --on-error continue."
                     .to_owned(),
             ),
-            _ if chosen => Fate::LeftOut,
-            _ => Fate::Alone,
+            _ => self.alone(kind, text),
+        }
+    }
+
+    /// A statement that runs alone, if it is of nothing but what is chosen.
+    fn alone(&self, kind: &StatementKind, text: &[u8]) -> Fate {
+        match self.gather.whose(kind, text, self.modes.now()) {
+            Whose::Chosen => Fate::Alone,
+            Whose::Others => Fate::LeftOut,
+            Whose::Unclear => Fate::Refused(
+                UNCLEAR.trim_start_matches("refused: ").to_owned(),
+                "Choose all tables that it names, or the whole database, as --tables 'db.*'."
+                    .to_owned(),
+            ),
         }
     }
 
@@ -496,11 +518,7 @@ impl<'a> Survey<'a> {
             .is_some()
             .then_some(self.options.system_schema);
         if self.options.allow.contains(&class) || schema == Some(SystemSchemaMode::Load) {
-            return if self.options.tables.is_empty() {
-                Fate::Alone
-            } else {
-                Fate::LeftOut
-            };
+            return Fate::Alone;
         }
         if self.options.skip.contains(&class) || schema == Some(SystemSchemaMode::Skip) {
             return Fate::LeftOut;

@@ -123,7 +123,7 @@ impl Link {
     ) -> Result<Result<Written, String>, Error> {
         // Whatever happens below: the session is not a writer's until it is entered again.
         self.leave_session();
-        self.conn.exec(chunk.session.altering_set())?;
+        self.conn.exec(chunk.session.lenient_set())?;
         self.text.clear();
         self.text.extend_from_slice(&chunk.header.text);
         self.text.extend_from_slice(text);

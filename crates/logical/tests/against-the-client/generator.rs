@@ -1,0 +1,511 @@
+//! Combinations: a session, a table, and statements that fill it.
+
+use refloat_testkit::random::Rng;
+
+use crate::sessions::{Session, Setting, settings};
+
+/// One combination, as the text of a dump that goes into a database of its own.
+#[derive(Debug, Clone)]
+pub struct Combination {
+    /// Its number, which is its seed as well.
+    pub number: u64,
+    /// Statements with their delimiters, each on lines of its own.
+    pub text: String,
+    /// Statements that take the session back to what it was.
+    pub reset: String,
+}
+
+/// Makes the combination of a number.
+pub fn combination(number: u64, mariadb: bool) -> Combination {
+    let mut rng = Rng::new(number.wrapping_mul(0x5DEE_CE66));
+    let all = settings(mariadb);
+    // Each setting alone comes first, in turn; pairs, and sometimes three, by chance.
+    let alone = usize::try_from(number).unwrap_or(usize::MAX);
+    let chosen: Vec<Setting> = match all.get(alone) {
+        Some(setting) => vec![*setting],
+        None => (0..rng.within(1, 3)).map(|_| *rng.pick(&all)).collect(),
+    };
+    let session = Session::of(&chosen, &mut rng);
+    let reset = session
+        .reset
+        .iter()
+        .map(|statement| format!("{statement};\n"))
+        .collect();
+    let mut maker = Maker {
+        rng,
+        session,
+        mariadb,
+        table: format!("c{number}"),
+        text: String::new(),
+    };
+    maker.make();
+    Combination {
+        number,
+        text: maker.text,
+        reset,
+    }
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Integer,
+    Unsigned,
+    Decimal,
+    Double,
+    Bit,
+    Year,
+    Date,
+    DateTime,
+    Fraction,
+    Timestamp,
+    Time,
+    Text,
+    Latin,
+    Wide,
+    Bytes,
+    Enum,
+    Set,
+    Json,
+}
+
+const KINDS: &[(Kind, &str)] = &[
+    (Kind::Integer, "INT"),
+    (Kind::Integer, "BIGINT"),
+    (Kind::Integer, "TINYINT"),
+    (Kind::Unsigned, "INT UNSIGNED"),
+    (Kind::Decimal, "DECIMAL(30,12)"),
+    (Kind::Double, "DOUBLE"),
+    (Kind::Bit, "BIT(8)"),
+    (Kind::Year, "YEAR"),
+    (Kind::Date, "DATE"),
+    (Kind::DateTime, "DATETIME"),
+    (Kind::Fraction, "DATETIME(3)"),
+    (Kind::Timestamp, "TIMESTAMP NULL"),
+    (Kind::Time, "TIME"),
+    (Kind::Text, "VARCHAR(60) CHARACTER SET utf8mb4"),
+    (Kind::Text, "TEXT CHARACTER SET utf8mb4"),
+    (Kind::Text, "CHAR(30) CHARACTER SET utf8mb4"),
+    (Kind::Latin, "VARCHAR(60)"),
+    (Kind::Latin, "VARCHAR(60) CHARACTER SET latin1"),
+    (Kind::Latin, "VARCHAR(60) CHARACTER SET utf8mb3"),
+    (Kind::Wide, "VARCHAR(60) CHARACTER SET ucs2"),
+    (Kind::Bytes, "VARBINARY(80)"),
+    (Kind::Bytes, "BLOB"),
+    (Kind::Enum, "ENUM('a','b','c d')"),
+    (Kind::Set, "SET('a','b','c d')"),
+    (Kind::Json, "JSON"),
+];
+
+struct Column {
+    name: String,
+    kind: Kind,
+    nullable: bool,
+    has_default: bool,
+}
+
+struct Maker {
+    rng: Rng,
+    session: Session,
+    mariadb: bool,
+    table: String,
+    text: String,
+}
+
+impl Maker {
+    fn say(&mut self, statement: &str) {
+        self.text.push_str(statement);
+        self.text.push_str(";\n");
+    }
+
+    fn make(&mut self) {
+        for statement in self.session.statements.clone() {
+            self.say(&statement);
+        }
+        let columns = self.columns();
+        let key = self.create(&columns);
+        let statements = self.rng.within(1, 4);
+        let mut next = 1;
+        for _ in 0..statements {
+            let form = if self.rng.chance(70) {
+                0
+            } else {
+                self.rng.within(1, 9)
+            };
+            self.rows(form, &columns, key, &mut next);
+        }
+        if self.rng.chance(15) {
+            let table = self.table.clone();
+            self.say(&format!("ALTER TABLE {table} ADD COLUMN later INT"));
+            self.rows(0, &columns, key, &mut next);
+        }
+    }
+
+    fn columns(&mut self) -> Vec<Column> {
+        (0..self.rng.within(2, 7))
+            .map(|number| {
+                let kind = self.rng.below(KINDS.len());
+                let nullable = self.rng.chance(70);
+                Column {
+                    name: format!("f{number}_{kind}"),
+                    kind: KINDS[kind].0,
+                    nullable,
+                    has_default: nullable && self.rng.chance(30),
+                }
+            })
+            .collect()
+    }
+
+    /// Creates the table; says whether its key is made by the server.
+    fn create(&mut self, columns: &[Column]) -> Option<bool> {
+        let key = match self.rng.below(3) {
+            0 => None,
+            1 => Some(false),
+            _ => Some(true),
+        };
+        let mut parts: Vec<String> = Vec::new();
+        match key {
+            None => {}
+            Some(false) => parts.push("id INT NOT NULL PRIMARY KEY".to_owned()),
+            Some(true) => parts.push("id INT NOT NULL AUTO_INCREMENT PRIMARY KEY".to_owned()),
+        }
+        for column in columns {
+            let kind: usize = column
+                .name
+                .rsplit('_')
+                .next()
+                .and_then(|n| n.parse().ok())
+                .unwrap_or(0);
+            let kind = KINDS[kind].1;
+            let null = match (column.nullable, column.has_default) {
+                (true, true) => " DEFAULT NULL",
+                (true, false) => "",
+                (false, _) if kind.ends_with("NULL") => "",
+                (false, _) => " NOT NULL",
+            };
+            parts.push(format!("{} {kind}{null}", column.name));
+        }
+        let engine = *self.rng.pick(&[
+            "",
+            " ENGINE=InnoDB",
+            " ENGINE=InnoDB",
+            " ENGINE=MyISAM",
+            " ENGINE=MEMORY",
+        ]);
+        let engine = if engine.ends_with("MEMORY")
+            && parts.iter().any(|part| {
+                ["TEXT", "BLOB", "JSON"]
+                    .iter()
+                    .any(|one| part.contains(one))
+            }) {
+            " ENGINE=InnoDB"
+        } else {
+            engine
+        };
+        let statement = format!(
+            "CREATE TABLE {} (\n  {}\n){engine} DEFAULT CHARSET=latin1",
+            self.table,
+            parts.join(",\n  ")
+        );
+        self.say(&statement);
+        key
+    }
+
+    /// A statement that brings rows, in one of several forms.
+    fn rows(&mut self, form: usize, columns: &[Column], key: Option<bool>, next: &mut u32) {
+        let table = self.table.clone();
+        let (ignore, replace) = (form == 1, form == 2);
+        let rows = self.rng.within(1, 6);
+        let named: Vec<&Column> = if form == 3 {
+            // Columns without a default are left out as well: the session decides what becomes of them.
+            columns.iter().filter(|_| self.rng.chance(60)).collect()
+        } else {
+            columns.iter().collect()
+        };
+        let explicit = form == 3 || key == Some(true) || self.rng.chance(60) || form > 4;
+        // The server may take any number up to the ones that come: leave it room.
+        let numbered = key == Some(true) && self.rng.chance(30);
+        *next += if key == Some(true) { 50 } else { 0 };
+        let mut names: Vec<String> = named.iter().map(|column| column.name.clone()).collect();
+        if key.is_some() && !numbered {
+            names.insert(0, "id".to_owned());
+        }
+        if names.is_empty() {
+            return;
+        }
+        let mut tuples = Vec::new();
+        for _ in 0..rows {
+            let mut values: Vec<String> = Vec::new();
+            for column in &named {
+                let value = self.value(column, form);
+                values.push(value);
+            }
+            if key.is_some() && !numbered {
+                let again = (ignore || replace) && *next > 2 && self.rng.chance(40);
+                *next += u32::from(!again);
+                let id = *next - u32::from(again);
+                values.insert(0, id.to_string());
+            }
+            tuples.push(values);
+        }
+        let list = format!(" ({})", names.join(","));
+        let list = if explicit { list.as_str() } else { "" };
+        let all: Vec<String> = tuples
+            .iter()
+            .map(|values| format!("({})", values.join(",")))
+            .collect();
+        let all = all.join(",");
+        let sets = || {
+            let pairs = names.iter().zip(&tuples[0]);
+            pairs
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let statement = match form {
+            1 => format!("INSERT IGNORE INTO {table}{list} VALUES {all}"),
+            2 => format!("REPLACE INTO {table}{list} VALUES {all}"),
+            5 => format!("INSERT INTO {table} SET {}", sets()),
+            6 => format!("INSERT INTO {table}{list} SELECT {}", tuples[0].join(",")),
+            7 => format!(
+                "INSERT INTO {table}{list} VALUES {all} ON DUPLICATE KEY UPDATE {0}={0}",
+                names[0]
+            ),
+            8 => format!("REPLACE INTO {table} SET {}", sets()),
+            9 => format!("UPDATE {table} SET {0}={0}", names[0]),
+            _ => format!("INSERT INTO {table}{list} VALUES {all}"),
+        };
+        self.say(&statement);
+    }
+
+    /// A value that the column holds as it is, in a spelling of dumps; an expression sometimes with form 4.
+    fn value(&mut self, column: &Column, form: usize) -> String {
+        if column.nullable && self.rng.chance(20) {
+            return "NULL".to_owned();
+        }
+        if form == 4 && self.rng.chance(40) {
+            return self.expression(column.kind);
+        }
+        let rng = &mut self.rng;
+        let pick = |rng: &mut Rng, list: &[&str]| (*rng.pick(list)).to_owned();
+        match column.kind {
+            Kind::Integer => pick(
+                rng,
+                &[
+                    "0", "1", "-7", "'12'", "\t42", "+5", "TRUE", "0x41", "b'101'", "007",
+                ],
+            ),
+            Kind::Unsigned => pick(rng, &["0", "1", "'12'", "42", "4294967295"]),
+            Kind::Decimal => pick(
+                rng,
+                &[
+                    "0",
+                    "1.5",
+                    "-2.25",
+                    "'3.125'",
+                    "1e2",
+                    ".5",
+                    "12345678901234567.123456789012",
+                ],
+            ),
+            Kind::Double => pick(
+                rng,
+                &[
+                    "0",
+                    "1.5",
+                    "-2.25e10",
+                    "'3.125'",
+                    "1e-3",
+                    "-0",
+                    "1.7976931348623157e308",
+                ],
+            ),
+            Kind::Bit => pick(rng, &["b'101'", "5", "0x1F", "b'0'"]),
+            Kind::Year => pick(rng, &["2024", "'1999'", "0", "70", "'70'", "'0000'"]),
+            Kind::Date => pick(
+                rng,
+                &[
+                    "'2024-02-29'",
+                    "20240102",
+                    "'2024/01/02'",
+                    "DATE'2024-01-02'",
+                    "'24-01-02'",
+                    "'2024-01-02 00:00:00'",
+                ],
+            ),
+            Kind::DateTime => pick(
+                rng,
+                &[
+                    "'2024-02-29 01:02:03'",
+                    "20240102030405",
+                    "TIMESTAMP'2024-01-02 03:04:05'",
+                    "'2024-01-02 03:04:05.678'",
+                    "'2024-01-02'",
+                ],
+            ),
+            Kind::Fraction => pick(
+                rng,
+                &[
+                    "'2024-02-29 01:02:03.999'",
+                    "'2024-01-02 03:04:05.99951'",
+                    "20240102030405.125",
+                ],
+            ),
+            Kind::Timestamp => pick(
+                rng,
+                &[
+                    "'2024-02-28 01:02:03'",
+                    "'2001-01-02 03:04:05'",
+                    "20240102030405",
+                ],
+            ),
+            Kind::Time => pick(
+                rng,
+                &[
+                    "'01:02:03'",
+                    "'-12:00:00'",
+                    "10203",
+                    "'01:02:03.7'",
+                    "'1 02:03:04'",
+                ],
+            ),
+            Kind::Text | Kind::Latin | Kind::Wide => self.string(column.kind),
+            Kind::Bytes => {
+                if rng.chance(40) {
+                    pick(
+                        rng,
+                        &[
+                            "0x00FF5C0A",
+                            "X'414243'",
+                            "_binary 'abc'",
+                            "_binary '\u{fc}'",
+                            "b'1000001'",
+                            "''",
+                        ],
+                    )
+                } else {
+                    self.string(column.kind)
+                }
+            }
+            Kind::Enum => pick(rng, &["'a'", "'b'", "'c d'", "1", "'A'"]),
+            Kind::Set => pick(rng, &["'a'", "'a,b'", "''", "'c d,a'", "3"]),
+            Kind::Json => pick(
+                rng,
+                &["'{}'", "'[1,2]'", "'{\"a\": 1}'", "'null'", "'\"x\"'"],
+            ),
+        }
+    }
+
+    fn string(&mut self, kind: Kind) -> String {
+        let plain = [
+            "''",
+            "'plain'",
+            "'it''s'",
+            "'tab\there'",
+            "'two\nlines'",
+            "'back\\\\slash'",
+            "'a\\nb'",
+            "'\\N'",
+            "'100\\%'",
+            "'x '",
+            "'semi;colon'",
+            "'--x'",
+            "' lead'",
+            "'\\0\\Z'",
+            "'NULL'",
+        ];
+        let odd = [
+            "N'national'",
+            "_utf8mb4'u8'",
+            "_latin1'l1'",
+            "_latin1 X'414243'",
+            "X'4142'",
+            "0x4142",
+            "'con' 'cat'",
+            "12",
+            "1.50",
+            "1e3",
+            "TRUE",
+            "_binary'bin'",
+        ];
+        let beyond = [
+            "'\u{fc}ber'",
+            "'\u{e9}t\u{e9}'",
+            "_utf8mb4'\u{fc}'",
+            "_latin1 X'FC'",
+            "_utf8mb3'\u{e4}'",
+        ];
+        match self.rng.below(10) {
+            0..=5 => (*self.rng.pick(&plain)).to_owned(),
+            6 if !self.session.quotes_names() => {
+                (*self.rng.pick(&["\"double\"", "\"it's\"", "\"a\"\"b\""])).to_owned()
+            }
+            6 | 7 => (*self.rng.pick(&odd)).to_owned(),
+            _ if kind == Kind::Text && self.rng.chance(30) => "'\u{416}\u{1f600}'".to_owned(),
+            _ => (*self.rng.pick(&beyond)).to_owned(),
+        }
+    }
+
+    fn expression(&mut self, kind: Kind) -> String {
+        let list: &[&str] = match kind {
+            Kind::Integer | Kind::Unsigned => &[
+                "1+2",
+                "LENGTH('abc')",
+                "3 DIV 2",
+                "NOT 0",
+                "CAST('7' AS UNSIGNED)",
+                "@@auto_increment_increment",
+                "(2)",
+            ],
+            Kind::Decimal | Kind::Double => &[
+                "1/3",
+                "7/8",
+                "ROUND(1.5)",
+                "2*3.5",
+                "10 MOD 4",
+                "AVG_IS_NONE",
+            ],
+            Kind::Bit | Kind::Year | Kind::Enum => &["1+1"],
+            Kind::Date | Kind::DateTime | Kind::Fraction | Kind::Timestamp => &[
+                "FROM_UNIXTIME(1000000000)",
+                "NOW() - INTERVAL 0 DAY",
+                "'2024-01-31' + INTERVAL 1 MONTH",
+                "CURRENT_TIMESTAMP",
+            ],
+            Kind::Time => &["SEC_TO_TIME(61)"],
+            Kind::Set => &["1|2"],
+            Kind::Json => &["JSON_OBJECT('a', 1)", "JSON_ARRAY(1, 'b')"],
+            _ => &[
+                "CONCAT('a', 'b')",
+                "UPPER('x')",
+                "'a' || 'b'",
+                "CHAR(65)",
+                "HEX('a')",
+                "CONVERT('x' USING utf8mb4)",
+                "DATE_FORMAT('2024-03-01', '%M')",
+                "@@collation_connection",
+                "CHARSET('a')",
+                "COLLATION('a')",
+                "RPAD('a', 3, 'b')",
+            ],
+        };
+        let found = (*self.rng.pick(list)).to_owned();
+        match found.as_str() {
+            "AVG_IS_NONE" => "5 / 7 * 3".to_owned(),
+            // The clock gives another value each time, unless the dump stops it.
+            "NOW() - INTERVAL 0 DAY" | "CURRENT_TIMESTAMP"
+                if !self
+                    .session
+                    .statements
+                    .iter()
+                    .any(|one| one.contains("timestamp = 1")) =>
+            {
+                "FROM_UNIXTIME(1234567890)".to_owned()
+            }
+            _ => {
+                let _ = self.mariadb;
+                found
+            }
+        }
+    }
+}

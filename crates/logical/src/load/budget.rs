@@ -5,7 +5,7 @@ use refloat_wire::Vendor;
 
 use super::galera::WriteSet;
 use super::opened::Opened;
-use super::options::LoadOptions;
+use super::options::{LoadOptions, OnError};
 use super::queue::Limits;
 use super::writer::PACKET_TARGET;
 use crate::source::stream::{BLOCK_BYTES as STREAM_BLOCK, STREAM_BYTES};
@@ -70,6 +70,7 @@ impl Budget {
             workers: options.threads,
             chunk_rows: options.chunk_rows,
             bytes_most: write_set.map(|limit| limit.bytes),
+            one_by_one: options.on_error == OnError::Continue,
             rows_most: write_set.and_then(|limit| limit.rows),
         };
         Self {

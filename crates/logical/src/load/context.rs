@@ -18,7 +18,7 @@ use super::chunk_size::ChunkSize;
 use super::error::LoadError;
 use super::galera::Replicated;
 use super::marks::{self, Marks};
-use super::options::{IndexMode, LoadOptions, WritePath};
+use super::options::{IndexMode, LoadOptions, OnError, WritePath};
 use super::outcome::{Bounded, LoadWarning, ProofDifference, StatementFailure};
 use super::phases::Phases;
 use super::table::Table;
@@ -240,10 +240,17 @@ impl Context {
         LoadError::interrupted(&self.cancel)
     }
 
+    /// Whether each row of a table has a statement of its own: a refused row is left out and the load goes on, and what the engine has
+    /// stored of a longer statement before it nobody could take back.
+    pub fn writes_one_by_one(&self, table: &Table) -> bool {
+        self.options.on_error == OnError::Continue && !table.is_transactional() && !table.is_view()
+    }
+
     /// The path for this chunk.
     pub fn path_for(&self, chunk: &Chunk) -> WritePath {
         let session = &chunk.session;
         let as_text = chunk.table.is_plain()
+            || self.writes_one_by_one(&chunk.table)
             || session.lex_mode().charset_family != refloat_sqltext::CharsetFamily::Plain
             || (!session.keeps_literals() && chunk.form.delimited().is_none())
             // An empty field of a file stays empty whatever the mode.

@@ -70,6 +70,8 @@ pub struct Limits {
     pub rows_most: Option<u64>,
     /// No more bytes of dump text than this per chunk, also of a fixed number of rows.
     pub bytes_most: Option<usize>,
+    /// One row per chunk of tables without transactions.
+    pub one_by_one: bool,
 }
 
 /// The queue of one load.
@@ -371,7 +373,9 @@ impl Queue {
         chunk.push(first);
         while let Some((head, piece)) = lane.pieces.front() {
             let limits = [self.limits.chunk_rows, self.limits.rows_most];
-            let full = chunk.bytes + piece.len() > target
+            let alone = self.limits.one_by_one && !chunk.head.table.is_transactional();
+            let full = alone
+                || chunk.bytes + piece.len() > target
                 || limits
                     .into_iter()
                     .flatten()

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use refloat_logical::load::{LoadOptions, LoadOutcome, WritePath, load};
+use refloat_logical::load::{LoadOptions, LoadOutcome, OnError, WritePath, load};
 use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
@@ -25,6 +25,16 @@ const TOGETHER: u64 = 25;
 const REFUSED_ALONE: usize = 12;
 /// Warnings that a value was changed: out of range, cut, no number, no text.
 const CHANGES: &[u16] = &[1264, 1265, 1292, 1300, 1365, 1366, 1406, 1411];
+/// Rows that are refused, each in a statement of its own, so that the stock client leaves out as much with `--force`.
+const REFUSED: &str =
+    "CREATE TABLE t (id INT NOT NULL, name VARCHAR(20), PRIMARY KEY (id)) ENGINE=MyISAM;
+INSERT INTO t VALUES (1,'a'),(2,'b');
+INSERT INTO t VALUES (2,'again');
+INSERT INTO t VALUES (3,'c'),(4,'d');
+INSERT INTO t VALUES (4,'again');
+CREATE TABLE u (id INT NOT NULL, name VARCHAR(20), PRIMARY KEY (id)) ENGINE=InnoDB;
+INSERT INTO u VALUES (1,'x');
+";
 /// Differences shown of one load.
 const SHOWN: usize = 4;
 
@@ -46,6 +56,7 @@ pub fn all(kind: ServerKind) {
     let first = number("REFLOAT_RANDOM_SEED").unwrap_or(0);
     if first == 0 {
         bench.corpus();
+        bench.refused_rows();
     }
     let refused_alone = asked.map_or(REFUSED_ALONE, |_| usize::MAX);
     bench.combinations(first, asked.unwrap_or(COMBINATIONS), refused_alone);
@@ -89,6 +100,29 @@ impl Bench {
         }
         for reason in left_out {
             eprintln!("{}: left out {reason}", self.kind);
+        }
+    }
+
+    /// With `--on-error continue` rows that the server refuses are left out and all others are in, also where nothing can be taken back.
+    fn refused_rows(&mut self) {
+        let path = self.folder.path().join("dump.sql");
+        fs::write(&path, REFUSED).unwrap();
+        self.refused_lines(REFUSED);
+        let wanted = self.snapshot();
+        for (label, write_path, _) in ways(self.kind) {
+            self.empty();
+            let mut options = LoadOptions::new(&path, servers::target(self.server));
+            options.database = Some(DATABASE.to_owned());
+            options.accept_missing_trailer = true;
+            options.write_path = write_path;
+            options.on_error = OnError::Continue;
+            let said = self.load(&options).map(drop);
+            let found = differences(&wanted, &self.snapshot());
+            let expected = "2 statements or rows were refused, and the load went on without";
+            if !found.is_empty() || said.as_ref().err().is_none_or(|said| said != expected) {
+                let failure = format!("{label}: {said:?}, {found:?}");
+                self.fail("refused-rows", REFUSED.as_bytes(), failure);
+            }
         }
     }
 

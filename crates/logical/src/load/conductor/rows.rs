@@ -9,14 +9,13 @@ use refloat_sqltext::{
 };
 
 use super::Conductor;
-use super::proof::count_rows;
 use super::registry::Touch;
 use crate::load::chunk::{Block, Head, Piece};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::form::Form;
 use crate::load::galera::Replicated;
 use crate::load::marks::Stretch;
-use crate::load::options::{OnError, WritePath};
+use crate::load::options::WritePath;
 use crate::load::outcome::StatementFailure;
 use crate::load::outcome::head;
 use crate::load::rows::{leaves_to_server, may_leave_to_server};
@@ -172,9 +171,6 @@ impl Conductor<'_> {
         let numbered = self.leaves_number(index, &session, header, text);
         let complex = rows.complex && !only_converts(text, session.lex_mode());
         let unset = self.leaves_unset(index, &session, header);
-        // A statement that fails leaves some of its rows there: which, the dump's own statement decides.
-        let unsafe_refusals = self.ctx.options.on_error == OnError::Continue
-            && !self.entries[index].table.is_transactional();
         let through_view = self.entries[index].table.is_view();
         let orphans = self.leaves_out_orphans(index, header.verb)?;
         let children = self.takes_children_away(index, header.verb)?;
@@ -183,7 +179,6 @@ impl Conductor<'_> {
             || triggered
             || numbered
             || unset
-            || unsafe_refusals
             || through_view
             || orphans
             || children
@@ -227,6 +222,7 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         for (piece, range) in missing {
             let limit = match &self.ctx.cluster {
+                _ if self.ctx.writes_one_by_one(&head.table) => Some(1),
                 Some(cluster) => cluster.rows_of(&piece, self.ctx.options.chunk_rows),
                 None => self.ctx.options.chunk_rows,
             };
@@ -439,11 +435,6 @@ impl Conductor<'_> {
         };
         let written = ok.map(|ok| Written::by(header.verb, piece.rows, ok.affected_rows));
         self.end_on_control(index, &stretches, written)?;
-        if written.is_none() && !self.entries[index].table.is_transactional() {
-            let table = Arc::clone(&self.entries[index].table);
-            let count = count_rows(&mut self.catalog, &table)?;
-            table.rebase(count);
-        }
         if let Some(written) = written {
             let bytes = text.len() as u64;
             let table = &self.entries[index].table;

@@ -66,6 +66,9 @@ impl Worker {
                 .map(<[u8]>::to_vec)
                 .unwrap_or_default();
             let mut error = self.refused(chunk, (piece, piece.offset, piece.line), &text, failed);
+            if chunk.rows == 1 && self.goes_on() {
+                return self.leave_row_out(chunk, error);
+            }
             if let LoadError::Statement { failure, .. } = &mut error {
                 let _ = write!(
                     failure.message,
@@ -99,6 +102,25 @@ impl Worker {
         }
         chunk.table.note_refused(findings.refused);
         self.account(chunk, WritePath::Insert, findings.written, started);
+        Ok(())
+    }
+
+    /// Lists the only row of a chunk as refused, of a table whose engine has no transactions: nothing of its statement is stored, and its
+    /// mark has been there before it.
+    fn leave_row_out(&mut self, chunk: &Chunk, error: LoadError) -> Result<(), LoadError> {
+        let LoadError::Statement { failure, .. } = error else {
+            return Err(error);
+        };
+        let marks = self.link.ctx.marks.as_ref();
+        let stretches = marks.map_or_else(Vec::new, |marks| marks.stretches(&chunk.pieces));
+        self.correct(&stretches, Written::default(), chunk.rows)
+            .map_err(|error| {
+                let doing = format!("noting a refused row of table {}", chunk.table.label());
+                LoadError::server(doing, error)
+            })?;
+        self.link.ctx.note_failure(*failure);
+        chunk.table.note_refused(chunk.rows);
+        chunk.table.note_described();
         Ok(())
     }
 

@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(
             ended(&outcome),
             "Cluster c: nodes DIFFER (by counts and checksums)\n  n2 holds the same as n1: 3 tables counted, 1 checksum made\n  \
-             n3 DIFFERS from n1 in\n    d.t\n    d.u\n  n4 NOT KNOWN: no answer: gone\n  compared in 2.00 s\n"
+             n3 DIFFERS from n1 in\n    d.t\n    d.u\n  n4 NOT KNOWN: no answer: gone\n  compared in 2.0 s\n"
         );
         outcome.nodes.remove(1);
         assert!(ended(&outcome).starts_with("Cluster c: not all nodes are known to hold the same"));

@@ -4,30 +4,26 @@
 //! A node that had got further then has a place that looks good, and is given what came behind it (IST) though it lacks what came before. So
 //! write-sets are compared and not numbers: both keep them in a file, with the node, the connection and the moment that each one came from.
 
+mod ring;
 mod views;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use refloat_run::settings::ProviderOptions;
 use refloat_wire::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::control::Control;
-use crate::error::plain;
 use crate::host::Host;
 use crate::observe::{Member, impatient};
 use crate::view::ClusterView;
+use ring::{Kept, Ring};
 
-/// Finds write-sets in a ring. Its machine has Perl where it has MariaDB's server package.
-const RING: &str = include_str!("history/ring.pl");
 /// The file of the ring, where nobody has said otherwise.
 const RING_NAME: &str = "galera.cache";
 /// So many seqnos are looked at, back from a node's position.
 const BACK: u64 = 256;
-/// How long a ring may take to be looked through: it may have many GiB.
-const PATIENCE: Duration = Duration::from_secs(600);
 /// So many tables are named of a side.
 const TABLES: usize = 5;
 
@@ -131,88 +127,6 @@ impl Parting {
             (_, 0) => format!("{count} ({})", shown.join(", ")),
             (_, rest) => format!("{count} ({} and {rest} more tables)", shown.join(", ")),
         }
-    }
-}
-
-/// What is kept at one seqno.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Kept {
-    /// A write-set, by what makes it itself, and its tables.
-    WriteSet(String, BTreeSet<String>),
-    /// The membership has changed, by what makes that change itself: no rows come of it.
-    Change(String),
-    /// What was sent was applied nowhere.
-    Skipped,
-    /// More than one thing, of which one is left over from before.
-    Several,
-}
-
-impl Kept {
-    /// What makes it itself; `None`: nothing does.
-    fn identity(&self) -> Option<&str> {
-        match self {
-            Self::WriteSet(identity, _) | Self::Change(identity) => Some(identity),
-            Self::Skipped | Self::Several => None,
-        }
-    }
-}
-
-/// What a node keeps, by seqno.
-#[derive(Debug, Default)]
-struct Ring {
-    history: String,
-    kept: BTreeMap<u64, Kept>,
-}
-
-impl Ring {
-    /// Reads what the script has printed.
-    fn parse(said: &str) -> Self {
-        let mut ring = Self::default();
-        for line in said.lines() {
-            let mut words = line.split(' ');
-            let (first, second) = (words.next(), words.next());
-            if first == Some("history") {
-                second.unwrap_or_default().clone_into(&mut ring.history);
-                continue;
-            }
-            let Some(seqno) = first.and_then(|seqno| seqno.parse().ok()) else {
-                continue;
-            };
-            let kept = match (second, words.next()) {
-                (Some("w"), Some(identity)) => {
-                    let tables = words.next().unwrap_or_default().split(',');
-                    let tables = tables.filter(|table| !table.is_empty()).map(plain);
-                    Kept::WriteSet(identity.to_owned(), tables.collect())
-                }
-                (Some("c"), Some(identity)) => Kept::Change(identity.to_owned()),
-                _ => Kept::Skipped,
-            };
-            let before = ring.kept.get(&seqno);
-            let kept = if before.is_some_and(|before| *before != kept) {
-                Kept::Several
-            } else {
-                kept
-            };
-            ring.kept.insert(seqno, kept);
-        }
-        ring
-    }
-
-    fn read(host: &Host, path: &Path, seqno: u64) -> Result<Self, String> {
-        let word = |text: &str| Host::word(text);
-        let script = format!(
-            "exec perl -e {} -- {} {} {seqno}",
-            word(RING),
-            word(&path.to_string_lossy()),
-            seqno.saturating_sub(BACK).max(1)
-        );
-        let said = host
-            .run_for(&script, PATIENCE)
-            .map_err(|error| error.to_string())?;
-        if said.status.success() {
-            return Ok(Self::parse(&String::from_utf8_lossy(&said.stdout)));
-        }
-        Err(plain(&String::from_utf8_lossy(&said.stderr)))
     }
 }
 

@@ -3,7 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use refloat_run::Run;
+
 use crate::control::Control;
+use crate::files;
 use crate::join::{brief, is_down};
 use crate::node::NodeState;
 use crate::observe::{Member, observe};
@@ -109,8 +112,9 @@ pub(crate) enum Astray {
 }
 
 impl Astray {
-    /// Stops a node that has begun a cluster of its own, where `ours` says that it was started by this run; what is to be said of it.
-    pub fn end(self, control: &Control, member: &Member, ours: bool) -> String {
+    /// Stops a node that has begun a cluster of its own and takes its place away, where `ours` is the run that has started it; what is to be
+    /// said of it.
+    pub fn end(self, control: &Control, member: &Member, ours: Option<&Run>) -> String {
         let said = match self {
             Self::Unseen => {
                 return "it says that it is in step, and none of the others answers to say the same: whether it has begun a cluster of its own is not known"
@@ -118,12 +122,20 @@ impl Astray {
             }
             Self::Elsewhere(said) => said,
         };
-        let now = if ours {
+        let mut set_aside = false;
+        let now = if let Some(run) = ours {
             let begun = Instant::now();
             let stopped = control.stop();
             let down = is_down(control, member, || begun.elapsed() > STOP_PATIENCE);
             match (stopped, down) {
-                (_, Ok(true)) => "it was stopped again".to_owned(),
+                (_, Ok(true)) => {
+                    let gone = member.host.as_ref().map(|host| {
+                        let id = run.dir.id().as_str();
+                        files::give_place_up(host, &member.folder(), id, files::ASTRAY, false)
+                    });
+                    set_aside = matches!(gone, Some(Ok(())));
+                    "it was stopped again".to_owned()
+                }
                 (Err(error), _) => format!("stop it, which failed ({error})"),
                 (Ok(()), Ok(false)) => "stop it: it was told to, and goes on".to_owned(),
                 (Ok(()), Err(unknown)) => {
@@ -133,9 +145,16 @@ impl Astray {
         } else {
             "stop it".to_owned()
         };
+        let place = match ours.filter(|_| set_aside) {
+            Some(run) => format!(
+                "its position counts no more and was set aside (grastate.dat.refloat-{}): it takes a full copy when it comes back",
+                run.dir.id()
+            ),
+            None => "its position counts no more: keep what is needed of it, and remove its grastate.dat before the next start".to_owned(),
+        };
         format!(
-            "it has begun a cluster of its own beside that of the others: {said}. {now}. Its option files name nobody to join, or somebody else (wsrep_cluster_address, wsrep_cluster_name). \
-             What applications wrote to it meanwhile is on it alone, and its position counts no more: keep what is needed of it, and remove its grastate.dat before the next start"
+            "it has begun a cluster of its own beside that of the others: {said}. {now}. Its option files name nobody to join, or somebody else (wsrep_cluster_address, wsrep_cluster_name): correct them. \
+             What applications wrote to it meanwhile is on it alone, and {place}"
         )
     }
 }

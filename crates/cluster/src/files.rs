@@ -6,13 +6,14 @@ use std::time::Duration;
 use crate::error::{HostError, plain};
 use crate::host::Host;
 
-/// What stands in the `grastate.dat` of a node that has given its place up. Whoever finds it wants to know why.
-const NO_PLACE: &str = "# GALERA saved state\n\
-    # refloat cluster restore: rows came into these tables without write-sets, so this node has no place in the old\n\
-    # history any more: with its old seqno it would join by IST, and differ from the others for ever.\n\
-    version: 2.1\n\
-    uuid:    00000000-0000-0000-0000-000000000000\n\
-    seqno:   -1\n";
+/// Why a node has given its place up, as it stands in its `grastate.dat`: whoever finds that wants to know.
+pub(crate) const LOADED: &str = "# refloat cluster restore: rows came into these tables without write-sets, so this node has no place in the old\n\
+    # history any more: with its old seqno it would join by IST, and differ from the others for ever.\n";
+/// The same of one that went on without the others.
+pub(crate) const ASTRAY: &str = "# refloat cluster rejoin: this node has gone on without the others, or they without it: with its old seqno it would\n\
+    # join by IST, and differ from them for ever.\n";
+/// No place in any history.
+pub(crate) const NOWHERE: &str = "00000000-0000-0000-0000-000000000000";
 
 /// A data directory, as its machine shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,14 +101,35 @@ pub(crate) fn give_place_up(
     host: &Host,
     datadir: &Path,
     run_id: &str,
+    why: &str,
     safe_to_bootstrap: bool,
 ) -> Result<(), HostError> {
-    let text = format!(
-        "{NO_PLACE}safe_to_bootstrap: {}\n",
+    let text = place(why, NOWHERE, "-1", safe_to_bootstrap);
+    write_place(host, datadir, run_id, &text)
+}
+
+/// Writes down the place of a node whose tables are there, and whether it may begin the cluster. The file as it was is kept beside it.
+pub(crate) fn give_place_back(
+    host: &Host,
+    datadir: &Path,
+    run_id: &str,
+    (uuid, seqno): (&str, u64),
+    safe_to_bootstrap: bool,
+) -> Result<(), HostError> {
+    let text = place("", uuid, &seqno.to_string(), safe_to_bootstrap);
+    write_place(host, datadir, run_id, &text)
+}
+
+fn place(why: &str, uuid: &str, seqno: &str, safe_to_bootstrap: bool) -> String {
+    format!(
+        "# GALERA saved state\n{why}version: 2.1\nuuid:    {uuid}\nseqno:   {seqno}\nsafe_to_bootstrap: {}\n",
         u8::from(safe_to_bootstrap)
-    );
+    )
+}
+
+fn write_place(host: &Host, datadir: &Path, run_id: &str, text: &str) -> Result<(), HostError> {
     let (text, keep) = (
-        Host::word(&text),
+        Host::word(text),
         Host::word(&format!("grastate.dat.refloat-{run_id}")),
     );
     let script = format!(
@@ -258,7 +280,7 @@ mod tests {
         let old = "uuid: 30ba41b5-e6ea-11f1-acb3-d71df7acd2d5\nseqno: 7\nsafe_to_bootstrap: 1\n";
         fs::write(&file, old).unwrap();
         for safe in [false, true] {
-            give_place_up(&Host::Local, folder.path(), "r1", safe).unwrap();
+            give_place_up(&Host::Local, folder.path(), "r1", LOADED, safe).unwrap();
             let now = GraState::parse(&fs::read_to_string(&file).unwrap()).unwrap();
             assert!(!now.has_history());
             assert_eq!((now.seqno, now.safe_to_bootstrap), (None, Some(safe)));
@@ -268,7 +290,8 @@ mod tests {
         fs::write(&file, old.replace("strap: 1", "strap: 0")).unwrap();
         allow_to_begin(&Host::Local, folder.path()).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), old, "its place is kept");
-        let error = give_place_up(&Host::Local, Path::new("/no/such"), "r1", true).unwrap_err();
+        let error =
+            give_place_up(&Host::Local, Path::new("/no/such"), "r1", LOADED, true).unwrap_err();
         assert!(error.to_string().contains("/no/such"), "{error}");
     }
 

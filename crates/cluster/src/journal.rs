@@ -69,6 +69,23 @@ impl LogMark {
         said(host, &format!("tail -c {MOST} -- {word}"))
     }
 
+    /// The last part of this log, whatever the mark is.
+    pub fn tail(&self, host: &Host) -> Option<String> {
+        match self {
+            Self::File { path, .. } => {
+                let word = Host::word(&path.to_string_lossy());
+                said(host, &format!("tail -c {MOST} -- {word}"))
+            }
+            Self::Unit { unit, .. } => {
+                let unit = Host::word(unit);
+                said(
+                    host,
+                    &format!("journalctl --unit={unit} --output=cat --no-pager | tail -c {MOST}"),
+                )
+            }
+        }
+    }
+
     fn at(control: &Control, member: &Member, named: Option<PathBuf>) -> Option<Self> {
         let host = member.host.as_ref()?;
         let path = match (control, member.log.clone().or(named)) {

@@ -9,7 +9,9 @@
 
 pub mod advise;
 mod among;
+mod bootstrap;
 mod claim;
+mod compare;
 mod config;
 mod control;
 mod discover;
@@ -23,6 +25,7 @@ mod forecast;
 pub mod fuzzing;
 mod grastate;
 pub mod healthd;
+mod history;
 mod hold;
 mod host;
 mod join;
@@ -34,8 +37,12 @@ mod observe;
 mod proof;
 mod rejoin;
 mod restore;
+mod verify;
 mod view;
 
+pub use bootstrap::{
+    Begun, BootstrapError, BootstrapPlan, BootstrapWish, Bootstrapping, Standing, plan_bootstrap,
+};
 pub use claim::{maintenances_elsewhere, restores_elsewhere};
 pub use config::{ClusterFile, ControlConfig, NodeConfig};
 pub use control::{Control, StartAs, StartOption};
@@ -45,6 +52,7 @@ pub use error::{ConfigError, ControlError, DiscoverError, HostError};
 pub use findings::{Finding, Severity};
 pub use forecast::{Donor, Rejoin, RejoinKind};
 pub use grastate::GraState;
+pub use history::{History, Parting, Side};
 pub use hold::{HoldPlan, HoldWish, Holder, Way, plan_hold, rolling_order};
 pub use host::Host;
 pub use maintain::{
@@ -63,4 +71,5 @@ pub use restore::{
     Rates, Restore, RestoreError, RestorePlan, RestoreState, RestoreStep, RestoreWay, RestoreWish,
     Restored, RestoredNode, asked_for, given_up_restore, open_restore, plan_restore,
 };
+pub use verify::{NodeVerdict, Verified, VerifyNodesError, Verifying};
 pub use view::{ClusterView, NodeView, Quorum, Tables};

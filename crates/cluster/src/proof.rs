@@ -16,6 +16,14 @@ const BEGUN: &str = "Setting GCS initial position to ";
 /// node of a group writes that of each that asks, also of one that no donor is found for.)
 const ASKED: [&str; 2] = ["Requesting state transfer: success", INSTALLED];
 
+/// What a node writes once it gets something: write-sets, a copy, or what those who are in step do.
+const GOT: [&str; 4] = [
+    "Receiving IST: ",
+    "SST received",
+    "Proceeding with SST",
+    "Synchronized with group",
+];
+
 /// What the provider writes when it gives up for good, while the process of its server may stay: whatever is done then, it is started anew.
 const FAILED: [&str; 4] = [
     "restart required",
@@ -80,9 +88,25 @@ pub(crate) fn proof(uuid: &str, state: &NodeState, log: Option<&str>) -> Proof {
     }
 }
 
+/// What a log says since the last start in it.
+pub(crate) fn since_last_start(log: &str) -> Option<&str> {
+    log.rsplit_once(BEGUN).map(|(_, start)| start)
+}
+
 /// Whether a server has started in this part of a log.
 pub(crate) fn has_started(log: &str) -> bool {
     log.contains(BEGUN)
+}
+
+/// The position that a node began its last start with, when it has got nothing since: it has asked for what it misses at the most. From then
+/// on until it is answered its file says nothing of its place, and its tables are as they were.
+pub(crate) fn began_and_got_nothing(log: &str) -> Option<(&str, u64)> {
+    let (begun, installed) = last_start(log)?;
+    let start = log.rsplit_once(BEGUN).map(|(_, start)| start)?;
+    let got = installed.is_some() || GOT.iter().any(|words| start.contains(words));
+    let (uuid, seqno) = begun.rsplit_once(':')?;
+    let seqno = seqno.parse().ok()?;
+    (!got).then_some((uuid, seqno))
 }
 
 /// Whether the last start in this part of a log has come as far as to ask the others for what the node misses, or needed nothing of them.
@@ -146,6 +170,21 @@ mod tests {
         assert_eq!(proof(UUID, &other, Some(&two)).by, CameBy::Sst);
         assert!(has_started(&two) && !has_started("x"));
         assert!(has_asked(&two) && !has_asked(&none) && !has_asked("x"));
+        // One that asks and dies has done nothing to its tables.
+        let asks = none.clone() + "Requesting state transfer: success, donor: 0\n";
+        assert_eq!(began_and_got_nothing(&asks), Some((UUID, 66)));
+        for got in [
+            "SST received: x",
+            "Receiving IST: 34 writesets",
+            "WSREP_SST: [INFO] Proceeding with SST",
+        ] {
+            assert_eq!(
+                began_and_got_nothing(&format!("{asks}{got}\n")),
+                None,
+                "{got}"
+            );
+        }
+        assert_eq!(began_and_got_nothing(&two), None);
         // Another one that starts at the same time has asked, and so have we in vain.
         let other = none
             + "Member 2.0 (c) requested state transfer from 'a,'. Selected 0.0 (a)(SYNCED) as donor.\n"

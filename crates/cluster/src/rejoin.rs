@@ -2,6 +2,7 @@
 
 mod donors;
 mod hold;
+mod place;
 mod plan;
 mod start;
 
@@ -9,9 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ControlError;
 use crate::forecast::{Rejoin, RejoinKind};
+use crate::history::{History, Parting};
 use crate::hold::HoldPlan;
 use crate::proof::Proof;
 pub use hold::plan_hold_for_start;
+pub(crate) use plan::holds_data;
 pub use plan::plan_rejoin;
 pub(crate) use start::Giver;
 pub use start::Rejoining;
@@ -39,6 +42,10 @@ pub struct RejoinPlan {
     pub fails: Vec<String>,
     /// What the others are told to keep until it is there; `None`: nothing.
     pub hold: Option<HoldPlan>,
+    /// Whether its place is one in the history that the cluster goes on with; `None`: it has none, or runs already.
+    pub history: Option<History>,
+    /// The seqno that is written into its `grastate.dat` before it starts: it has forgotten it since its last start, and done nothing else.
+    pub place: Option<u64>,
 }
 
 /// Data that a full copy would wipe and that may be nowhere else.
@@ -80,6 +87,9 @@ pub struct Rejoined {
     /// Nodes that could not be told that they need not keep write-sets any more, and why.
     #[serde(default)]
     pub not_released: Vec<(String, String)>,
+    /// Whether what it held before was the cluster's; `None`: it has got a full copy.
+    #[serde(default)]
+    pub history: Option<History>,
 }
 
 /// Why a node is not back.
@@ -95,6 +105,16 @@ pub enum RejoinError {
         node: String,
         /// Why.
         reason: String,
+    },
+    /// It would be given what it has missed, and what it lacks besides, or has besides, would stay so.
+    #[error("{node} and the cluster have parted: {}", .parting.told())]
+    Parted {
+        /// The node.
+        node: String,
+        /// The cluster's history.
+        history: String,
+        /// Both sides.
+        parting: Box<Parting>,
     },
     /// It would wipe what may be nowhere else.
     #[error("a full copy would wipe what may be nowhere else: {}", .0.what)]
@@ -172,6 +192,13 @@ impl RejoinPlan {
             } else {
                 Ok(())
             };
+        }
+        if let (Some(History::Parted(parting)), false) = (&self.history, leave.sst) {
+            return Err(RejoinError::Parted {
+                node: self.node.clone(),
+                history: self.uuid.clone(),
+                parting: Box::new(parting.clone()),
+            });
         }
         if !leave.sst {
             return Err(RejoinError::NeedsCopy {

@@ -12,7 +12,6 @@ mod back;
 mod begin;
 mod choose;
 mod claim;
-mod compare;
 mod donor;
 mod down;
 mod give_up;

@@ -8,7 +8,9 @@ mod hints;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use refloat_cluster::{ConfigError, MaintainError, RejoinError, RestoreError};
+use refloat_cluster::{
+    BootstrapError, ConfigError, MaintainError, RejoinError, RestoreError, VerifyNodesError,
+};
 use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::LoadError;
@@ -20,7 +22,8 @@ use crate::connect::PASSWORD_KEYS;
 use crate::context::Context;
 pub use hints::failure_hint;
 use hints::{
-    of_config, of_copy, of_dump, of_load, of_maintain, of_rejoin, of_restore, of_verify, wire_hints,
+    of_bootstrap, of_config, of_copy, of_dump, of_load, of_maintain, of_rejoin, of_restore,
+    of_verify, of_verify_nodes, wire_hints,
 };
 
 /// How a command ended. The numbers are stable and documented in `docs/exit-codes.md`.
@@ -128,6 +131,11 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
         if let Some(dump) = cause.downcast_ref::<DumpError>() {
             return of_dump(dump);
         }
+        if let Some(nodes) = cause.downcast_ref::<VerifyNodesError>()
+            && let Some(known) = of_verify_nodes(nodes)
+        {
+            return known;
+        }
         if let Some(verify) = cause.downcast_ref::<VerifyError>() {
             return of_verify(verify);
         }
@@ -141,6 +149,9 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
         }
         if let Some(rejoin) = cause.downcast_ref::<RejoinError>() {
             return of_rejoin(rejoin);
+        }
+        if let Some(bootstrap) = cause.downcast_ref::<BootstrapError>() {
+            return of_bootstrap(bootstrap);
         }
         if let Some(maintain) = cause.downcast_ref::<MaintainError>() {
             return of_maintain(maintain);

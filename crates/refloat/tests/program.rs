@@ -17,6 +17,8 @@ mod help;
 mod killed;
 #[path = "program/maintained.rs"]
 mod maintained;
+#[path = "program/parted.rs"]
+mod parted;
 #[path = "program/replicas.rs"]
 mod replicas;
 #[path = "program/replicated.rs"]

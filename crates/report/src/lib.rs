@@ -6,7 +6,9 @@
 //! Read first: [`live::TerminalFace`] (what a person watches), [`progress::View`] (what one frame of it shows) and
 //! [`human`] (the only place where numbers become text).
 
+pub mod bootstrap;
 pub mod cluster;
+pub mod cluster_verify;
 pub mod human;
 pub mod live;
 pub mod maintain;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use refloat_cluster::{Rejoin, RejoinKind, RejoinPlan, Rejoined};
+use refloat_cluster::{History, Rejoin, RejoinKind, RejoinPlan, Rejoined};
 
 use crate::human;
 use crate::maintain::{came_by, kept_by};
@@ -27,6 +27,15 @@ pub fn plan(plan: &RejoinPlan) -> String {
     }
     for reason in &plan.fails {
         let _ = writeln!(page, "  FAILS     {reason}");
+    }
+    if let (RejoinKind::Ist { .. }, Some(history)) = (&plan.forecast.kind, &plan.history) {
+        let _ = writeln!(page, "  {}", held(history));
+    }
+    if let Some(seqno) = plan.place {
+        let _ = writeln!(
+            page,
+            "  place     its grastate.dat has forgotten it since its last start, and gets it back: {seqno}"
+        );
     }
     if plan.runs {
         page.push_str("  start     it runs already, and is only waited for\n");
@@ -63,6 +72,17 @@ fn way(forecast: &Rejoin) -> String {
     }
 }
 
+/// Whether what it held is the cluster's.
+fn held(history: &History) -> String {
+    match history {
+        History::Shared { evidence } => format!("history   {evidence}"),
+        History::Parted(parting) => format!("PARTED    {}", parting.told()),
+        History::Unknown { reason } => format!(
+            "POSITIONS ONLY: whether what it held is what the others hold is not known ({reason})"
+        ),
+    }
+}
+
 /// What came of it.
 pub fn ended(outcome: &Rejoined) -> String {
     let missed = outcome.left.map_or_else(String::new, |left| {
@@ -78,6 +98,9 @@ pub fn ended(outcome: &Rejoined) -> String {
         )),
         outcome.proof.evidence
     );
+    if let Some(history) = &outcome.history {
+        let _ = writeln!(page, "  {}", held(history));
+    }
     for (node, reason) in &outcome.not_released {
         let _ = writeln!(page, "  LEFT      {node} still keeps write-sets: {reason}");
     }
@@ -116,6 +139,8 @@ mod tests {
                 history: "x".to_owned(),
             }),
             fails: vec!["n1: there is too little space".to_owned()],
+            history: None,
+            place: None,
             hold: Some(HoldPlan {
                 node: "n1".to_owned(),
                 at: 0,
@@ -159,11 +184,15 @@ mod tests {
             join_seconds: 2.0,
             copied: None,
             not_released: vec![("n3".to_owned(), "gone".to_owned())],
+            history: Some(History::Unknown {
+                reason: "its file is gone".to_owned(),
+            }),
         });
         assert!(
             text.starts_with("n1 is back by IST: 7 write-sets\n"),
             "{text}"
         );
         assert!(text.contains("LEFT      n3 still keeps write-sets: gone"));
+        assert!(text.contains("  POSITIONS ONLY: whether") && text.contains("(its file is gone)"));
     }
 }

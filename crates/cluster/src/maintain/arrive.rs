@@ -343,7 +343,7 @@ impl Maintenance<'_> {
     ) -> Result<(), MaintainError> {
         let arrived = arrives(self.members, state.plan.at, || self.run.cancel.is_hard());
         arrived.or_else(|astray| {
-            let reason = astray.end(self.control, member, true);
+            let reason = astray.end(self.control, member, Some(self.run));
             self.not_back(state, reason)
         })
     }

@@ -1,11 +1,14 @@
 //! How a node would come back, and what would be lost by that.
 
 use super::donors::donors;
+use super::place::forgotten_since;
 use super::{OnlyCopy, RejoinError, RejoinPlan};
 use crate::among::{Among, among};
 use crate::control::Control;
-use crate::forecast::rejoin;
+use crate::files;
+use crate::forecast::{Rejoin, RejoinKind, rejoin};
 use crate::grastate::GraState;
+use crate::history::{self, History};
 use crate::node::Role;
 use crate::observe::{GRASTATE, Member, Observation};
 use crate::view::ClusterView;
@@ -41,7 +44,7 @@ pub fn plan_rejoin(
     }
     let Some(uuid) = view.quorum.uuid.clone() else {
         return Err(refused(match view.quorum.primary {
-            0 => "no node of a primary component answers: there is nothing to join. `refloat cluster status` says which node holds the newest data".to_owned(),
+            0 => "no node of a primary component answers: there is nothing to join. `refloat cluster bootstrap --plan` says which node holds what is newest, and begins the cluster with it".to_owned(),
             _ => "the nodes that answer are of several clusters: whose data would it take?".to_owned(),
         }));
     };
@@ -74,14 +77,25 @@ pub fn plan_rejoin(
     {
         file.seqno = Some(*seqno);
     }
+    let place = recovered
+        .as_ref()
+        .filter(|_| !runs)
+        .and_then(|stands| forgotten_since(&view, members, at, stands, control));
+    if let Some(seqno) = place {
+        view.nodes[at].grastate = Some(GraState {
+            uuid: uuid.clone(),
+            seqno: Some(seqno),
+            safe_to_bootstrap: Some(false),
+        });
+    }
     let file = view.nodes[at].grastate.as_ref();
-    let only_copy = if runs {
+    let mut only_copy = if runs {
         None
     } else {
         let tables = recovered.as_ref();
         only_copy(file, tables, holds, &uuid, view.quorum.seqno)
     };
-    let forecast = rejoin(&view, &view.nodes[at], how);
+    let mut forecast = rejoin(&view, &view.nodes[at], how);
     let written = file
         .filter(|file| file.uuid == uuid)
         .and_then(|file| file.seqno);
@@ -95,6 +109,19 @@ pub fn plan_rejoin(
     }
     let in_tables = recovered.filter(|(of, _)| *of == uuid);
     let seqno = written.or(in_tables.map(|(_, seqno)| seqno));
+    let head = view.quorum.seqno;
+    let history = seqno
+        .filter(|seqno| !runs && head.is_none_or(|head| *seqno <= head))
+        .map(|seqno| history::look(&view, members, (at, control), seqno));
+    if let Some(History::Parted(parting)) = &history {
+        forecast = parted(&view, at, &parting.told(), how);
+        if let Some(what) = parting.lost() {
+            only_copy = Some(OnlyCopy {
+                what,
+                history: uuid.clone(),
+            });
+        }
+    }
     let donors = donors(&view, at, &forecast, None);
     if donors.is_empty() && !runs {
         return Err(refused(
@@ -112,7 +139,30 @@ pub fn plan_rejoin(
         only_copy,
         fails: Vec::new(),
         hold: None,
+        history,
+        place,
     })
+}
+
+/// What it would cost to bring a node back whose place counts for nothing.
+fn parted(view: &ClusterView, at: usize, told: &str, how: &Observation) -> Rejoin {
+    let mut node = view.nodes[at].clone();
+    if let Some(file) = &mut node.grastate {
+        // As if it held the data of no cluster.
+        files::NOWHERE.clone_into(&mut file.uuid);
+    }
+    let Rejoin { kind, .. } = rejoin(view, &node, how);
+    let kind = match kind {
+        RejoinKind::Ist { .. } | RejoinKind::Unknown => RejoinKind::Sst {
+            bytes: None,
+            seconds: None,
+        },
+        kind @ RejoinKind::Sst { .. } => kind,
+    };
+    Rejoin {
+        kind,
+        reason: format!("its place is none in what the cluster has gone on with: {told}"),
+    }
 }
 
 impl RejoinPlan {
@@ -178,7 +228,7 @@ fn only_copy(
 }
 
 /// Whether there are data in a node's data directory. `None`: nobody can see it.
-fn holds_data(member: &Member) -> Option<bool> {
+pub(crate) fn holds_data(member: &Member) -> Option<bool> {
     let names = member.host.as_ref()?.names(&member.folder())?;
     // A folder that nobody has named and that is no node's says nothing: the data are elsewhere.
     if member.datadir.is_none() && !names.iter().any(|name| name == GRASTATE) {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use refloat_run::Run;
 
 use super::hold::Held;
+use super::place::{by_its_log, set_place};
 use super::{Leave, RejoinError, RejoinPlan, Rejoined};
 use crate::among::arrives;
 use crate::control::{Control, StartAs};
@@ -90,6 +91,10 @@ impl Rejoining<'_> {
         let (control, run) = (self.control, self.run);
         let member = &self.members[plan.at];
         let node = plan.node.clone();
+        if run.cancel.is_cancelled() {
+            return Err(RejoinError::NotStarted { node });
+        }
+        set_place(plan, member, run)?;
         let keep_it = self.still_by_ist(plan, leave)?;
         if run.cancel.is_cancelled() {
             return Err(RejoinError::NotStarted { node });
@@ -111,11 +116,17 @@ impl Rejoining<'_> {
         arrives(self.members, plan.at, || run.cancel.is_cancelled()).map_err(|astray| {
             RejoinError::NotBack {
                 node: node.clone(),
-                reason: astray.end(control, member, !plan.runs),
+                reason: astray.end(control, member, (!plan.runs).then_some(run)),
             }
         })?;
-        let proof = proof(&plan.uuid, &now, joining.log_of(&now).as_deref());
+        let log = joining.log_of(&now);
+        let proof = proof(&plan.uuid, &now, log.as_deref());
         let by_copy = proof.by == CameBy::Sst;
+        let history = match &plan.history {
+            _ if by_copy => None,
+            Some(known) => Some(known.clone()),
+            None => Some(by_its_log(self.members, plan, control, log.as_deref())),
+        };
         Ok(Rejoined {
             node,
             proof,
@@ -124,6 +135,7 @@ impl Rejoining<'_> {
             join_seconds: begun.elapsed().as_secs_f64(),
             copied: now.sst.bytes.filter(|_| by_copy),
             not_released: Vec::new(),
+            history,
         })
     }
 

@@ -6,6 +6,7 @@ use super::Restore;
 use super::plan::OldData;
 use super::state::{RestoreError, RestoreState, RestoreStep, RestoreWay};
 use crate::advise::{AdviseOptions, Mistake, advise};
+use crate::compare::{Apart, Comparison, brief};
 use crate::files;
 use crate::forecast::{Rejoin, RejoinKind};
 use crate::join::look;
@@ -63,6 +64,7 @@ impl Restore<'_> {
                     self.host(at),
                     &planned.datadir,
                     self.run.dir.id().as_str(),
+                    files::LOADED,
                     false,
                 )?,
             }
@@ -93,6 +95,8 @@ impl Restore<'_> {
             only_copy: None,
             fails: Vec::new(),
             hold: None,
+            history: None,
+            place: None,
         };
         let leave = Leave {
             sst: true,
@@ -216,6 +220,35 @@ impl Restore<'_> {
             now.state, now.size
         );
         Err(self.wrong(STEP, at, reason))
+    }
+
+    fn compare(&self, chosen: usize, at: usize) -> Result<(), RestoreError> {
+        let comparison = Comparison {
+            members: self.members,
+            threads: Some(self.load.threads),
+            run: self.run,
+        };
+        let (node, from) = (
+            self.members[at].name.clone(),
+            self.members[chosen].name.clone(),
+        );
+        let compared = comparison.compare(chosen, at, Vec::new());
+        compared.map(drop).map_err(|apart| match apart {
+            Apart::Differs(names) => RestoreError::Differs {
+                node,
+                from,
+                reason: brief(&names),
+            },
+            Apart::Unsettled(names) => RestoreError::Unsettled {
+                node,
+                from,
+                reason: brief(&names),
+            },
+            Apart::Failed(source) => RestoreError::Verify { node, source },
+            Apart::Stopped => RestoreError::Interrupted {
+                step: RestoreStep::Verify,
+            },
+        })
     }
 
     /// Compares every node with the chosen one.

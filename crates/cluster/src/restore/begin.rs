@@ -38,6 +38,7 @@ impl Restore<'_> {
                 self.host(at),
                 &state.plan.nodes[at].datadir,
                 self.run.dir.id().as_str(),
+                files::LOADED,
                 true,
             )?;
             self.others_are_down(state, STEP)?;

@@ -217,6 +217,7 @@ mod tests {
             join_seconds: 10.0,
             copied: Some(bytes),
             not_released: Vec::new(),
+            history: None,
         });
         RestoreState {
             format: 1,

@@ -113,6 +113,7 @@ impl Restore<'_> {
             self.host(at),
             &state.plan.nodes[at].datadir,
             self.run.dir.id().as_str(),
+            files::LOADED,
             false,
         )?;
         self.start_alone(state, STEP)

@@ -1,6 +1,7 @@
 //! `refloat cluster`: Galera clusters.
 
 mod advise;
+mod bootstrap;
 mod copies;
 mod healthd;
 mod lock;
@@ -10,6 +11,7 @@ mod rejoin;
 mod restore;
 mod rolling;
 mod status;
+mod verify;
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -37,6 +39,12 @@ EXAMPLES:
 
   Start a node that is down, unless it would need a full copy:
       refloat cluster rejoin db2 --cluster shop.toml
+
+  All nodes are down: begin the cluster again with the one that holds what is newest
+      refloat cluster bootstrap --cluster shop.toml --plan
+
+  Do all nodes hold the same?
+      refloat cluster verify --cluster shop.toml
 
   Restore the whole cluster from a dump:
       refloat cluster restore shop.sql.gz --cluster shop.toml --plan
@@ -73,6 +81,8 @@ enum ClusterCommand {
     Maintain(maintain::MaintainArgs),
     Rolling(rolling::RollingArgs),
     Rejoin(rejoin::RejoinArgs),
+    Bootstrap(bootstrap::BootstrapArgs),
+    Verify(verify::VerifyArgs),
     Restore(Box<restore::RestoreArgs>),
     Advise(advise::AdviseArgs),
     Healthd(healthd::HealthdArgs),
@@ -84,6 +94,8 @@ pub fn run(args: &ClusterArgs, context: &Context) -> anyhow::Result<Exit> {
         ClusterCommand::Maintain(args) => maintain::run(args, context),
         ClusterCommand::Rolling(args) => rolling::run(args, context),
         ClusterCommand::Rejoin(args) => rejoin::run(args, context),
+        ClusterCommand::Bootstrap(args) => bootstrap::run(args, context),
+        ClusterCommand::Verify(args) => verify::run(args, context),
         ClusterCommand::Restore(args) => restore::run(args, context),
         ClusterCommand::Advise(args) => advise::run(args, context),
         ClusterCommand::Healthd(args) => healthd::run(args, context),

@@ -364,7 +364,7 @@ fn as_json(instance: &Instance, status: Status) -> serde_json::Value {
 }
 
 /// A value as one word of a POSIX shell.
-fn shell_word(value: &str) -> String {
+pub fn shell_word(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }
 

@@ -1,6 +1,8 @@
 //! Exit code and hints for each kind of error.
 
-use refloat_cluster::{ConfigError, MaintainError, RejoinError, RestoreError};
+use refloat_cluster::{
+    BootstrapError, ConfigError, MaintainError, RejoinError, RestoreError, VerifyNodesError,
+};
 use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::{LoadError, StatementFailure};
@@ -113,10 +115,48 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
     Some((exit, vec![hint.to_owned()]))
 }
 
+/// Of a cluster that has not begun again.
+pub fn of_bootstrap(error: &BootstrapError) -> (Exit, Vec<String>) {
+    match error {
+        BootstrapError::Refused(_) => (Exit::Refused, vec!["Nothing was started.".to_owned()]),
+        BootstrapError::Unclear(_) => (
+            Exit::Refused,
+            vec![
+                "Nothing was started. --node NODE begins with that one: what only others hold is then on them alone, and is lost when they take full copies.".to_owned(),
+                "To look at what one holds, start its server by itself (wsrep_on=OFF, wsrep_provider=none, another port); `refloat dump` takes it.".to_owned(),
+            ],
+        ),
+        BootstrapError::Interrupted { .. } => (Exit::Interrupted, Vec::new()),
+        BootstrapError::NotBegun { .. } | BootstrapError::Control(_) | BootstrapError::Host(_) => (
+            Exit::Failed,
+            vec!["Its log says more; the same command goes on.".to_owned()],
+        ),
+    }
+}
+
+/// Of nodes that could not be compared. `None`: the cause says it.
+pub fn of_verify_nodes(error: &VerifyNodesError) -> Option<(Exit, Vec<String>)> {
+    match error {
+        VerifyNodesError::Alone(_) => Some((
+            Exit::Refused,
+            vec!["`refloat cluster status` shows what every node says.".to_owned()],
+        )),
+        VerifyNodesError::Interrupted => Some((Exit::Interrupted, Vec::new())),
+        VerifyNodesError::Verify { .. } | VerifyNodesError::Server { .. } => None,
+    }
+}
+
 /// Exit code and hints for a node that does not come back.
 pub fn of_rejoin(error: &RejoinError) -> (Exit, Vec<String>) {
     match error {
         RejoinError::Refused(_) => (Exit::Refused, vec!["Nothing was started.".to_owned()]),
+        RejoinError::Parted { history, .. } => (
+            Exit::Refused,
+            vec![
+                format!("Nothing was started. A full copy makes it like the others, and what only it holds is gone then: --allow-sst, and --discard {history} where it holds anything."),
+                "To see or keep that, start its server by itself (wsrep_on=OFF, wsrep_provider=none, another port): `refloat verify URL-OF-A-NODE URL-OF-IT` names the rows, `refloat dump` takes them.".to_owned(),
+            ],
+        ),
         RejoinError::OnlyCopy(lost) => (
             Exit::Refused,
             vec![format!(

@@ -687,7 +687,8 @@ fn a_cluster_beside_the_other_is_not_left(state: &Path, file: &str) {
     refloat(&[&rejoin[..], &["--allow-sst"]].concat())
         .exits(1)
         .says("it has begun a cluster of its own beside that of the others: c-1 sees one member")
-        .says("it was stopped again");
+        .says("it was stopped again")
+        .says("its position counts no more and was set aside (grastate.dat.refloat-");
     let listed = refloat(&["sandbox", "list"]).exits(0).stdout;
     let line = listed.lines().find(|line| line.starts_with("c-1 "));
     assert!(
@@ -695,15 +696,18 @@ fn a_cluster_beside_the_other_is_not_left(state: &Path, file: &str) {
         "{listed}"
     );
 
-    // As it is told to be mended.
+    // As it is told to be mended. Its place is that of its own cluster, and was set aside.
     std::fs::write(&path, options).expect("it can be written");
-    let grastate = folder("c-1").join("data/grastate.dat");
-    let aside = grastate.with_extension("aside");
-    std::fs::rename(&grastate, &aside).expect("the file is there");
-    refloat(&rejoin).exits(3);
+    let place = std::fs::read_to_string(folder("c-1").join("data/grastate.dat"));
+    assert!(
+        place
+            .expect("a file")
+            .contains("uuid:    00000000-0000-0000-0000-000000000000")
+    );
+    refloat(&rejoin)
+        .exits(3)
+        .says("c-1 and the cluster have parted: both hold the same up to ");
     refloat(&[&rejoin[..], &["--allow-sst", "--plan"]].concat()).exits(0);
-    // The file belongs to the server's account.
-    std::fs::rename(&aside, &grastate).expect("the file is there");
     let uuid = server
         .query_value("SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_cluster_state_uuid'")
         .unwrap()

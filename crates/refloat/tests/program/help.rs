@@ -16,6 +16,8 @@ pub const COMMANDS: &[&[&str]] = &[
     &["cluster", "maintain"],
     &["cluster", "rolling"],
     &["cluster", "rejoin"],
+    &["cluster", "bootstrap"],
+    &["cluster", "verify"],
     &["cluster", "restore"],
     &["cluster", "advise"],
     &["cluster", "healthd"],
@@ -223,6 +225,7 @@ fn options_that_are_named_exist() {
 
 /// Options of other programs that the pages speak of.
 const FOREIGN: &[&str] = &[
+    "--wsrep-recover",
     "--skip-tz-utc",
     "--databases",
     "--all-databases",

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,14 +23,8 @@ pub struct ClusterLock {
 }
 
 impl ClusterLock {
-    /// Takes it.
-    ///
-    /// # Errors
-    /// Another process has it, or its file cannot be made.
-    pub fn take(cluster: &str, context: &Context) -> anyhow::Result<Self> {
-        let folder = context.state_dir().join("clusters");
-        std::fs::create_dir_all(&folder)
-            .with_context(|| format!("cannot create {}", folder.display()))?;
+    /// Its file.
+    pub fn path(cluster: &str, context: &Context) -> PathBuf {
         // Whatever people call their clusters, it is one file.
         let name: String = cluster
             .chars()
@@ -42,7 +36,21 @@ impl ClusterLock {
                 }
             })
             .collect();
-        let path = folder.join(format!("{name}.lock"));
+        context
+            .state_dir()
+            .join("clusters")
+            .join(format!("{name}.lock"))
+    }
+
+    /// Takes it.
+    ///
+    /// # Errors
+    /// Another process has it, or its file cannot be made.
+    pub fn take(cluster: &str, context: &Context) -> anyhow::Result<Self> {
+        let path = Self::path(cluster, context);
+        let folder = path.parent().unwrap_or(&path);
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         let file = OpenOptions::new()
             .create(true)
             .append(true)

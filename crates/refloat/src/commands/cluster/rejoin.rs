@@ -3,22 +3,22 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use refloat_cluster::advise::Mistake;
 use refloat_cluster::{
-    CameBy, Leave, Observation, RejoinKind, RejoinPlan, Rejoining, WantedTables, observe,
-    plan_hold_for_start, plan_rejoin,
+    CameBy, History, Leave, Observation, RejoinKind, RejoinPlan, Rejoined, Rejoining, Verified,
+    WantedTables, observe, plan_hold_for_start, plan_rejoin,
 };
-use refloat_report::rejoin as face;
+use refloat_report::{cluster_verify, rejoin as face};
 use refloat_run::events::RunResult;
 use refloat_run::{Owner, settings};
 
 use super::copies;
 use super::lock::ClusterLock;
 use super::maintain::refuse_second;
-use super::members::ClusterOf;
+use super::members::{ClusterOf, Nodes};
 use super::restore::{refuse_maintained, refuse_open, refuse_restored};
-use super::{sst_rate, start_limit};
+use super::{print_plan, sst_rate, start_limit, verify};
 use crate::context::Context;
 use crate::exit::{self, Exit};
 use crate::record::record;
@@ -39,6 +39,9 @@ EXAMPLES:
   It has been down for too long: let it take a full copy
       refloat cluster rejoin db2 --cluster shop.toml --allow-sst
 
+  Compare all nodes when it is back:
+      refloat cluster rejoin db2 --cluster shop.toml --verify=quick
+
 By which way it will come is said before it is started. Where the others still keep what it missed they are
 told to keep it until the node is there (gcache.mem_size; it is put back afterwards), and looked at once
 more: a server may take minutes until it asks for what it misses, and on a busy cluster that is gone by
@@ -53,15 +56,24 @@ such as a missing program, too little space for a copy, or the script of an earl
 is looked for beforehand, as by `refloat cluster advise`. A position that was not written down (a
 crash) is recovered first.
 
+A history keeps its name when the cluster is begun again with a node that did not hold the newest, and
+what comes after is numbered as what was lost. So before a node comes by IST, the last write-set that it
+has kept is compared with the one of that number that a donor keeps (galera.cache, read by Perl on their
+machines). Where they differ the node is refused, and both sides are told; where that cannot be seen,
+positions are all that is known, which is said, and the exit code is 4 unless --verify finds all nodes the
+same. A node whose server died while it waited for IST gets back the place that its grastate.dat has
+forgotten.
+
 Asked first for what is missed: a node that keeps it, that applications do not write to, that is not
 behind. The node is told so for this one start; a start command finds the names in REFLOAT_SST_DONOR.
 Afterwards it is proven by which way it came.
 
 EXIT CODES:
-  0  it is back, by the way that was said
+  0  it is back, by the way that was said, in the history of the others
   1  it does not come back, or had begun a cluster of its own and was stopped again
   3  refused before anything was started
-  4  it is back, and by a full copy that was not expected, or nobody can tell by which way
+  4  it is back, and by a full copy that was not expected, or nobody can tell by which way, or whether
+     what it held before is what the others hold (--verify tells), or nodes differ
   6  a node still keeps write-sets: `refloat settings revert`";
 
 /// Start a node that is down, and say beforehand whether it needs a full copy
@@ -91,6 +103,9 @@ pub struct RejoinArgs {
     #[arg(long)]
     plan: bool,
 
+    #[command(flatten)]
+    verify: VerifyAfter,
+
     /// Bytes per second that a full copy (SST) moves [default: as in the last restore or rejoin, else 100M]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     sst_rate: Option<u64>,
@@ -115,50 +130,55 @@ struct CopyArgs {
     discard: Option<String>,
 }
 
+/// What is compared at the end.
+#[derive(Debug, Args)]
+pub struct VerifyAfter {
+    /// Compare all nodes at the end, as `refloat cluster verify` does: every row, or `quick`
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "rows")]
+    pub verify: Option<How>,
+}
+
+/// How nodes are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum How {
+    /// Every row.
+    Rows,
+    /// Counts of rows, and checksums of tables that have changed.
+    Quick,
+}
+
+/// How one node is brought back.
+pub struct Asked<'a> {
+    /// The node.
+    pub node: &'a str,
+    /// What is allowed.
+    pub leave: Leave,
+    /// Bytes that others may use to keep what it misses.
+    pub hold: Option<u64>,
+    /// Bytes per second of a full copy.
+    pub sst_rate: Option<u64>,
+}
+
 pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     let nodes = args.cluster.nodes(context)?;
     refuse_second(&nodes.name, context)?;
     refuse_open(&nodes.name, context)?;
     let _lock = ClusterLock::take(&nodes.name, context)?;
     let control = nodes.control(&args.node)?;
-    let how = Observation {
-        tables: WantedTables::Never,
-        sst_bytes_per_second: sst_rate(args.sst_rate, &nodes.name, context),
-        ..Observation::default()
+    let asked = Asked {
+        node: &args.node,
+        leave: Leave {
+            sst: args.copy.allow_sst,
+            discard: args.copy.discard.clone(),
+            failing: args.ignore_advice,
+        },
+        hold: args.hold,
+        sst_rate: args.sst_rate,
     };
-    let view = observe(&nodes.name, &nodes.members, &how);
-    refuse_restored(&nodes, &view)?;
-    refuse_maintained(&nodes, &view)?;
-    let mut plan = plan_rejoin(&view, &nodes.members, &args.node, control, &how)?;
-    if !plan.runs {
-        let advice = copies::look(&args.cluster, Some(&args.node), context)?;
-        let fails: Vec<&Mistake> = if plan.begins_copy() {
-            advice.failing().collect()
-        } else {
-            advice.keeps_away(&args.node)
-        };
-        plan.fails = fails.into_iter().map(Mistake::told).collect();
-        if let Some(segment) = advice.segment(&args.node) {
-            plan.know_segment(&view, segment);
-        }
-    }
-    plan.hold = plan_hold_for_start(&view, &plan, args.hold, nodes.room(&view));
-    if let Some(hold) = &mut plan.hold {
-        hold.warnings.extend(nodes.kept_for_others());
-    }
-    let leave = Leave {
-        sst: args.copy.allow_sst,
-        discard: args.copy.discard.clone(),
-        failing: args.ignore_advice,
-    };
-    let allowed = plan.check(&leave);
+    let plan = planned(&asked, &nodes, &args.cluster, context)?;
+    let allowed = plan.check(&asked.leave);
     if args.plan {
-        let mut out = std::io::stdout().lock();
-        if args.json {
-            writeln!(out, "{}", serde_json::to_string(&plan)?)?;
-        } else {
-            write!(out, "{}", face::plan(&plan))?;
-        }
+        print_plan(&plan, face::plan, args.json)?;
         return Ok(if allowed.is_ok() {
             Exit::Done
         } else {
@@ -176,24 +196,25 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
         control,
         state_dir: context.state_dir(),
         run: &run,
-        start_limit: start_limit(args.start_limit, leave.sst),
+        start_limit: start_limit(args.start_limit, asked.leave.sst),
     };
-    let (outcome, error) = match rejoining.bring_back(&plan, &leave) {
+    let (outcome, mut error) = match rejoining.bring_back(&plan, &asked.leave) {
         Ok(outcome) => (Some(outcome), None),
         Err(error) => (None, Some(anyhow::Error::new(error))),
     };
-    let as_said = |by: CameBy| match by {
-        CameBy::Ist | CameBy::Stayed => true,
-        CameBy::Sst => !is_ist(&plan),
-        CameBy::Unknown => false,
+    let verified = match args.verify.verify.filter(|_| outcome.is_some()) {
+        None => None,
+        Some(how) => verify::after(&nodes, how == How::Quick, &run)
+            .map_err(|failed| error = Some(failed.into()))
+            .ok(),
     };
-    // What is still told to others concerns people who did not start this.
-    let is_left = settings::list(context.state_dir())
-        .is_ok_and(|open| open.iter().any(|open| open.journal.owner == Owner::this()));
     let result = match (&outcome, &error) {
-        _ if is_left => RunResult::SettingsLeft,
+        // What is still told to others concerns people who did not start this.
+        _ if is_left(context) => RunResult::SettingsLeft,
         (_, Some(error)) => exit::result_of(error),
-        (Some(outcome), _) if !as_said(outcome.proof.by) => RunResult::ProofFailed,
+        (Some(outcome), _) if !is_proven(outcome, &plan, verified.as_ref()) => {
+            RunResult::ProofFailed
+        }
         _ => RunResult::Done,
     };
     watch.quiet();
@@ -202,11 +223,21 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     if let Some(said) = summary.as_object_mut() {
         // Estimates of later runs are by what the same cluster has shown.
         said.insert("cluster".to_owned(), nodes.name.clone().into());
+        said.insert("verified".to_owned(), serde_json::to_value(&verified)?);
     }
     record(&run, seconds, summary, result, error.as_ref());
     watch.stop();
     if let Some(outcome) = outcome.filter(|_| !args.json) {
-        write!(std::io::stdout(), "{}", face::ended(&outcome))?;
+        let mut out = std::io::stdout();
+        write!(out, "{}", face::ended(&outcome))?;
+        match &verified {
+            Some(verified) => write!(out, "{}", cluster_verify::ended(verified))?,
+            None => writeln!(
+                out,
+                "  compare   {}",
+                verify::command(&args.cluster.cluster)
+            )?,
+        }
     }
     if let Some(error) = &error {
         exit::report(error, context);
@@ -214,6 +245,60 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(exit::of_result(result))
 }
 
-fn is_ist(plan: &RejoinPlan) -> bool {
-    matches!(plan.forecast.kind, RejoinKind::Ist { .. })
+/// Says how a node comes back, with all that is known of it.
+pub fn planned(
+    asked: &Asked<'_>,
+    nodes: &Nodes,
+    cluster: &ClusterOf,
+    context: &Context,
+) -> anyhow::Result<RejoinPlan> {
+    let node = asked.node;
+    let how = Observation {
+        tables: WantedTables::Never,
+        sst_bytes_per_second: sst_rate(asked.sst_rate, &nodes.name, context),
+        ..Observation::default()
+    };
+    let view = observe(&nodes.name, &nodes.members, &how);
+    refuse_restored(nodes, &view)?;
+    refuse_maintained(nodes, &view)?;
+    let control = nodes.control(node)?;
+    let mut plan = plan_rejoin(&view, &nodes.members, node, control, &how)?;
+    if !plan.runs {
+        let advice = copies::look(cluster, Some(node), context)?;
+        let fails: Vec<&Mistake> = if plan.begins_copy() {
+            advice.failing().collect()
+        } else {
+            advice.keeps_away(node)
+        };
+        plan.fails = fails.into_iter().map(Mistake::told).collect();
+        if let Some(segment) = advice.segment(node) {
+            plan.know_segment(&view, segment);
+        }
+    }
+    plan.hold = plan_hold_for_start(&view, &plan, asked.hold, nodes.room(&view));
+    if let Some(hold) = &mut plan.hold {
+        hold.warnings.extend(nodes.kept_for_others());
+    }
+    Ok(plan)
+}
+
+/// Whether others are still told to keep something by this process.
+pub fn is_left(context: &Context) -> bool {
+    settings::list(context.state_dir())
+        .is_ok_and(|open| open.iter().any(|open| open.journal.owner == Owner::this()))
+}
+
+/// Whether a node has come by the way that was said, and is known to hold what the others hold.
+pub fn is_proven(outcome: &Rejoined, plan: &RejoinPlan, verified: Option<&Verified>) -> bool {
+    let as_said = match outcome.proof.by {
+        CameBy::Ist | CameBy::Stayed => true,
+        CameBy::Sst => !matches!(plan.forecast.kind, RejoinKind::Ist { .. }),
+        CameBy::Unknown => false,
+    };
+    let same = match (verified, &outcome.history) {
+        (Some(verified), _) => verified.knows(&outcome.node),
+        (None, None | Some(History::Shared { .. })) => true,
+        (None, Some(History::Parted(_) | History::Unknown { .. })) => false,
+    };
+    as_said && same
 }

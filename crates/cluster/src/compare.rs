@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use refloat_logical::verify::{
-    self, Endpoint, RowDifference, VerifyFailure, VerifyOptions, VerifyOutcome,
+    self, Endpoint, RowDifference, VerifyError, VerifyFailure, VerifyOptions, VerifyOutcome,
 };
+use refloat_run::Run;
 
-use super::Restore;
-use super::state::RestoreError;
+use crate::observe::Member;
 
 /// How often two nodes are compared.
 const ATTEMPTS: u32 = 8;
@@ -70,12 +70,11 @@ impl Suspects {
         self.all.is_empty() && !self.more
     }
 
-    /// For people.
-    fn names(&self) -> String {
-        let mut names: Vec<&str> = self.all.iter().map(|(name, _)| name.as_str()).collect();
+    /// Tables and definitions.
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.all.iter().map(|(name, _)| name.clone()).collect();
         names.dedup();
-        names.truncate(TOLD);
-        names.join(", ")
+        names
     }
 
     /// The tables that have to be looked at again, as a comparison takes them; `None`: all of them.
@@ -109,50 +108,91 @@ fn at_one_moment(outcome: &VerifyOutcome) -> bool {
     a.is_some() && a == b
 }
 
-impl Restore<'_> {
-    /// Compares a node with another one.
-    pub(super) fn compare(&self, chosen: usize, at: usize) -> Result<(), RestoreError> {
-        let node = self.members[at].name.clone();
-        let from = self.members[chosen].name.clone();
+/// Two nodes are compared row by row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Comparison<'a> {
+    /// All nodes.
+    pub members: &'a [Member],
+    /// Connections to each of the two; `None`: as many as is usual.
+    pub threads: Option<usize>,
+    /// The run that this is done for.
+    pub run: &'a Run,
+}
+
+/// Why two nodes do not hold the same, or why that is not known.
+#[derive(Debug)]
+pub(crate) enum Apart {
+    /// They differ in these tables and definitions.
+    Differs(Vec<String>),
+    /// Each comparison found differences in these, and none was of the same write-set on both.
+    Unsettled(Vec<String>),
+    /// They could not be compared.
+    Failed(Box<VerifyError>),
+    /// Somebody stopped it.
+    Stopped,
+}
+
+impl Comparison<'_> {
+    /// Compares two nodes; `tables` are all where there are none. The number of tables whose rows were compared.
+    ///
+    /// # Errors
+    /// [`Apart`].
+    pub fn compare(&self, from: usize, at: usize, tables: Vec<String>) -> Result<u64, Apart> {
         let endpoint = |at: usize| Endpoint::Server(Box::new(self.members[at].connect.clone()));
-        let mut options = VerifyOptions::new(endpoint(chosen), endpoint(at));
-        options.threads = self.load.threads;
+        let mut options = VerifyOptions::new(endpoint(from), endpoint(at));
+        options.threads = self.threads.unwrap_or(options.threads);
         options.rows_shown = ROWS;
+        options.tables = tables;
         let mut suspects: Option<Suspects> = None;
+        let mut compared = None;
         for attempt in 1..=ATTEMPTS {
             let outcome =
                 verify::verify(&options, self.run).map_err(|VerifyFailure { error, .. }| {
-                    RestoreError::Verify {
-                        node: node.clone(),
-                        source: Box::new(error),
+                    if self.run.cancel.is_cancelled() {
+                        Apart::Stopped
+                    } else {
+                        Apart::Failed(Box::new(error))
                     }
                 })?;
+            let compared = *compared.get_or_insert(outcome.tables);
             if outcome.same {
-                return Ok(());
+                return Ok(compared);
             }
             let now = Suspects::of(&outcome);
             if at_one_moment(&outcome) {
-                let reason = now.names();
-                return Err(RestoreError::Differs { node, from, reason });
+                return Err(Apart::Differs(now.names()));
             }
             let left = match suspects.take() {
                 None => now,
                 Some(before) => before.again(now),
             };
             if left.is_clear() {
-                return Ok(());
+                return Ok(compared);
             }
             self.run.events.note(format!(
                 "{}: written between the two moments, or different; comparing again ({attempt} of {ATTEMPTS})",
-                left.names()
+                brief(&left.names())
             ));
-            options.tables = left.tables().unwrap_or_default();
+            options.tables = left.tables().unwrap_or(options.tables);
             suspects = Some(left);
-            self.may_go_on(super::RestoreStep::Verify)?;
+            if self.run.cancel.is_cancelled() {
+                return Err(Apart::Stopped);
+            }
             std::thread::sleep(PAUSE * attempt);
         }
-        let reason = suspects.map_or_else(String::new, |left| left.names());
-        Err(RestoreError::Unsettled { node, from, reason })
+        Err(Apart::Unsettled(
+            suspects.map_or_else(Vec::new, |left| left.names()),
+        ))
+    }
+}
+
+/// The first of these names.
+pub(crate) fn brief(names: &[String]) -> String {
+    let shown = names.iter().take(TOLD).map(String::as_str);
+    let shown: Vec<&str> = shown.collect();
+    match names.len().saturating_sub(TOLD) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 

@@ -1,0 +1,422 @@
+//! Whether a node's place is one in the history that the cluster has gone on with.
+//!
+//! A history keeps its UUID when somebody begins the cluster again with any of its nodes, and seqnos are given anew from where that one stood.
+//! A node that had got further then has a place that looks good, and is given what came behind it (IST) though it lacks what came before. So
+//! write-sets are compared and not numbers: both keep them in a file, with the node, the connection and the moment that each one came from.
+
+mod ring;
+mod views;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use refloat_run::settings::ProviderOptions;
+use refloat_wire::Connection;
+use serde::{Deserialize, Serialize};
+
+use crate::control::Control;
+use crate::host::Host;
+use crate::observe::{Member, impatient};
+use crate::view::ClusterView;
+use ring::{Kept, Ring};
+
+/// The file of the ring, where nobody has said otherwise.
+const RING_NAME: &str = "galera.cache";
+/// So many seqnos are looked at, back from a node's position.
+const BACK: u64 = 256;
+/// So many tables are named of a side.
+const TABLES: usize = 5;
+
+/// What a node's place is in the history that the cluster goes on with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "history", rename_all = "snake_case")]
+pub enum History {
+    /// What it holds is what the cluster held at that seqno.
+    Shared {
+        /// How that is known.
+        evidence: String,
+    },
+    /// The cluster was begun again without what it holds, or it went on by itself.
+    Parted(Parting),
+    /// Nobody can tell.
+    Unknown {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Where the histories of a node and of the cluster have parted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parting {
+    /// The last seqno up to which both are the same; `None`: it is further back than anybody keeps.
+    pub after: Option<u64>,
+    /// What only the node holds.
+    pub node: Side,
+    /// What the cluster holds at these seqnos, and the node does not get by IST.
+    pub cluster: Side,
+}
+
+/// What only one of the two holds, as far as it is kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Side {
+    /// The node that was looked at.
+    pub name: String,
+    /// Its seqno.
+    pub seqno: u64,
+    /// Write-sets that the other does not hold.
+    pub write_sets: u64,
+    /// The tables that they write to, as far as they say so.
+    pub tables: BTreeSet<String>,
+}
+
+impl Parting {
+    /// Both sides, in words.
+    pub fn told(&self) -> String {
+        let (node, cluster) = (&self.node, &self.cluster);
+        if node.write_sets + cluster.write_sets == 0 {
+            return format!(
+                "{} is at {}, and the cluster ({}, at {}) has gone on without it from before that",
+                node.name, node.seqno, cluster.name, cluster.seqno
+            );
+        }
+        let same = self.after.map_or_else(
+            || "they have parted before anything that both still keep".to_owned(),
+            |after| format!("both hold the same up to {after}"),
+        );
+        format!(
+            "{same}; from there on {} (at {}) has {} that the cluster does not have, and the cluster ({}, at {}) has {} at the same seqnos that {} does not have",
+            node.name,
+            node.seqno,
+            self.sets_of(node),
+            cluster.name,
+            cluster.seqno,
+            self.sets_of(cluster),
+            node.name
+        )
+    }
+
+    /// What only the node has, in words; `None`: nothing.
+    pub fn lost(&self) -> Option<String> {
+        match (self.node.write_sets, self.after) {
+            (0, Some(_)) => None,
+            (0, None) => {
+                Some("what it has done without the cluster, which nobody keeps".to_owned())
+            }
+            _ => Some(format!(
+                "{} that the cluster does not have",
+                self.sets_of(&self.node)
+            )),
+        }
+    }
+
+    fn sets_of(&self, side: &Side) -> String {
+        let count = match (side.write_sets, self.after) {
+            (0, _) => return "nothing".to_owned(),
+            (1, Some(_)) => "1 write-set".to_owned(),
+            (many, Some(_)) => format!("{many} write-sets"),
+            (many, None) => format!("{many} or more write-sets"),
+        };
+        let shown: Vec<&str> = side
+            .tables
+            .iter()
+            .take(TABLES)
+            .map(String::as_str)
+            .collect();
+        match (shown.len(), side.tables.len().saturating_sub(TABLES)) {
+            (0, _) => count,
+            (_, 0) => format!("{count} ({})", shown.join(", ")),
+            (_, rest) => format!("{count} ({} and {rest} more tables)", shown.join(", ")),
+        }
+    }
+}
+
+/// A ring of one node.
+struct At<'a> {
+    name: &'a str,
+    host: &'a Host,
+    path: PathBuf,
+}
+
+/// Compares two rings, at a place of the first one's node.
+fn of_two(node: &At<'_>, donor: &At<'_>, uuid: &str, (seqno, head): (u64, u64)) -> History {
+    let read = || -> Result<History, String> {
+        let ours = Ring::read(node.host, &node.path, seqno)?;
+        let theirs = Ring::read(donor.host, &donor.path, seqno)?;
+        for (whose, ring) in [(node, &ours), (donor, &theirs)] {
+            if ring.history != uuid {
+                return Err(format!(
+                    "the file in which {} keeps write-sets is not of this history",
+                    whose.name
+                ));
+            }
+        }
+        Ok(judge(
+            (node.name, &ours),
+            (donor.name, &theirs),
+            (seqno, head),
+        ))
+    };
+    let unknown = |reason| History::Unknown { reason };
+    match read() {
+        // A donor writes to its file meanwhile.
+        Ok(History::Parted(_)) => read().unwrap_or_else(unknown),
+        known => known.unwrap_or_else(unknown),
+    }
+}
+
+/// Compares two nodes that are down, of which the first one stands at a seqno that the second one has reached too.
+pub(crate) fn of_two_down(
+    (older, seqno): (&Member, u64),
+    (newer, head): (&Member, u64),
+    uuid: &str,
+) -> History {
+    let Some((older_host, newer_host)) = older.host.as_ref().zip(newer.host.as_ref()) else {
+        return History::Unknown {
+            reason: "the files of both cannot be seen from here".to_owned(),
+        };
+    };
+    let at = |name, host, member: &Member| At {
+        name,
+        host,
+        path: member.folder().join(RING_NAME),
+    };
+    of_two(
+        &at(&older.name, older_host, older),
+        &at(&newer.name, newer_host, newer),
+        uuid,
+        (seqno, head),
+    )
+}
+
+/// Compares what is kept, from the node's position backwards, up to a write-set that both hold.
+fn judge(
+    (node, ours): (&str, &Ring),
+    (donor, theirs): (&str, &Ring),
+    (seqno, head): (u64, u64),
+) -> History {
+    let side = |name: &str, seqno| Side {
+        name: name.to_owned(),
+        seqno,
+        ..Side::default()
+    };
+    let mut parting = Parting {
+        after: None,
+        node: side(node, seqno),
+        cluster: side(donor, head),
+    };
+    let count = |side: &mut Side, tables: &BTreeSet<String>| {
+        side.write_sets += 1;
+        side.tables.extend(tables.iter().cloned());
+    };
+    let lowest = seqno.saturating_sub(BACK).max(1);
+    for at in (lowest..=seqno).rev() {
+        let (here, there) = (ours.kept.get(&at), theirs.kept.get(&at));
+        let same = here.and_then(Kept::identity) == there.and_then(Kept::identity);
+        match (here, there) {
+            (Some(Kept::WriteSet(..) | Kept::Change(_)), _) if same => {
+                if parting.node.write_sets + parting.cluster.write_sets > 0 {
+                    parting.after = Some(at);
+                    return History::Parted(parting);
+                }
+                let what = match here {
+                    Some(Kept::Change(_)) => "change of the membership",
+                    _ => "write-set",
+                };
+                return History::Shared {
+                    evidence: format!("{node} and {donor} hold the same {what} {at}"),
+                };
+            }
+            (Some(here), Some(there)) if *here != Kept::Several && *there != Kept::Several => {
+                if let Kept::WriteSet(_, tables) = here {
+                    count(&mut parting.node, tables);
+                }
+                if let Kept::WriteSet(_, tables) = there {
+                    count(&mut parting.cluster, tables);
+                }
+            }
+            _ if parting.node.write_sets + parting.cluster.write_sets > 0 => {
+                return History::Parted(parting);
+            }
+            (kept, _) => {
+                let name = if matches!(kept, None | Some(Kept::Several)) {
+                    node
+                } else {
+                    donor
+                };
+                return History::Unknown {
+                    reason: format!("the file in which {name} keeps write-sets does not tell {at}"),
+                };
+            }
+        }
+    }
+    match parting.node.write_sets + parting.cluster.write_sets {
+        0 => History::Unknown {
+            reason: format!("nothing was written between {lowest} and {seqno}"),
+        },
+        _ => History::Parted(parting),
+    }
+}
+
+/// Looks whether a node that is down and stands at `seqno` of the cluster's history has a place in what the cluster has gone on with.
+pub(crate) fn look(
+    view: &ClusterView,
+    members: &[Member],
+    (at, control): (usize, &Control),
+    seqno: u64,
+) -> History {
+    let by_rings = by_rings(view, members, at, seqno);
+    if !matches!(by_rings, History::Unknown { .. }) {
+        return by_rings;
+    }
+    if let Some(evidence) = views::shared(view, members, (at, control), seqno) {
+        return History::Shared { evidence };
+    }
+    if let Some(parting) = by_view(view, members, at, seqno) {
+        return History::Parted(parting);
+    }
+    by_rings
+}
+
+fn by_rings(view: &ClusterView, members: &[Member], at: usize, seqno: u64) -> History {
+    let unknown = |reason: String| History::Unknown { reason };
+    let node = &members[at];
+    let Some(host) = &node.host else {
+        return unknown(format!(
+            "the files of {} cannot be seen from here",
+            node.name
+        ));
+    };
+    let (uuid, head) = (
+        view.quorum.uuid.clone().unwrap_or_default(),
+        view.quorum.seqno.unwrap_or(0),
+    );
+    let mut why = Vec::new();
+    for (other, state) in view.serving().filter(|(other, _)| *other != at) {
+        let donor = &members[other];
+        let Some((donor_host, (folder, name))) = donor.host.as_ref().zip(ring_of(donor)) else {
+            why.push(format!(
+                "the files of {} cannot be seen from here",
+                donor.name
+            ));
+            continue;
+        };
+        let ours = At {
+            name: &node.name,
+            host,
+            path: node.folder().join(&name),
+        };
+        let theirs = At {
+            name: &donor.name,
+            host: donor_host,
+            path: Path::new(&state.datadir).join(folder).join(&name),
+        };
+        match of_two(&ours, &theirs, &uuid, (seqno, head)) {
+            History::Unknown { reason } => why.push(reason),
+            known => return known,
+        }
+    }
+    why.dedup();
+    unknown(why.join("; "))
+}
+
+/// The folder and the name of the file in which a node that answers keeps write-sets.
+fn ring_of(member: &Member) -> Option<(PathBuf, String)> {
+    let mut conn = Connection::connect(&impatient(&member.connect)).ok()?;
+    let said = conn.query("SELECT @@wsrep_provider_options").ok()?;
+    let options = ProviderOptions::parse(said.str(0, 0)?);
+    let folder = options.get("gcache.dir").unwrap_or_default();
+    let name = options.get("gcache.name").unwrap_or(RING_NAME);
+    let name = Path::new(name).file_name()?.to_string_lossy().into_owned();
+    Some((PathBuf::from(folder), name))
+}
+
+/// A node that is no member has nothing of what came since its membership ended: one that stands beyond the beginning of the present view
+/// has got that elsewhere. Nothing is told while somebody is counted as a member that does not answer.
+fn by_view(view: &ClusterView, members: &[Member], at: usize, seqno: u64) -> Option<Parting> {
+    let primary = |(_, node): &(usize, &crate::view::NodeView)| node.primary().is_some();
+    let seen = view.nodes.iter().enumerate().filter(primary).count() as u64;
+    if view.quorum.size != Some(seen) {
+        return None;
+    }
+    let (other, state) = view.serving().find(|(other, _)| *other != at)?;
+    let mut conn = Connection::connect(&impatient(&members[other].connect)).ok()?;
+    let rows = conn
+        .query("SELECT cluster_uuid, view_seqno FROM mysql.wsrep_cluster")
+        .ok()?;
+    let begun: u64 = rows.str(0, 1)?.parse().ok()?;
+    let is_this = rows.len() == 1 && rows.str(0, 0) == Some(state.cluster_uuid.as_str());
+    let side = |name: &str, seqno| Side {
+        name: name.to_owned(),
+        seqno,
+        ..Side::default()
+    };
+    (is_this && seqno >= begun).then(|| Parting {
+        after: None,
+        node: side(&members[at].name, seqno),
+        cluster: side(&members[other].name, state.seqno.unwrap_or(begun)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(ours: &str, theirs: &str, seqno: u64) -> History {
+        let (ours, theirs) = (Ring::parse(ours), Ring::parse(theirs));
+        judge(("n2", &ours), ("n1", &theirs), (seqno, 20))
+    }
+
+    #[test]
+    fn write_sets_tell_whether_histories_have_parted() {
+        let shared = "history u\n7 w aa d.t\n8 w bb d.t\n";
+        let same = told(shared, &format!("{shared}9 w cc d.t\n"), 8);
+        assert!(matches!(same, History::Shared { .. }), "{same:?}");
+        // Changes of the membership are no rows, whoever has seen which.
+        let same = told(
+            &format!("{shared}9 c 5a\n"),
+            &format!("{shared}9 c 5b\n10 w dd\n"),
+            9,
+        );
+        assert!(matches!(same, History::Shared { .. }), "{same:?}");
+        let only_changes = told("history u\n9 c 5a\n", "history u\n9 c 5a\n", 9);
+        assert!(
+            matches!(only_changes, History::Shared { .. }),
+            "{only_changes:?}"
+        );
+        let ours = format!("{shared}9 w c2 d.t,d.u\n10 c 6a\n11 w d2 d.u\n");
+        let theirs = format!("{shared}9 c 5b\n10 w c1 d.t\n11 w d1\n");
+        let History::Parted(parting) = told(&ours, &theirs, 11) else {
+            panic!("they have parted");
+        };
+        assert_eq!(parting.after, Some(8));
+        assert_eq!(
+            (parting.node.write_sets, parting.cluster.write_sets),
+            (2, 2)
+        );
+        assert_eq!(
+            parting.told(),
+            "both hold the same up to 8; from there on n2 (at 11) has 2 write-sets (d.t, d.u) that the cluster does not have, and the cluster (n1, at 20) has 2 write-sets (d.t) at the same seqnos that n2 does not have"
+        );
+        // Only the cluster has rows there.
+        let parted = told(
+            &format!("{shared}9 c 5a\n"),
+            &theirs.replace("9 c", "9 w"),
+            9,
+        );
+        assert!(matches!(parted, History::Parted(_)), "{parted:?}");
+        // What is left over from before, or is not there, tells nothing.
+        for (ours, theirs) in [
+            (format!("{shared}8 w b0 d.t\n"), shared.to_owned()),
+            ("history u\n".to_owned(), shared.to_owned()),
+            (shared.to_owned(), "7 w aa\n".to_owned()),
+        ] {
+            let unknown = told(&ours, &theirs, 8);
+            assert!(matches!(unknown, History::Unknown { .. }), "{unknown:?}");
+        }
+        let History::Parted(parting) = told("8 w b2\n", "8 w b1\n", 8) else {
+            panic!("they have parted");
+        };
+        assert_eq!(parting.after, None);
+        assert!(parting.told().contains("1 or more write-sets"));
+    }
+}

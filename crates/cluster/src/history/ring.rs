@@ -1,0 +1,96 @@
+//! What a node keeps of write-sets, read from its file by a script on its machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use super::BACK;
+use crate::error::plain;
+use crate::host::Host;
+
+/// Finds write-sets in a ring. Its machine has Perl where it has MariaDB's server package.
+const RING: &str = include_str!("ring.pl");
+/// How long a ring may take to be looked through: it may have many GiB.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What is kept at one seqno.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// A write-set, by what makes it itself, and its tables.
+    WriteSet(String, BTreeSet<String>),
+    /// The membership has changed, by what makes that change itself: no rows come of it.
+    Change(String),
+    /// What was sent was applied nowhere.
+    Skipped,
+    /// More than one thing, of which one is left over from before.
+    Several,
+}
+
+impl Kept {
+    /// What makes it itself; `None`: nothing does.
+    pub fn identity(&self) -> Option<&str> {
+        match self {
+            Self::WriteSet(identity, _) | Self::Change(identity) => Some(identity),
+            Self::Skipped | Self::Several => None,
+        }
+    }
+}
+
+/// What a node keeps, by seqno.
+#[derive(Debug, Default)]
+pub(super) struct Ring {
+    pub history: String,
+    pub kept: BTreeMap<u64, Kept>,
+}
+
+impl Ring {
+    /// Reads what the script has printed.
+    pub fn parse(said: &str) -> Self {
+        let mut ring = Self::default();
+        for line in said.lines() {
+            let mut words = line.split(' ');
+            let (first, second) = (words.next(), words.next());
+            if first == Some("history") {
+                second.unwrap_or_default().clone_into(&mut ring.history);
+                continue;
+            }
+            let Some(seqno) = first.and_then(|seqno| seqno.parse().ok()) else {
+                continue;
+            };
+            let kept = match (second, words.next()) {
+                (Some("w"), Some(identity)) => {
+                    let tables = words.next().unwrap_or_default().split(',');
+                    let tables = tables.filter(|table| !table.is_empty()).map(plain);
+                    Kept::WriteSet(identity.to_owned(), tables.collect())
+                }
+                (Some("c"), Some(identity)) => Kept::Change(identity.to_owned()),
+                _ => Kept::Skipped,
+            };
+            let before = ring.kept.get(&seqno);
+            let kept = if before.is_some_and(|before| *before != kept) {
+                Kept::Several
+            } else {
+                kept
+            };
+            ring.kept.insert(seqno, kept);
+        }
+        ring
+    }
+
+    pub fn read(host: &Host, path: &Path, seqno: u64) -> Result<Self, String> {
+        let word = |text: &str| Host::word(text);
+        let script = format!(
+            "exec perl -e {} -- {} {} {seqno}",
+            word(RING),
+            word(&path.to_string_lossy()),
+            seqno.saturating_sub(BACK).max(1)
+        );
+        let said = host
+            .run_for(&script, PATIENCE)
+            .map_err(|error| error.to_string())?;
+        if said.status.success() {
+            return Ok(Self::parse(&String::from_utf8_lossy(&said.stdout)));
+        }
+        Err(plain(&String::from_utf8_lossy(&said.stderr)))
+    }
+}

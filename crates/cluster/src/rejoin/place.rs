@@ -1,0 +1,128 @@
+//! The place of a node in the cluster's history: given back where its file has forgotten it, and taken away where it is none.
+
+use std::time::{Duration, Instant};
+
+use refloat_run::Run;
+
+use super::{RejoinError, RejoinPlan};
+use crate::control::Control;
+use crate::error::ControlError;
+use crate::files;
+use crate::history::{self, History};
+use crate::join::brief;
+use crate::journal::LogMark;
+use crate::node::NodeState;
+use crate::observe::{Member, observe};
+use crate::proof::{began_and_got_nothing, last_start};
+use crate::view::ClusterView;
+
+/// So long the others may count a node that has crashed, or be out of step by what it has asked for.
+const COUNTED_OUT: Duration = Duration::from_secs(20);
+/// How often they are asked.
+const POLL: Duration = Duration::from_millis(500);
+
+/// The place of a node whose file has forgotten it because it ended while it waited for what it had asked for, and whose tables are where they
+/// were then.
+///
+/// It must have been promised write-sets and no copy, which begins by overwriting its tables: whoever keeps what it misses gives it that, and
+/// what all members keep now they have kept then.
+pub(super) fn forgotten_since(
+    view: &ClusterView,
+    members: &[Member],
+    at: usize,
+    (uuid, seqno): &(String, u64),
+    control: &Control,
+) -> Option<u64> {
+    let forgets = |file: &crate::grastate::GraState| !file.has_history();
+    view.nodes[at]
+        .grastate
+        .as_ref()
+        .filter(|file| forgets(file))?;
+    if view.quorum.uuid.as_ref() != Some(uuid) {
+        return None;
+    }
+    let log = LogMark::of_node_that_is_down(control, &members[at])?;
+    let log = log.tail(members[at].host.as_ref()?)?;
+    let began = began_and_got_nothing(&log)?;
+    let is_there = began == (uuid.as_str(), *seqno);
+    (is_there && all_keep(members, *seqno)).then_some(*seqno)
+}
+
+/// Whether all members but the node keep what comes behind a seqno, and there is none that nobody has looked at. The one that was to give may be on
+/// its way back into step, and the node counted for a while that has crashed.
+fn all_keep(members: &[Member], seqno: u64) -> bool {
+    let others = members.len() as u64 - 1;
+    let begun = Instant::now();
+    loop {
+        let view = observe("", members, &brief());
+        let keeps = |state: &NodeState| state.gcache.oldest.is_some_and(|oldest| oldest <= seqno);
+        if !view.serving().all(|(_, state)| keeps(state)) {
+            return false;
+        }
+        if view.quorum.size == Some(others) && view.quorum.synced as u64 == others {
+            return true;
+        }
+        if begun.elapsed() > COUNTED_OUT {
+            return false;
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Writes down the place that the plan has found, or that there is none.
+///
+/// # Errors
+/// [`RejoinError::Control`]: its file cannot be written.
+pub(super) fn set_place(plan: &RejoinPlan, member: &Member, run: &Run) -> Result<(), RejoinError> {
+    let id = run.dir.id().as_str();
+    let Some(host) = &member.host else {
+        return Ok(());
+    };
+    let failed = |error: crate::HostError| {
+        ControlError::new(
+            &member.name,
+            "writing the grastate.dat of",
+            error.to_string(),
+        )
+    };
+    if let Some(seqno) = plan.place {
+        run.events.note(format!(
+            "{} gets the place back that its grastate.dat has forgotten: {}:{seqno} (the file is kept as grastate.dat.refloat-{id})",
+            plan.node, plan.uuid
+        ));
+        let place = (plan.uuid.as_str(), seqno);
+        files::give_place_back(host, &member.folder(), id, place, false).map_err(failed)?;
+    }
+    if matches!(plan.history, Some(History::Parted(_))) {
+        run.events.note(format!(
+            "{} gives its place up, so that it takes a full copy (its grastate.dat is kept as grastate.dat.refloat-{id})",
+            plan.node
+        ));
+        files::give_place_up(host, &member.folder(), id, files::ASTRAY, false).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The same question of a node that was on its way already: its log says where it began.
+pub(super) fn by_its_log(
+    members: &[Member],
+    plan: &RejoinPlan,
+    control: &Control,
+    log: Option<&str>,
+) -> History {
+    let begun = log.and_then(last_start).and_then(|(begun, _)| {
+        let (uuid, seqno) = begun.rsplit_once(':')?;
+        seqno.parse().ok().filter(|_| uuid == plan.uuid)
+    });
+    match begun {
+        Some(seqno) => history::look(
+            &observe("", members, &brief()),
+            members,
+            (plan.at, control),
+            seqno,
+        ),
+        None => History::Unknown {
+            reason: "its log does not tell where it began".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,212 @@
+//! Do all nodes of a cluster hold the same? Galera promises it, and compares nothing.
+
+mod quick;
+
+use std::time::Instant;
+
+use refloat_logical::verify::VerifyError;
+use refloat_run::Run;
+use serde::Serialize;
+
+use crate::compare::{Apart, Comparison, brief};
+use crate::join::brief as brief_look;
+use crate::observe::{Member, observe};
+
+/// All nodes of a cluster that are compared.
+#[derive(Debug)]
+pub struct Verifying<'a> {
+    /// The nodes.
+    pub members: &'a [Member],
+    /// Rows are counted, and checksums made of tables that have changed; what differs by that is compared row by row.
+    pub quick: bool,
+    /// Connections to each node; `None`: as many as is usual.
+    pub threads: Option<usize>,
+    /// This run.
+    pub run: &'a Run,
+}
+
+/// What a comparison of all nodes has found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verified {
+    /// The cluster.
+    pub cluster: String,
+    /// The node that the others were compared with.
+    pub with: String,
+    /// Whether it was the quick form.
+    pub quick: bool,
+    /// The others.
+    pub nodes: Vec<NodeVerdict>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// What is known of one node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeVerdict {
+    /// The node.
+    pub name: String,
+    /// Whether it holds the same; `None`: that is not known.
+    pub same: Option<bool>,
+    /// Tables that were compared.
+    pub tables: u64,
+    /// Of these, tables of which checksums were made. (The quick form; else all are read.)
+    pub checksums: u64,
+    /// Tables and definitions that differ, or may differ.
+    pub differ: Vec<String>,
+    /// Why it is not known.
+    pub reason: Option<String>,
+}
+
+/// Why nothing was compared.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyNodesError {
+    /// There are not two nodes that are in step.
+    #[error("there is nothing to compare: {}", .0.join("; "))]
+    Alone(Vec<String>),
+    /// Two nodes could not be compared.
+    #[error("comparing {node} with {with}")]
+    Verify {
+        /// One.
+        node: String,
+        /// The other.
+        with: String,
+        /// Why.
+        source: Box<VerifyError>,
+    },
+    /// A node could not be asked.
+    #[error("asking {node}")]
+    Server {
+        /// The node.
+        node: String,
+        /// Why.
+        source: Box<refloat_wire::Error>,
+    },
+    /// Somebody stopped it.
+    #[error("stopped on request before all nodes were compared")]
+    Interrupted,
+}
+
+impl Verified {
+    /// Whether all nodes are known to hold the same.
+    pub fn is_same(&self) -> bool {
+        self.nodes.iter().all(|node| node.same == Some(true))
+    }
+
+    /// Whether this node is known to hold what the others hold that are in step, and none of those differs.
+    pub fn knows(&self, node: &str) -> bool {
+        let differ = self.nodes.iter().any(|one| one.same == Some(false));
+        let same =
+            |one: &NodeVerdict| one.same == Some(true) && (one.name == node || self.with == node);
+        !differ && self.nodes.iter().any(same)
+    }
+}
+
+impl Verifying<'_> {
+    /// Compares all nodes that are in step with one of them.
+    ///
+    /// # Errors
+    /// [`VerifyNodesError`]. That nodes differ is no error.
+    pub fn verify(&self, cluster: &str) -> Result<Verified, VerifyNodesError> {
+        let begun = Instant::now();
+        let view = observe(cluster, self.members, &brief_look());
+        let serving: Vec<usize> = view.serving().map(|(at, _)| at).collect();
+        let apart = |at: usize| match (&view.nodes[at].state, &view.nodes[at].unreachable) {
+            (Some(state), _) => format!("it is {} and not in step", state.state),
+            (None, why) => format!("no answer: {}", why.clone().unwrap_or_default()),
+        };
+        let Some((&from, _)) = serving
+            .split_first()
+            .filter(|(_, others)| !others.is_empty())
+        else {
+            let all = (0..self.members.len()).filter(|at| !serving.contains(at));
+            let mut why: Vec<String> = all
+                .map(|at| format!("{}: {}", self.members[at].name, apart(at)))
+                .collect();
+            if let Some(at) = serving.first() {
+                why.insert(0, format!("{} alone is in step", self.members[*at].name));
+            }
+            return Err(VerifyNodesError::Alone(why));
+        };
+        let mut nodes = Vec::new();
+        for at in (0..self.members.len()).filter(|at| *at != from) {
+            nodes.push(if serving.contains(&at) {
+                self.node(from, at)?
+            } else {
+                self.unknown(at, apart(at))
+            });
+        }
+        Ok(Verified {
+            cluster: cluster.to_owned(),
+            with: self.members[from].name.clone(),
+            quick: self.quick,
+            nodes,
+            seconds: begun.elapsed().as_secs_f64(),
+        })
+    }
+
+    fn unknown(&self, at: usize, reason: String) -> NodeVerdict {
+        NodeVerdict {
+            name: self.members[at].name.clone(),
+            same: None,
+            tables: 0,
+            checksums: 0,
+            differ: Vec::new(),
+            reason: Some(reason),
+        }
+    }
+
+    /// Compares one node with another.
+    fn node(&self, from: usize, at: usize) -> Result<NodeVerdict, VerifyNodesError> {
+        let (node, with) = (&self.members[at].name, &self.members[from].name);
+        self.run
+            .events
+            .note(format!("comparing {node} with {with}"));
+        let mut verdict = self.unknown(at, String::new());
+        let tables = if self.quick {
+            let looked = self.look(from, at)?;
+            (verdict.tables, verdict.checksums) = (looked.tables, looked.checksums);
+            if looked.suspects.is_empty() {
+                (verdict.same, verdict.reason) = (Some(true), None);
+                return Ok(verdict);
+            }
+            self.run.events.note(format!(
+                "{node} and {with}: {} to be compared row by row",
+                brief(&looked.suspects)
+            ));
+            looked.to_compare()
+        } else {
+            Vec::new()
+        };
+        let comparison = Comparison {
+            members: self.members,
+            threads: self.threads,
+            run: self.run,
+        };
+        match comparison.compare(from, at, tables) {
+            Ok(tables) => {
+                verdict.tables = verdict.tables.max(tables);
+                (verdict.same, verdict.reason) = (Some(true), None);
+            }
+            Err(Apart::Differs(names)) => {
+                (verdict.same, verdict.reason) = (Some(false), None);
+                verdict.differ = names;
+            }
+            Err(Apart::Unsettled(names)) => {
+                verdict.reason = Some(
+                    "applications write there all the time: each comparison found differences, and none was of the same write-set on both"
+                        .to_owned(),
+                );
+                verdict.differ = names;
+            }
+            Err(Apart::Failed(source)) => {
+                return Err(VerifyNodesError::Verify {
+                    node: node.clone(),
+                    with: with.clone(),
+                    source,
+                });
+            }
+            Err(Apart::Stopped) => return Err(VerifyNodesError::Interrupted),
+        }
+        Ok(verdict)
+    }
+}

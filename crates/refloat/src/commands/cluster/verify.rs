@@ -1,0 +1,122 @@
+//! `refloat cluster verify`: do all nodes hold the same?
+
+use std::io::Write as _;
+
+use clap::Args;
+use refloat_cluster::{Verified, VerifyNodesError, Verifying};
+use refloat_report::cluster_verify as face;
+use refloat_run::Run;
+use refloat_run::events::RunResult;
+
+use super::members::{ClusterOf, Nodes};
+use crate::commands::sandbox::shell_word;
+use crate::context::Context;
+use crate::exit::{self, Exit};
+use crate::record::record;
+use crate::watch::{Show, Watch};
+
+/// Name of these runs.
+const COMMAND: &str = "cluster verify";
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  Do all nodes hold the same?
+      refloat cluster verify --cluster shop.toml
+
+  The same in a fraction of the time, by counts and checksums:
+      refloat cluster verify --cluster shop.toml --quick
+
+  For a script:
+      refloat cluster verify --cluster shop.toml --json | tail -n 1 | jq '.outcome.summary.nodes'
+
+Definitions and rows of every node that is in step are compared with those of one of them, as by
+`refloat verify`. Applications may write meanwhile: each node is read as of one moment, what differs is
+compared again, and only rows that differ each time, or at the same write-set, count. --quick counts the
+rows of every table, makes checksums (CHECKSUM TABLE) of those that have changed since a server has
+started, and compares row by row only what differs by that: values that have changed before that go
+unseen, and so do definitions.
+
+EXIT CODES:
+  0  all nodes were compared, and hold the same
+  1  failed: a node went away
+  3  refused: there are not two nodes that are in step
+  4  a node differs, or is not known to hold the same: the tables are named
+
+Nothing is written to any node.";
+
+/// Compare all nodes of a cluster: the same definitions, the same rows?
+#[derive(Debug, Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub struct VerifyArgs {
+    /// Count rows, and make checksums of tables that have changed, instead of comparing every row
+    #[arg(long)]
+    quick: bool,
+
+    /// Connections to each node
+    ///
+    /// Without it: one for each processor of this machine, 2 at least and 32 at most.
+    #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    threads: Option<u16>,
+
+    #[command(flatten)]
+    cluster: ClusterOf,
+
+    /// Print events and the result as JSON lines on stdout
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
+    let nodes = args.cluster.nodes(context)?;
+    let show = if args.json { Show::Json } else { Show::Best };
+    let (watch, run) = Watch::begin(COMMAND, show, context)?;
+    let verifying = Verifying {
+        members: &nodes.members,
+        quick: args.quick,
+        threads: args.threads.map(usize::from),
+        run: &run,
+    };
+    let (outcome, error) = match verifying.verify(&nodes.name) {
+        Ok(outcome) => (Some(outcome), None),
+        Err(error) => (None, Some(anyhow::Error::new(error))),
+    };
+    let result = match (&outcome, &error) {
+        (_, Some(error)) => exit::result_of(error),
+        (Some(outcome), _) if outcome.is_same() => RunResult::Done,
+        _ => RunResult::ProofFailed,
+    };
+    watch.quiet();
+    let seconds = run.events.elapsed().as_secs_f64();
+    let summary = serde_json::to_value(&outcome)?;
+    record(&run, seconds, summary, result, error.as_ref());
+    watch.stop();
+    if let Some(outcome) = outcome.filter(|_| !args.json) {
+        write!(std::io::stdout(), "{}", face::ended(&outcome))?;
+    }
+    if let Some(error) = &error {
+        exit::report(error, context);
+    }
+    Ok(exit::of_result(result))
+}
+
+/// The command that compares all nodes, to be pasted.
+pub fn command(cluster: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "./_-:@".contains(c);
+    let word = if cluster.chars().all(plain) {
+        cluster.to_owned()
+    } else {
+        shell_word(cluster)
+    };
+    format!("refloat cluster verify --quick --cluster {word}")
+}
+
+/// Compares all nodes for a command that has changed something.
+pub fn after(nodes: &Nodes, quick: bool, run: &Run) -> Result<Verified, VerifyNodesError> {
+    let verifying = Verifying {
+        members: &nodes.members,
+        quick,
+        threads: None,
+        run,
+    };
+    verifying.verify(&nodes.name)
+}

@@ -1,0 +1,284 @@
+//! What nodes hold is compared before they join: a history keeps its name, and its numbers are given twice, when somebody begins a cluster again with
+//! a node that did not hold the newest.
+
+use std::fs;
+use std::process::Command;
+
+use refloat_sandbox::{GaleraNode, NodeStart};
+
+use crate::maintained::{Place, Running, wait};
+use crate::support::Run;
+
+#[test]
+fn what_nodes_hold_is_compared_before_they_join() {
+    let place = Place::new(false);
+    place.all_are_in_step();
+    a_joiner_that_dies_before_it_gets_anything_keeps_its_place(&place);
+    nodes_that_have_parted_are_told_apart(&place);
+    nodes_that_differ_are_named(&place);
+    a_cluster_begins_again_where_all_is_held(&place);
+}
+
+fn forgets(node: &GaleraNode) -> bool {
+    let text = fs::read_to_string(node.grastate()).unwrap_or_default();
+    text.contains("00000000-0000-0000-0000-000000000000")
+}
+
+fn uuid(place: &Place, at: usize) -> String {
+    place.ask(at, "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_cluster_state_uuid'")
+}
+
+fn insert(place: &Place, at: usize, from: u32, to: u32) {
+    for id in from..to {
+        place.ask(at, &format!("INSERT INTO app.t VALUES ({id}, 'node {at}')"));
+    }
+}
+
+/// Tables know all that was acknowledged, also when their server is killed.
+fn lasts(place: &Place) {
+    for at in 0..3 {
+        place.ask(at, "SET GLOBAL innodb_flush_log_at_trx_commit = 1");
+    }
+}
+
+/// Begins a cluster with a node by hand, whoever left last.
+fn begin_by_hand(node: &GaleraNode) {
+    let text = fs::read_to_string(node.grastate()).expect("a place");
+    let insisted = text.replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1");
+    fs::write(node.grastate(), insisted).expect("it can be written");
+    node.start_with(&NodeStart::bootstrap())
+        .expect("it begins a cluster");
+}
+
+/// From its request on until it is answered its file says nothing of its place.
+fn a_joiner_that_dies_before_it_gets_anything_keeps_its_place(place: &Place) {
+    let (node, name) = (place.node(2), place.name(2));
+    loop {
+        node.stop().expect("it stops");
+        insert(place, 0, 0, 34);
+        node.begin(&NodeStart::join()).expect("it starts");
+        wait("it asks, or is there", || forgets(node) || place.in_step(2));
+        node.freeze().expect("it can be stopped");
+        let caught = forgets(node);
+        if caught {
+            node.crash().expect("it can be killed");
+            if forgets(node) {
+                break;
+            }
+        } else {
+            node.thaw().expect("it goes on");
+        }
+        place.ask(0, "DELETE FROM app.t");
+        place.run(&["rejoin", name], &[]);
+        place.all_are_in_step();
+    }
+    let plan = place.run(&["rejoin", name], &["--plan"]).exits(0).stdout;
+    assert!(
+        plan.contains("comes     by IST: ") && plan.contains("  place     its grastate.dat has"),
+        "{plan}"
+    );
+    let back = place
+        .run(&["rejoin", name], &["--verify"])
+        .exits(0)
+        .says("gets the place back that its grastate.dat has forgotten: ");
+    for words in [
+        "is back by IST: 3",
+        "hold the same ",
+        "all nodes hold the same\n",
+    ] {
+        assert!(back.stdout.contains(words), "{words}: {}", back.stdout);
+    }
+}
+
+/// The first node is killed, the others go on and are killed, and somebody begins with the first.
+fn nodes_that_have_parted_are_told_apart(place: &Place) {
+    lasts(place);
+    place.node(0).kill().expect("it can be killed");
+    wait("the others go on", || {
+        let said = place.node(1).query("SHOW STATUS LIKE 'wsrep_cluster_size'");
+        said.is_ok_and(|said| said.ends_with("\t2"))
+    });
+    insert(place, 1, 100, 102);
+    place.ask(
+        2,
+        "SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*) FROM app.t",
+    );
+    place.node(1).kill().expect("it can be killed");
+    place.node(2).kill().expect("it can be killed");
+
+    // As it would have been right.
+    place
+        .run(&["rejoin", place.name(1)], &[])
+        .exits(3)
+        .says("`refloat cluster bootstrap --plan` says which node");
+    let plan = place.run(&["bootstrap"], &["--plan"]).exits(0).stdout;
+    assert!(
+        plan.contains(&format!("  begins    {} at ", place.name(1))),
+        "{plan}"
+    );
+    assert_eq!(
+        plan.matches("(recovered from its tables").count(),
+        3,
+        "{plan}"
+    );
+
+    // As it was.
+    begin_by_hand(place.node(0));
+    insert(place, 0, 200, 207);
+    let history = uuid(place, 0);
+    place
+        .run(&["verify"], &[])
+        .exits(3)
+        .says(&format!("{} alone is in step", place.name(0)));
+    place
+        .run(&["bootstrap"], &["--plan"])
+        .exits(3)
+        .says("the cluster serves already (");
+    for at in [1, 2] {
+        let name = place.name(at);
+        let rejoin = |more: &[&str]| place.run(&["rejoin", name], more);
+        rejoin(&[])
+            .exits(3)
+            .says(&format!(
+                "{name} and the cluster have parted: both hold the same up to "
+            ))
+            .says("has 2 write-sets (app.t) that the cluster does not have")
+            .says("`refloat verify URL-OF-A-NODE URL-OF-IT` names the rows");
+        assert!(place.node(at).pid().expect("a node").is_none());
+        rejoin(&["--allow-sst"])
+            .exits(3)
+            .says("2 write-sets (app.t) that the cluster does not have")
+            .says(&format!("--allow-sst --discard {history}"));
+        let back = rejoin(&["--allow-sst", "--discard", &history, "--verify=quick"]).exits(0);
+        assert!(
+            back.stdout.contains("by a FULL COPY (SST)")
+                && back.stdout.contains(&format!("{name} holds the same as")),
+            "{}",
+            back.stdout
+        );
+    }
+    place.all_are_the_same();
+}
+
+fn nodes_that_differ_are_named(place: &Place) {
+    let verify = |more: &[&str]| place.run(&["verify"], more);
+    for how in [&[][..], &["--quick"]] {
+        let said = verify(how).exits(0).stdout;
+        assert!(said.contains("all nodes hold the same"), "{said}");
+    }
+    place.ask(2, "SET SESSION wsrep_on = OFF; UPDATE app.t SET v = 'other' WHERE id = 200; CREATE TABLE app.only (id INT PRIMARY KEY)");
+    for how in [&[][..], &["--quick"]] {
+        let said = verify(how).exits(4).stdout;
+        let (of_second, of_third) = said
+            .split_once(&format!(
+                "  {} DIFFERS from {} in\n",
+                place.name(2),
+                place.name(0)
+            ))
+            .expect("the third is named");
+        assert!(of_second.contains("holds the same as"), "{said}");
+        for what in ["    app.t\n", "app.only\n"] {
+            assert!(of_third.contains(what), "{what}: {said}");
+        }
+    }
+    let said = verify(&["--quick", "--json"]).exits(4).stdout;
+    assert!(said.contains(r#""differ":["app.t""#), "{said}");
+    place.ask(2, "SET SESSION wsrep_on = OFF; UPDATE app.t SET v = 'node 0' WHERE id = 200; DROP TABLE app.only");
+    verify(&["--quick"]).exits(0);
+}
+
+fn a_cluster_begins_again_where_all_is_held(place: &Place) {
+    // The third one goes on by itself, and the others without it.
+    place.node(2).stop().expect("it stops");
+    insert(place, 0, 300, 303);
+    place.node(1).stop().expect("it stops");
+    place.node(0).stop().expect("it stops");
+    begin_by_hand(place.node(2));
+    insert(place, 2, 400, 402);
+    let history = uuid(place, 2);
+    place.node(2).stop().expect("it stops");
+    let bootstrap = |more: &[&str]| place.run(&["bootstrap"], more);
+    let unclear = bootstrap(&[])
+        .exits(3)
+        .says("which node is to begin the cluster is not clear")
+        .says("write-sets (app.t) that the cluster does not have")
+        .says("--node NODE begins with that one");
+    for at in 0..3 {
+        let stands = format!("{} is at {history}:", place.name(at));
+        assert!(unclear.stderr.contains(&stands), "{}", unclear.stderr);
+    }
+    assert!((0..3).all(|at| place.node(at).pid().expect("a node").is_none()));
+    what_cannot_be_seen_is_left_out_by_name(place);
+    let begun = bootstrap(&["--node", place.name(0)]).exits(3);
+    for words in [
+        format!("{} has begun the cluster at {history}:", place.name(0)),
+        format!("{} is back by IST", place.name(1)),
+        format!("{} is NOT BACK: ", place.name(2)),
+    ] {
+        assert!(begun.stdout.contains(&words), "{words}: {}", begun.stdout);
+    }
+    let discard = ["--allow-sst", "--discard", &history];
+    place.run(&["rejoin", place.name(2)], &discard).exits(0);
+    place.all_are_in_step();
+
+    // All are killed, and then whoever begins the cluster again.
+    lasts(place);
+    insert(place, 0, 500, 503);
+    for at in 0..3 {
+        place.node(at).kill().expect("it can be killed");
+    }
+    let mut running = Running::start(place.cluster(&["bootstrap"], &[]));
+    running.says(" begins the cluster at ");
+    running.kill();
+    wait("the node is there, or was not started", || {
+        let runs = |at| place.node(at).pid().is_ok_and(|pid| pid.is_some());
+        let serves = |at: usize| {
+            let said = place.node(at).query("SHOW STATUS LIKE 'wsrep_ready'");
+            said.is_ok_and(|said| said.ends_with("ON"))
+        };
+        (0..3).all(|at| !runs(at) || serves(at))
+    });
+    let begun = bootstrap(&["--verify"]).exits(0).stdout;
+    assert_eq!(begun.matches(" is back by IST").count(), 2, "{begun}");
+    assert!(begun.contains("all nodes hold the same\n"), "{begun}");
+    place.all_are_in_step();
+    assert_eq!(
+        place.ask(2, "SELECT COUNT(*) FROM app.t WHERE id >= 500"),
+        "3",
+        "what was acknowledged is there"
+    );
+}
+
+/// Where a node stands of which nothing can be seen is not known: nothing is begun beside it but when somebody says so.
+fn what_cannot_be_seen_is_left_out_by_name(place: &Place) {
+    let name = place.name(2);
+    let listed = fs::read_to_string(place.cluster.toml()).expect("a list");
+    let control = format!("control = {{ sandbox = \"{name}\" }}\n");
+    let text = listed.replace(&control, "ssh = \"no-such-machine.invalid\"\n");
+    assert_ne!(text, listed);
+    let file = place.state.path().join("unseen.toml");
+    fs::write(&file, text).expect("a list can be written");
+    let plan = |more: &[&str]| {
+        let mut command: Command = crate::support::command(place.state.path());
+        command.args([
+            "cluster",
+            "bootstrap",
+            "--plan",
+            "--no-defaults",
+            "--cluster",
+        ]);
+        Run::new(command.arg(&file).args(more).output().expect("it starts"))
+    };
+    plan(&[])
+        .exits(3)
+        .says(&format!("where {name} stands is not known"))
+        .says(&format!("--without {name} goes on all the same"));
+    let page = plan(&["--without", name]).exits(0).stdout;
+    assert!(
+        page.contains(&format!("  begins    {} at ", place.name(0))),
+        "{page}"
+    );
+    plan(&["--node", "nobody"])
+        .exits(3)
+        .says("no node is called nobody");
+}

@@ -177,12 +177,11 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        let wanted = match &table {
-            Some(key) => self.wanted(key) && !self.leaves_out(&key.0)?,
-            None => {
-                let key = self.resolve(name)?;
-                self.choice.has_all_of(&key.0)
-            }
+        let wanted = if let Some(key) = &table {
+            self.wanted(key) && !self.leaves_out(&key.0)?
+        } else {
+            let key = self.resolve(name)?;
+            self.choice.has_all_of(&key.0)
         };
         let session = self.session()?;
         if let Some(database) = &session.database {

@@ -12,6 +12,7 @@ mod among;
 mod claim;
 mod config;
 mod control;
+mod ddl;
 mod discover;
 mod entrance;
 mod error;
@@ -35,6 +36,7 @@ mod proof;
 mod rejoin;
 mod restore;
 mod view;
+mod work;
 
 pub use claim::{maintenances_elsewhere, restores_elsewhere};
 pub use config::{ClusterFile, ControlConfig, NodeConfig};
@@ -51,7 +53,7 @@ pub use maintain::{
     MaintainError, MaintainLimits, MaintainPhase, MaintainState, Maintained, Maintenance,
     STATE as MAINTAIN_STATE, Work, open_maintenance,
 };
-pub use node::{FlowControl, Gcache, Limits, NodeState, Queue, Role, Sst};
+pub use node::{FlowControl, Gcache, Limits, LongDdl, NodeState, Queue, Role, Sst};
 pub use observe::{Member, Observation, WantedTables, observe};
 pub use proof::{CameBy, Proof};
 pub use rejoin::{
@@ -64,3 +66,4 @@ pub use restore::{
     Restored, RestoredNode, asked_for, given_up_restore, open_restore, plan_restore,
 };
 pub use view::{ClusterView, NodeView, Quorum, Tables};
+pub use work::{OpenWork, WorkKind, open_work};

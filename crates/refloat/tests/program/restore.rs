@@ -406,6 +406,16 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
         .restore(&["--stop-before", "bootstrap"])
         .exits(5)
         .says(" rows are in already");
+    // Others hold more in the old history, and must not begin it again.
+    let status = command(place.state.path())
+        .args(["cluster", "status", "--no-defaults", "--cluster"])
+        .arg(place.cluster.toml())
+        .output();
+    let status = Run::new(status.expect("the program can be started"))
+        .says("a restore of the cluster has not ended")
+        .says("at the step bootstrap")
+        .says(" --resume");
+    assert!(!status.stdout.contains("to begin the cluster with"));
     let runs = place.state.path().join("runs");
     let mut states = entries(&runs).into_iter().filter_map(|run| {
         let path = runs.join(run).join("restore.json");

@@ -380,16 +380,19 @@ fn its_command_goes_on(place: &Place, second: &str) {
     );
     let running = Running::start(away(place, second, &["--", "sh", "-c", &script]));
     wait("its command has begun", || begun.exists());
-    let status = || place.run(&["status"], &["--sample", "0.2"]);
-    status()
-        .says("a maintenance of it has not ended")
-        .says("is at it");
+    let status = |words: &str| {
+        let said = place.run(&["status"], &["--sample", "0.2"]).stdout;
+        assert!(said.contains(words), "not {words:?}: {said}");
+    };
+    status("a maintenance of it has not ended");
+    status("is at it");
     running.kill();
     let next = format!(
         "refloat cluster maintain {second} --cluster {} --no-defaults --end",
         place.cluster.toml().display()
     );
-    status().says("is not at it any more").says(&next);
+    status("is not at it any more");
+    status(&next);
     place
         .run(&["maintain", second], &["--end"])
         .exits(3)

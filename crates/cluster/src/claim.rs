@@ -13,6 +13,7 @@ use crate::files;
 use crate::host::Host;
 use crate::observe::Member;
 use crate::view::ClusterView;
+use crate::work::WorkKind;
 
 /// The file.
 const CLAIM: &str = "refloat-restore.json";
@@ -32,6 +33,14 @@ impl Claim {
     /// The file that says it of the node with this data directory.
     pub fn path(datadir: &Path) -> PathBuf {
         datadir.join(CLAIM)
+    }
+
+    /// The same of any kind of work.
+    pub fn path_of(kind: WorkKind, datadir: &Path) -> PathBuf {
+        datadir.join(match kind {
+            WorkKind::Restore => CLAIM,
+            WorkKind::Maintenance => MAINTAINED,
+        })
     }
 
     /// What stands in the file.
@@ -55,26 +64,17 @@ impl Claim {
     }
 }
 
-/// What is done to a cluster by one process at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Doing {
-    /// A restore of all of it.
-    Restore,
-    /// A maintenance of one node.
-    Maintenance,
-}
-
 /// Restores of these nodes that other processes drive, or may drive: a sentence for each. What cannot be read says nothing.
 pub fn restores_elsewhere(members: &[Member], view: &ClusterView) -> Vec<String> {
-    elsewhere(members, view, Doing::Restore)
+    elsewhere(members, view, WorkKind::Restore)
 }
 
 /// The same of maintenances of any of these nodes.
 pub fn maintenances_elsewhere(members: &[Member], view: &ClusterView) -> Vec<String> {
-    elsewhere(members, view, Doing::Maintenance)
+    elsewhere(members, view, WorkKind::Maintenance)
 }
 
-fn elsewhere(members: &[Member], view: &ClusterView, doing: Doing) -> Vec<String> {
+fn elsewhere(members: &[Member], view: &ClusterView, doing: WorkKind) -> Vec<String> {
     let mut found = Vec::new();
     for (member, node) in members.iter().zip(&view.nodes) {
         let Some(host) = &member.host else {
@@ -82,11 +82,11 @@ fn elsewhere(members: &[Member], view: &ClusterView, doing: Doing) -> Vec<String
         };
         let datadir = member.folder_by(node.state.as_ref());
         let (path, what) = match doing {
-            Doing::Restore => (
+            WorkKind::Restore => (
                 Claim::path(&datadir),
                 "a restore of the cluster that it belongs to",
             ),
-            Doing::Maintenance => (datadir.join(MAINTAINED), "a maintenance of it"),
+            WorkKind::Maintenance => (Claim::path_of(doing, &datadir), "a maintenance of it"),
         };
         let Ok(Some(claim)) = Claim::read(host, &path) else {
             continue;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use refloat_wire::{ConnectOptions, Connection, Target};
 
 use crate::DiscoverError;
+use crate::entrance::Entrance;
 use crate::observe::{Member, impatient, values};
 
 /// So many members are asked at the most, whatever a node says.
@@ -22,6 +23,8 @@ pub struct Discovered {
     pub members: Vec<Member>,
     /// How many members there are besides, whose addresses are not told: nodes without `wsrep_node_incoming_address`, arbitrators.
     pub unnamed: usize,
+    /// Whether the address that was asked is a load balancer's. Each node is then asked at the address that it tells.
+    pub is_balanced: bool,
 }
 
 /// Asks a node for the addresses of the others. They are reached with the same account and options as the first.
@@ -54,10 +57,14 @@ pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
     let own = status
         .get("wsrep_local_index")
         .and_then(|index| index.parse::<usize>().ok());
+    // Through a load balancer each connection may land on another node: none of them is reached by that address.
+    let balancer = Entrance::look(seed)?.filter(|way| way.is_behind);
+    // A tunnel, or a mapped port, leads to one node, and may be the only way to it.
+    let is_balanced = balancer.is_some_and(|way| way.is_balanced() || way.direct.is_some());
     let (mut members, mut unnamed) = (Vec::new(), 0);
     let mut named = HashSet::new();
     for (at, address) in addresses.split(',').map(str::trim).enumerate() {
-        if own == Some(at) {
+        if own == Some(at) && !is_balanced {
             // The way that is known to work.
             members.push(member(seed.clone()));
             continue;
@@ -88,6 +95,7 @@ pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
             .unwrap_or_default(),
         members,
         unnamed,
+        is_balanced,
     })
 }
 

@@ -234,6 +234,23 @@ pub(crate) fn remove_half_copy(
     Ok(!said.trim().is_empty())
 }
 
+/// The process of the script that receives a full copy into this folder, while it runs.
+pub(crate) fn copy_comes(host: &Host, datadir: &Path) -> Result<Option<u32>, HostError> {
+    // A number that is left of a script that was killed may be another process's by now.
+    let script = format!(
+        "cd -- {} 2>/dev/null || exit 0\n\
+         for file in wsrep_sst.pid rsync_sst.pid; do\n\
+         pid=$(cat -- \"$file\" 2>/dev/null) || continue\n\
+         case $pid in ''|*[!0-9]*) continue;; esac\n\
+         tr '\\0' ' ' 2>/dev/null <\"/proc/$pid/cmdline\" | grep -qE 'wsrep_sst|rsync' || continue\n\
+         echo \"$pid\"; exit 0\n\
+         done",
+        word(datadir)
+    );
+    let said = host.run(&script)?;
+    Ok(String::from_utf8_lossy(&said.stdout).trim().parse().ok())
+}
+
 fn word(path: &Path) -> String {
     Host::word(&path.to_string_lossy())
 }

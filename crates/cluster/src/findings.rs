@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::grastate::GraState;
 use crate::node::{NodeState, Role};
 use crate::view::{ClusterView, NodeView};
+use crate::work::WorkKind;
 
 /// From so many waiting write-sets on a node is behind.
 const QUEUE_LONG: u64 = 100;
@@ -55,6 +56,8 @@ impl Findings {
 /// Everything that is wrong, the worst first.
 pub(crate) fn find(view: &ClusterView) -> Vec<Finding> {
     let mut found = Findings(Vec::new());
+    work(view, &mut found);
+    listed_twice(view, &mut found);
     component(view, &mut found);
     for node in &view.nodes {
         match &node.state {
@@ -63,11 +66,37 @@ pub(crate) fn find(view: &ClusterView) -> Vec<Finding> {
         }
     }
     differences(view, &mut found);
-    bootstrap(view, &mut found);
+    // Which node goes on is known to the restore alone: each of the others holds data that it gives up.
+    if !view.work.iter().any(|work| work.kind == WorkKind::Restore) {
+        bootstrap(view, &mut found);
+    }
     tables(view, &mut found);
     let mut found = found.0;
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     found
+}
+
+/// What Refloat does to the cluster itself and has not ended.
+fn work(view: &ClusterView, found: &mut Findings) {
+    for work in &view.work {
+        let severity = match (work.kind, work.running) {
+            (_, Some(true)) => Severity::Note,
+            (WorkKind::Restore, _) => Severity::Critical,
+            (WorkKind::Maintenance, _) => Severity::Warning,
+        };
+        found.add(severity, &[&work.node], work.told());
+    }
+}
+
+/// A list whose addresses lead through a load balancer, or name one node twice.
+fn listed_twice(view: &ClusterView, found: &mut Findings) {
+    for names in view.same_nodes() {
+        found.add(
+            Severity::Critical,
+            &names,
+            "these are one node: their addresses lead to it, as those of a load balancer do. Other nodes may not have been asked: list each by its own address",
+        );
+    }
 }
 
 /// Whether there is one cluster, and all of it is here.
@@ -182,6 +211,33 @@ fn answering(node: &NodeView, state: &NodeState, found: &mut Findings) {
         }
         Role::Synced | Role::Undefined => {}
     }
+    if let Some(ddl) = &state.ddl {
+        let whose = if ddl.applied {
+            " (of another node, applied here)"
+        } else {
+            ""
+        };
+        let alone = state.desync && !ddl.applied;
+        let meaning = if alone {
+            "on this node alone, which keeps no pace meanwhile".to_owned()
+        } else {
+            format!(
+                "in the order of all write-sets, so nothing that comes after it is committed here before it has ended; {}",
+                match ddl.waiting {
+                    1 => "1 session waits".to_owned(),
+                    more => format!("{more} sessions wait"),
+                }
+            )
+        };
+        found.add(
+            if alone { Warning } else { Critical },
+            &name,
+            format!(
+                "a DDL statement has run for {:.0} s{whose}, {meaning}: {}",
+                ddl.seconds, ddl.statement
+            ),
+        );
+    }
     if !state.replicates {
         found.add(
             Critical,
@@ -250,6 +306,14 @@ fn answering(node: &NodeView, state: &NodeState, found: &mut Findings) {
 }
 
 fn silent(node: &NodeView, found: &mut Findings) {
+    if let Some(pid) = node.receives {
+        found.add(
+            Severity::Warning,
+            &[&node.name],
+            format!("it receives a full copy (process {pid} on its machine), and does not answer before that has come"),
+        );
+        return;
+    }
     let why = node.unreachable.as_deref().unwrap_or("it does not answer");
     found.add(
         Severity::Critical,
@@ -519,6 +583,7 @@ mod tests {
                 name: format!("n{}", at + 1),
                 address: String::new(),
                 state: None,
+                receives: None,
                 unreachable: Some("it is down".to_owned()),
                 grastate: Some(GraState {
                     uuid: (*uuid).to_owned(),
@@ -535,6 +600,7 @@ mod tests {
             nodes: nodes.collect(),
             tables: None,
             tables_unread: None,
+            work: Vec::new(),
             findings: Vec::new(),
         };
         let mut found = Findings(Vec::new());

@@ -46,6 +46,7 @@ pub fn view(states: Vec<Option<NodeState>>) -> ClusterView {
             name: format!("n{}", at + 1),
             address: String::new(),
             state,
+            receives: None,
             unreachable: None,
             grastate: None,
             files_unreadable: None,
@@ -65,6 +66,7 @@ pub fn view(states: Vec<Option<NodeState>>) -> ClusterView {
         nodes,
         tables: None,
         tables_unread: None,
+        work: Vec::new(),
         findings: Vec::new(),
     }
 }

@@ -79,6 +79,9 @@ pub(crate) fn rejoin(view: &ClusterView, node: &NodeView, how: &Observation) -> 
             reason,
         }
     };
+    if node.receives.is_some() {
+        return sst("it takes one now".to_owned());
+    }
     let Some(file) = &node.grastate else {
         return unknown(match node.files_unreadable {
             Some(_) => "its grastate.dat could not be read",

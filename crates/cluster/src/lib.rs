@@ -14,6 +14,7 @@ mod claim;
 mod compare;
 mod config;
 mod control;
+mod ddl;
 mod discover;
 mod entrance;
 mod error;
@@ -39,6 +40,7 @@ mod rejoin;
 mod restore;
 mod verify;
 mod view;
+mod work;
 
 pub use bootstrap::{
     Begun, BootstrapError, BootstrapPlan, BootstrapWish, Bootstrapping, Standing, plan_bootstrap,
@@ -59,7 +61,7 @@ pub use maintain::{
     MaintainError, MaintainLimits, MaintainPhase, MaintainState, Maintained, Maintenance,
     STATE as MAINTAIN_STATE, Work, open_maintenance,
 };
-pub use node::{FlowControl, Gcache, Limits, NodeState, Queue, Role, Sst};
+pub use node::{FlowControl, Gcache, Limits, LongDdl, NodeState, Queue, Role, Sst};
 pub use observe::{Member, Observation, WantedTables, observe};
 pub use proof::{CameBy, Proof};
 pub use rejoin::{
@@ -73,3 +75,4 @@ pub use restore::{
 };
 pub use verify::{NodeVerdict, Verified, VerifyNodesError, Verifying};
 pub use view::{ClusterView, NodeView, Quorum, Tables};
+pub use work::{OpenWork, WorkKind, open_work};

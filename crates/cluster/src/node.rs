@@ -31,6 +31,8 @@ pub struct NodeState {
     pub primary: bool,
     /// `wsrep_cluster_size`: how many members it sees, itself included.
     pub size: u64,
+    /// `wsrep_gcomm_uuid`: no two members of a cluster have the same. Empty outside of one.
+    pub member: String,
     /// `wsrep_cluster_conf_id`: the number of the view; all members of a component have the same. `None` outside of one.
     pub view: Option<u64>,
     /// What it is doing.
@@ -79,8 +81,23 @@ pub struct NodeState {
     pub log_error: String,
     /// Since when the server runs, in seconds.
     pub uptime: u64,
+    /// A statement that changes a definition, and has run here for a while.
+    pub ddl: Option<LongDdl>,
     /// `wsrep_incoming_addresses`: where clients reach the members of its view, as far as they say so.
     pub members: Vec<String>,
+}
+
+/// A statement that changes a definition and has run for a while. Applied in total order, it keeps every node from committing anything.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LongDdl {
+    /// Its first words.
+    pub statement: String,
+    /// How long it has run.
+    pub seconds: f64,
+    /// Whether it came from another node, and is applied here.
+    pub applied: bool,
+    /// How many sessions of this node wait to commit, or to begin a DDL statement of their own.
+    pub waiting: u64,
 }
 
 /// What a node is doing, by `wsrep_local_state`.
@@ -253,6 +270,8 @@ impl NodeState {
                 .eq_ignore_ascii_case("Primary"),
             size: last.count("wsrep_cluster_size").unwrap_or(0),
             // 2^64 - 1 outside of a component.
+            member: last.text("wsrep_gcomm_uuid"),
+            ddl: None,
             view: last
                 .count("wsrep_cluster_conf_id")
                 .filter(|view| *view != u64::MAX),

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use refloat_wire::{ConnectOptions, Connection, Error};
 
+use crate::ddl::long_ddl;
 use crate::error::chain;
+use crate::files;
 use crate::grastate::GraState;
 use crate::host::Host;
 use crate::node::{NodeState, Sample, Values};
@@ -151,7 +153,12 @@ pub(crate) fn ask(member: &Member, how: &Observation) -> NodeView {
         &member.host,
         view.state.as_ref().is_none_or(|state| !state.primary),
     ) {
+        if view.state.is_none() {
+            view.receives = files::copy_comes(host, &datadir).unwrap_or(None);
+        }
         match grastate(host, &datadir) {
+            // The provider writes it anew when the copy is there.
+            _ if view.receives.is_some() => {}
             Ok(state) => view.grastate = state,
             Err(reason) => view.files_unreadable = Some(reason),
         }
@@ -166,6 +173,11 @@ fn grastate(host: &Host, datadir: &Path) -> Result<Option<GraState>, String> {
     };
     match GraState::parse(&text) {
         Some(state) => Ok(Some(state)),
+        None if text.trim().is_empty() => Err(format!(
+            "{} on {} is empty, as that of a server is that has just been started without one",
+            path.display(),
+            host.name()
+        )),
         None => Err(format!("{} on {} is damaged", path.display(), host.name())),
     }
 }
@@ -200,6 +212,8 @@ fn ask_server(member: &Member, how: &Observation) -> Result<NodeState, Error> {
     };
     let mut state = NodeState::new(&first, &last, &variables);
     state.sst.bytes = data_bytes(&mut server);
+    // An account that may not look at others' sessions sees its own only.
+    state.ddl = long_ddl(&mut server).unwrap_or(None);
     Ok(state)
 }
 

@@ -1,5 +1,7 @@
 //! What all nodes say together.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::findings::{Finding, find};
@@ -7,6 +9,7 @@ use crate::forecast::{Rejoin, rejoin};
 use crate::grastate::GraState;
 use crate::node::{NodeState, Role};
 use crate::observe::{Member, Observation};
+use crate::work::OpenWork;
 
 /// What all nodes of a cluster say.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,6 +24,8 @@ pub struct ClusterView {
     pub tables: Option<Tables>,
     /// Why they were not looked for although somebody wanted to know.
     pub tables_unread: Option<String>,
+    /// What Refloat does to it and has not ended, as far as anybody has said so.
+    pub work: Vec<OpenWork>,
     /// What is wrong, the worst first.
     pub findings: Vec<Finding>,
 }
@@ -55,6 +60,8 @@ pub struct NodeView {
     pub address: String,
     /// What it says; `None`: it does not answer.
     pub state: Option<NodeState>,
+    /// The process of the script that receives a full copy into it, of a node that does not answer because of that.
+    pub receives: Option<u32>,
     /// Why it does not answer.
     pub unreachable: Option<String>,
     /// What it has written down, of a node that does not answer or is not in a primary component.
@@ -93,6 +100,7 @@ impl NodeView {
             name: member.name.clone(),
             address: member.connect.describe(),
             state: None,
+            receives: None,
             unreachable: None,
             grastate: None,
             files_unreadable: None,
@@ -115,6 +123,7 @@ impl ClusterView {
             nodes,
             tables: None,
             tables_unread: None,
+            work: Vec::new(),
             findings: Vec::new(),
         };
         view.quorum = view.count();
@@ -146,7 +155,30 @@ impl ClusterView {
             .filter(|(_, state)| state.role == Role::Synced && state.ready)
     }
 
+    /// Nodes that are listed under several names, which is one of them.
+    pub(crate) fn same_nodes(&self) -> Vec<Vec<&str>> {
+        let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for node in &self.nodes {
+            if let Some(state) = node.state.as_ref().filter(|state| !state.member.is_empty()) {
+                of.entry(&state.member).or_default().push(&node.name);
+            }
+        }
+        of.into_values().filter(|names| names.len() > 1).collect()
+    }
+
+    /// What is open for this cluster; what is wrong is looked for again with that in mind.
+    pub fn note_work(&mut self, work: Vec<OpenWork>) {
+        for one in work {
+            if !self.work.iter().any(|known| known.run == one.run) {
+                self.work.push(one);
+            }
+        }
+        self.look_for_trouble();
+    }
+
     fn count(&self) -> Quorum {
+        // One that is listed twice is one node.
+        let twice: usize = self.same_nodes().iter().map(|names| names.len() - 1).sum();
         let primary: Vec<&NodeState> = self.nodes.iter().filter_map(NodeView::primary).collect();
         Quorum {
             uuid: same(primary.iter().map(|state| state.cluster_uuid.clone())),
@@ -156,8 +188,8 @@ impl ClusterView {
                 .iter()
                 .filter(|node| node.state.is_some())
                 .count(),
-            primary: primary.len(),
-            synced: self.serving().count(),
+            primary: primary.len().saturating_sub(twice),
+            synced: self.serving().count().saturating_sub(twice),
             size: same(primary.iter().map(|state| state.size)),
             view: same(primary.iter().filter_map(|state| state.view)),
             seqno: primary.iter().filter_map(|state| state.seqno).max(),

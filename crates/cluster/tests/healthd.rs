@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use refloat_cluster::healthd::{Healthd, HealthdOptions, Rules};
+use refloat_cluster::{Host, Member, Observation, observe};
 use refloat_run::{Cancel, CancelReason};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, HaproxyOptions, NodeStart};
 use refloat_testkit::servers;
@@ -291,6 +292,7 @@ fn drained_by_its_agent(cluster: &EphemeralCluster, services: &[Healthd]) {
         let before = answers();
         std::thread::sleep(NOTICED);
         assert!(answers() <= before + 1, "it gets new clients");
+        wait_until("the copy that it takes is seen", || receives_a_copy(third));
         signal(&helpers, "-CONT");
         third.wait_ready(LONG).unwrap();
         let went_on = stayed();
@@ -311,6 +313,21 @@ fn drained_by_its_agent(cluster: &EphemeralCluster, services: &[Healthd]) {
     });
     second.thaw().unwrap();
     wait_until("it is up", || proxy_says(cluster, second.name()) == "UP");
+}
+
+/// Whether a look at the cluster tells a node that takes a full copy from one that is down.
+fn receives_a_copy(node: &GaleraNode) -> bool {
+    let member = Member {
+        name: node.name().to_owned(),
+        connect: ConnectOptions::from_url(&node.url()).unwrap(),
+        host: Some(Host::Local),
+        datadir: Some(node.datadir()),
+        log: None,
+    };
+    let view = observe("test", &[member], &Observation::default());
+    let said = |words: &str| view.findings.iter().any(|one| one.text.contains(words));
+    assert!(!said("is damaged"), "{view:#?}");
+    view.nodes[0].receives.is_some() && said("it receives a full copy")
 }
 
 /// What the proxy thinks of a node: `status` of its statistics.

@@ -89,6 +89,8 @@ fn a_cluster_is_shown_as_it_is() {
     whole(&members, &cluster);
     copies_differ(&members, node(3));
     found_from_one(&cluster);
+    listed_twice(&members);
+    ddl_takes_long(&members, node(1));
     without_pace(&members, node(2));
     frozen(&members, node(2));
     away(&members, node(1), node(2));
@@ -212,6 +214,44 @@ fn found_from_one(cluster: &EphemeralCluster) {
         error.to_string().contains("is no node of a Galera cluster"),
         "{error}"
     );
+}
+
+/// A list that names one node under two names, as one whose addresses are a load balancer's does.
+fn listed_twice(members: &[Member]) {
+    let mut again = members[0].clone();
+    again.name = "again".to_owned();
+    let view = look(&[members[0].clone(), again, members[2].clone()]);
+    let told = finding(&view, "these are one node");
+    assert_eq!(told.severity, Severity::Critical);
+    assert_eq!(told.nodes, [members[0].name.as_str(), "again"]);
+    assert_eq!((view.quorum.synced, view.quorum.primary), (2, 2));
+}
+
+/// A DDL statement that holds all writers up is named, with the nodes that it runs on.
+fn ddl_takes_long(members: &[Member], node: &GaleraNode) {
+    let mut server = connect(node);
+    for sql in [
+        "CREATE TABLE shop.slow (id INT PRIMARY KEY)",
+        "INSERT INTO shop.slow SELECT seq FROM shop.seq_1_to_400",
+    ] {
+        server.exec(sql).unwrap();
+    }
+    // Each row takes its time.
+    let alter =
+        "ALTER TABLE shop.slow ADD COLUMN sum CHAR(32) AS (MD5(REPEAT(id, 2000000))) STORED";
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.exec(alter).unwrap());
+        let view = look_until(members, "a long DDL statement", |view| {
+            says(view, "a DDL statement has run for")
+        });
+        let told = finding(&view, "a DDL statement has run for");
+        assert_eq!(told.severity, Severity::Critical);
+        assert!(told.text.contains(": ALTER TABLE shop.slow"), "{told:?}");
+    });
+    connect(node).exec("DROP TABLE shop.slow").unwrap();
+    look_until(members, "nothing runs any more", |view| {
+        view.quorum.synced == 3 && !says(view, "a DDL statement")
+    });
 }
 
 /// A node that was told not to hold the others up.

@@ -56,6 +56,35 @@ pub struct SourceArgs {
 }
 
 impl ConnectArgs {
+    /// The options that were given, as they are written on a command line.
+    pub fn given(&self) -> Vec<(&'static str, Option<String>)> {
+        let mut given = Vec::new();
+        let paths = [
+            ("defaults-file", &self.defaults_file),
+            ("defaults-extra-file", &self.defaults_extra_file),
+            ("ssl-ca", &self.ssl_ca),
+            ("ssl-cert", &self.ssl_cert),
+            ("ssl-key", &self.ssl_key),
+        ];
+        for (flag, path) in paths {
+            if let Some(path) = path {
+                given.push((flag, Some(path.display().to_string())));
+            }
+        }
+        if let Some(mode) = self.ssl_mode.and_then(|mode| mode.to_possible_value()) {
+            given.push(("ssl-mode", Some(mode.get_name().to_owned())));
+        }
+        for (flag, is_set) in [
+            ("no-defaults", self.no_defaults),
+            ("ask-password", self.ask_password),
+        ] {
+            if is_set {
+                given.push((flag, None));
+            }
+        }
+        given
+    }
+
     /// Whether a person has to type a password.
     pub const fn asks_for_password(&self) -> bool {
         self.ask_password

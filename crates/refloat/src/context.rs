@@ -5,6 +5,7 @@ use std::env;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 /// State directory of runs started by root.
 const ROOT_STATE_DIR: &str = "/var/lib/refloat";
@@ -20,6 +21,7 @@ pub struct Context {
     stderr_is_terminal: bool,
     no_color: bool,
     utf8: bool,
+    cluster: Arc<OnceLock<String>>,
 }
 
 impl Context {
@@ -50,6 +52,7 @@ impl Context {
             stderr_is_terminal: std::io::stderr().is_terminal()
                 && var("TERM").is_none_or(|term| term != "dumb"),
             no_color: var("NO_COLOR").is_some(),
+            cluster: Arc::default(),
             // The first of these that is set decides, as in setlocale(3).
             utf8: var("LC_ALL")
                 .or_else(|| var("LC_CTYPE"))
@@ -58,6 +61,20 @@ impl Context {
                     let locale = locale.to_string_lossy().to_ascii_lowercase();
                     locale.contains("utf-8") || locale.contains("utf8")
                 }),
+        }
+    }
+
+    /// Keeps by which flags the cluster of this command is named.
+    pub fn say_cluster(&self, flags: String) {
+        // The first one counts: a command is about one cluster.
+        let _ = self.cluster.set(flags);
+    }
+
+    /// The same text, with commands about a cluster (`refloat cluster …` between backticks) that can be given as they stand.
+    pub fn with_cluster(&self, text: &str) -> String {
+        match self.cluster.get() {
+            Some(flags) => name_cluster(text, flags),
+            None => text.to_owned(),
         }
     }
 
@@ -125,6 +142,21 @@ fn state_dir(
     }
 }
 
+/// Adds `flags` to every command about a cluster between backticks that names none.
+fn name_cluster(text: &str, flags: &str) -> String {
+    let with = |(at, part): (usize, &str)| {
+        let is_command = at % 2 == 1 && part.starts_with("refloat cluster ");
+        let is_whole = part.contains("--cluster") || part.contains("--help");
+        if is_command && !is_whole {
+            format!("{part} {flags}")
+        } else {
+            part.to_owned()
+        }
+    };
+    let parts: Vec<String> = text.split('`').enumerate().map(with).collect();
+    parts.join("`")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +184,15 @@ mod tests {
         assert_eq!(
             state_dir(None, None, None, false),
             PathBuf::from(".refloat")
+        );
+    }
+
+    #[test]
+    fn commands_about_a_cluster_can_be_given_as_they_stand() {
+        let text = "`refloat cluster status` shows it; `refloat cluster --help` too; `refloat settings list`; `refloat cluster rejoin n2 --allow-sst`";
+        assert_eq!(
+            name_cluster(text, "--cluster c.toml"),
+            "`refloat cluster status --cluster c.toml` shows it; `refloat cluster --help` too; `refloat settings list`; `refloat cluster rejoin n2 --allow-sst --cluster c.toml`"
         );
     }
 }

@@ -182,9 +182,13 @@ pub fn report(error: &anyhow::Error, context: &Context) -> Exit {
     if exit == Exit::Done {
         return exit;
     }
-    print_line("error", &redact(&chain_text(error)), context.colour());
+    print_line(
+        "error",
+        &context.with_cluster(&redact(&chain_text(error))),
+        context.colour(),
+    );
     for hint in hints {
-        print_line("hint", &hint, context.colour());
+        print_line("hint", &context.with_cluster(&hint), context.colour());
     }
     exit
 }

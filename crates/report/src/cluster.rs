@@ -54,7 +54,12 @@ fn nodes(page: &mut String, view: &ClusterView) {
     ];
     let rows = view.nodes.iter().map(|node| {
         let Some(state) = &node.state else {
-            let mut row = vec![node.name.clone(), "no answer".to_owned()];
+            let state = if node.receives.is_some() {
+                "receives a copy"
+            } else {
+                "no answer"
+            };
+            let mut row = vec![node.name.clone(), state.to_owned()];
             row.resize(head.len() - 1, UNKNOWN.to_owned());
             row.push(node.address.clone());
             return row;

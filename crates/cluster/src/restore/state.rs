@@ -194,6 +194,8 @@ pub enum RestoreError {
         node: String,
         /// What was found.
         reason: String,
+        /// The way: whether the node stands alone, or all nodes serve what was loaded.
+        way: RestoreWay,
     },
     /// A node did not come back.
     #[error(transparent)]

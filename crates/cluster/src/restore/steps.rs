@@ -164,7 +164,11 @@ impl Restore<'_> {
             _ => None,
         };
         if let Some(reason) = reason {
-            return Err(RestoreError::NotProven { node, reason });
+            return Err(RestoreError::NotProven {
+                node,
+                reason,
+                way: state.plan.way,
+            });
         }
         state.marks.clone_from(&outcome.marks);
         state.loaded = Some(Loaded {

@@ -1,7 +1,8 @@
 //! Exit code and hints for each kind of error.
 
 use refloat_cluster::{
-    BootstrapError, ConfigError, MaintainError, RejoinError, RestoreError, VerifyNodesError,
+    BootstrapError, ConfigError, MaintainError, RejoinError, RestoreError, RestoreWay,
+    VerifyNodesError,
 };
 use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
@@ -56,10 +57,12 @@ pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
             Exit::Refused,
             "Nothing was stopped. `refloat settings list` shows what is changed and by whom.",
         ),
-        MaintainError::NotBack { .. } => (
-            Exit::Failed,
-            "`refloat cluster maintain NODE --end` goes on where that makes sense; `refloat cluster status` says what a rejoin would cost now.",
-        ),
+        MaintainError::NotBack { node, .. } => {
+            let hint = format!(
+                "`refloat cluster maintain {node} --end` goes on where that makes sense; `refloat cluster status` says what a rejoin would cost now."
+            );
+            return (Exit::Failed, vec![hint]);
+        }
         MaintainError::Interrupted => (Exit::Interrupted, "Nothing was stopped."),
         _ => (
             Exit::Failed,
@@ -94,14 +97,23 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
         RestoreError::Load { source, .. } => return and_again(of_load(source)),
         RestoreError::Verify { source, .. } => return and_again(of_verify(source)),
         RestoreError::Rejoin(source) => return and_again(of_rejoin(source)),
+        RestoreError::NotProven {
+            way: RestoreWay::Replicate,
+            ..
+        } => (
+            Exit::ProofFailed,
+            "What was loaded is on every node, and all of them serve it: look at it there, and keep applications away from it. --give-up ends the restore, and then the same command with --replace begins anew.",
+        ),
         RestoreError::NotProven { .. } => (
             Exit::ProofFailed,
             "The node stands alone with what was loaded, and the others are down with their old data. Look at it there; --give-up ends the restore and says where every node is, and then the same command with --replace begins anew.",
         ),
-        RestoreError::Differs { .. } => (
-            Exit::ProofFailed,
-            "Let nobody use that node. `refloat verify` names the rows; `refloat cluster rejoin --allow-sst` gives it a new copy once it is stopped.",
-        ),
+        RestoreError::Differs { node, .. } => {
+            let hint = format!(
+                "Let nobody use {node}. refloat verify names the rows; `refloat cluster rejoin {node} --allow-sst` gives it a new copy once it is stopped."
+            );
+            return Some((Exit::ProofFailed, vec![hint]));
+        }
         RestoreError::Unsettled { .. } => (
             Exit::ProofFailed,
             "Applications write there all the time: the same command again compares once more, best while they rest for a moment.",

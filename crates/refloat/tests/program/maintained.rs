@@ -343,10 +343,11 @@ fn whatever_is_killed_during_a_maintenance_nothing_is_missing() {
             if !words.starts_with("stopping") {
                 std::thread::sleep(Duration::from_millis(300));
             }
-            place.run(&["maintain", &second], &["--end"]).exits(0);
+            end_when_its_command_has(&place, &second);
             place.all_are_in_step();
             assert_eq!(place.kept(), before, "killed at {words:?}");
         }
+        its_command_goes_on(&place, &second);
         killed_while_the_others_are_told(&place, &second, &before);
         killed_while_the_others_are_told_to_let_go(&place, &second, &before);
         a_joiner_is_killed(&place, &second);
@@ -354,6 +355,59 @@ fn whatever_is_killed_during_a_maintenance_nothing_is_missing() {
         nobody_begins_beside_it(&place, &second);
     });
     assert_eq!(place.kept(), before);
+}
+
+/// Ends a maintenance whose program was killed. Its command may go on for a moment.
+fn end_when_its_command_has(place: &Place, node: &str) {
+    wait("its command has ended", || {
+        let run = place.run(&["maintain", node], &["--end"]);
+        let waits = run.code == 3 && run.stderr.contains("still runs");
+        if !waits {
+            run.exits(0);
+        }
+        !waits
+    });
+}
+
+/// The program is killed, and the command goes on with the files of the node: it is not started beside that, and status says where things stand.
+fn its_command_goes_on(place: &Place, second: &str) {
+    let [begun, gate] = ["begun", "gate"].map(|name| place.state.path().join(name));
+    fs::write(&gate, "").expect("a file");
+    let script = format!(
+        "touch {}; while [ -e {} ]; do sleep 0.1; done",
+        begun.display(),
+        gate.display()
+    );
+    let running = Running::start(away(place, second, &["--", "sh", "-c", &script]));
+    wait("its command has begun", || begun.exists());
+    let status = |words: &str| {
+        let said = place.run(&["status"], &["--sample", "0.2"]).stdout;
+        assert!(said.contains(words), "not {words:?}: {said}");
+    };
+    status("a maintenance of it has not ended");
+    status("is at it");
+    running.kill();
+    let next = format!(
+        "refloat cluster maintain {second} --cluster {} --no-defaults --end",
+        place.cluster.toml().display()
+    );
+    status("is not at it any more");
+    status(&next);
+    place
+        .run(&["maintain", second], &["--end"])
+        .exits(3)
+        .says("still runs: process ");
+    // The one that is proposed can be given as it is.
+    place
+        .run(&["maintain", second, "--for", "1s"], &["--", "true"])
+        .exits(3)
+        .says(&format!(
+            "`refloat cluster maintain {second} --end --cluster {} --no-defaults`",
+            place.cluster.toml().display()
+        ));
+    fs::remove_file(&gate).expect("it is there");
+    end_when_its_command_has(place, second);
+    place.all_are_in_step();
 }
 
 /// A maintenance for which the others are surely told to keep more, whatever they keep by themselves.

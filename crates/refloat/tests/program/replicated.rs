@@ -480,6 +480,18 @@ fn through_a_load_balancer(place: &Place, dump: &Path) {
     ] {
         assert!(run.stdout.contains(words), "{words}: {}", run.stdout);
     }
+    // Each node once, at its own address.
+    let status = command(place.state.path())
+        .args(["cluster", "status", "--json", "--cluster", &proxy])
+        .output()
+        .expect("refloat runs");
+    let view: Value = serde_json::from_slice(&status.stdout).expect("a view");
+    let nodes = view["nodes"].as_array().expect("nodes").iter();
+    let names: std::collections::BTreeSet<&str> = nodes
+        .filter_map(|node| node["state"]["node_name"].as_str())
+        .collect();
+    assert_eq!(names.len(), 3, "{view}");
+    assert!(view.to_string().contains("is a load balancer"), "{view}");
     let direct = place.cluster.url(0);
     let ports: Vec<&str> = [0, 1, 2]
         .map(|at| place.cluster.url(at))

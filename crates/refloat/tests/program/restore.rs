@@ -406,6 +406,20 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
         .restore(&["--stop-before", "bootstrap"])
         .exits(5)
         .says(" rows are in already");
+    // Others hold more in the old history, and must not begin it again.
+    let status = command(place.state.path())
+        .args(["cluster", "status", "--no-defaults", "--cluster"])
+        .arg(place.cluster.toml())
+        .output();
+    let said = Run::new(status.expect("the program can be started")).stdout;
+    for words in [
+        "a restore of the cluster has not ended",
+        "at the step bootstrap",
+        " --resume",
+    ] {
+        assert!(said.contains(words), "not {words:?}: {said}");
+    }
+    assert!(!said.contains("to begin the cluster with"), "{said}");
     let runs = place.state.path().join("runs");
     let mut states = entries(&runs).into_iter().filter_map(|run| {
         let path = runs.join(run).join("restore.json");

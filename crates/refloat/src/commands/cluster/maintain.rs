@@ -10,12 +10,12 @@ use anyhow::Context as _;
 use clap::Args;
 use refloat_cluster::advise::Advice;
 use refloat_cluster::{
-    CameBy, HoldPlan, HoldWish, Host, MaintainError, MaintainLimits, Maintained, Maintenance,
-    Observation, WantedTables, Work, observe, open_maintenance, plan_hold,
+    CameBy, HoldPlan, HoldWish, Host, MaintainError, MaintainLimits, MaintainState, Maintained,
+    Maintenance, Observation, WantedTables, Work, observe, open_maintenance, plan_hold,
 };
 use refloat_report::maintain as face;
-use refloat_run::Run;
 use refloat_run::events::RunResult;
+use refloat_run::{Run, RunDir};
 
 use super::copies;
 use super::lock::ClusterLock;
@@ -28,7 +28,7 @@ use crate::record::record;
 use crate::sizes::{parse_bytes, parse_time};
 use crate::watch::{Show, Watch};
 pub use detached::refuse_second;
-use work::{Program, UntilEnd};
+use work::{Program, RUN_VARIABLE, UntilEnd};
 
 /// Name of these runs.
 pub const COMMAND: &str = "cluster maintain";
@@ -182,6 +182,13 @@ pub fn run(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
+/// The maintenances of a cluster that were begun on this machine and have not ended.
+pub fn open_here(cluster: &str, context: &Context) -> anyhow::Result<Vec<(RunDir, MaintainState)>> {
+    let mut open = detached::open(context)?;
+    open.retain(|(_, state)| state.cluster == cluster);
+    Ok(open)
+}
+
 /// One maintenance that is about to begin.
 pub struct Begin<'a> {
     /// All nodes.
@@ -211,7 +218,11 @@ impl<'a> Begin<'a> {
 
     /// Takes the node away, has a program run, and brings the node back.
     pub fn with_program(&self, command: &[String]) -> anyhow::Result<Exit> {
-        self.run(|_| Box::new(Program::new(command, self.surroundings(), self.json)))
+        self.run(|run| {
+            let mut surroundings = self.surroundings();
+            surroundings.push((RUN_VARIABLE, run.dir.id().to_string()));
+            Box::new(Program::new(command, surroundings, self.json))
+        })
     }
 
     /// What would keep the node from coming back, whatever is kept for it: what makes its next start fail.
@@ -299,7 +310,7 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
     };
     let plan = plan_hold(&view, node, &wish).map_err(|against| {
         ProgramError::new(Exit::Refused, against.join("; "))
-            .hint("`refloat cluster status` shows what every node says; `refloat cluster rejoin` brings back one that is down.")
+            .hint("`refloat cluster status` shows what every node says; `refloat cluster rejoin NODE` brings NODE back when it is down.")
     })?;
     if !plan.lasts() && !hold.allow_sst && !only_shown {
         return Err(ProgramError::new(Exit::Refused, plan.warnings.join("; "))

@@ -43,14 +43,40 @@ pub struct Nodes {
     pub controls: Vec<Result<Option<Control>, ControlError>>,
     /// Members whose addresses nobody tells.
     pub unnamed: usize,
+    /// Whether `--cluster` names a load balancer.
+    pub is_balanced: bool,
+}
+
+/// A word for a shell, quoted where it has to be.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/.:@_-+,=%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 impl ClusterOf {
+    /// `--cluster` and the options beside it as they were given: what a command that is proposed has to say as well.
+    pub fn flags(&self) -> String {
+        let mut flags = format!("--cluster {}", shell_word(&self.cluster));
+        for (flag, value) in self.options.given() {
+            flags.push_str(" --");
+            flags.push_str(flag);
+            if let Some(value) = value {
+                flags.push(' ');
+                flags.push_str(&shell_word(&value));
+            }
+        }
+        flags
+    }
+
     /// Reads the file, or asks the node.
     ///
     /// # Errors
     /// The file cannot be used, or the node cannot be asked.
     pub fn nodes(&self, context: &Context) -> anyhow::Result<Nodes> {
+        context.say_cluster(self.flags());
         if self.cluster.contains("://") {
             let seed = self
                 .options
@@ -61,6 +87,7 @@ impl ClusterOf {
                 controls: found.members.iter().map(|_| Ok(None)).collect(),
                 members: found.members,
                 unnamed: found.unnamed,
+                is_balanced: found.is_balanced,
             });
         }
         let file = ClusterFile::read(Path::new(&self.cluster))?;
@@ -76,6 +103,7 @@ impl ClusterOf {
             members,
             name: file.name,
             unnamed: 0,
+            is_balanced: false,
         })
     }
 

@@ -21,7 +21,7 @@ use refloat_wire::ConnectOptions;
 use super::copies;
 use super::lock::ClusterLock;
 use super::maintain::{refuse_held, refuse_second};
-use super::members::{ClusterOf, Nodes};
+use super::members::{ClusterOf, Nodes, shell_word};
 use super::print_plan;
 use crate::commands::load::{DataArgs, HowArgs, TroubleArgs, WhatArgs, restore_options};
 use crate::context::Context;
@@ -359,7 +359,7 @@ fn controls(nodes: &Nodes) -> anyhow::Result<Vec<Option<&Control>>> {
 }
 
 /// The newest restore of this cluster that has not ended.
-fn open(cluster: &str, context: &Context) -> anyhow::Result<Option<(RunDir, RestoreState)>> {
+pub fn open(cluster: &str, context: &Context) -> anyhow::Result<Option<(RunDir, RestoreState)>> {
     for dir in RunDir::list(context.state_dir())
         .context("cannot read the runs")?
         .into_iter()
@@ -421,8 +421,8 @@ pub fn refuse_open(cluster: &str, context: &Context) -> anyhow::Result<()> {
         ),
     )
     .hint(format!(
-        "Go on with it: refloat cluster restore {} --cluster …; or end it there with --give-up.",
-        state.plan.source
+        "Go on with it: `refloat cluster restore {source} --resume`; or end it: `refloat cluster restore {source} --give-up`.",
+        source = shell_word(&state.plan.source)
     ))
     .into())
 }
@@ -439,7 +439,7 @@ pub fn refuse_maintained(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()
 pub fn refuse_restored(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()> {
     refuse_for(
         &restores_elsewhere(&nodes.members, view),
-        "Wait for its end. One that was killed on a machine that cannot be seen from here goes on with `refloat cluster restore --take-over`.",
+        "Wait for its end. One that was killed on a machine that cannot be seen from here goes on when its command is given again with --take-over.",
     )
 }
 

@@ -5,13 +5,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::Args;
-use refloat_cluster::{ClusterView, Finding, Observation, Severity, WantedTables, observe};
+use refloat_cluster::{
+    ClusterView, Finding, Observation, OpenWork, Severity, WantedTables, WorkKind, observe,
+    open_work,
+};
 use refloat_report::cluster;
-use refloat_run::Cancel;
 use refloat_run::signals::install_signal_handlers;
+use refloat_run::{Cancel, RunDir};
 
-use super::members::{ClusterOf, Nodes};
-use super::{seconds, sst_rate};
+use super::members::{ClusterOf, Nodes, shell_word};
+use super::{maintain, restore, seconds, sst_rate};
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
 use crate::sizes::parse_bytes;
@@ -85,7 +88,7 @@ pub fn run(args: &StatusArgs, context: &Context) -> anyhow::Result<Exit> {
         sst_bytes_per_second: sst_rate(args.sst_rate, &nodes.name, context),
     };
     if !args.watch {
-        let view = look(&nodes, &how);
+        let view = look(&nodes, &how, args, context)?;
         print(&view, args.json, "")?;
         if view.quorum.answering == 0 {
             let why = view.nodes.iter().find_map(|node| node.unreachable.clone());
@@ -108,15 +111,33 @@ pub fn run(args: &StatusArgs, context: &Context) -> anyhow::Result<Exit> {
     // Ctrl-C is how one stops watching, and nothing is left undone.
     while !cancel.is_cancelled() {
         let begun = Instant::now();
-        let view = look(&nodes, &how);
+        let view = look(&nodes, &how, args, context)?;
         print(&view, args.json, clear)?;
         cancel.sleep(EVERY.saturating_sub(begun.elapsed()));
     }
     Ok(Exit::Done)
 }
 
-fn look(nodes: &Nodes, how: &Observation) -> ClusterView {
+fn look(
+    nodes: &Nodes,
+    how: &Observation,
+    args: &StatusArgs,
+    context: &Context,
+) -> anyhow::Result<ClusterView> {
     let mut view = observe(&nodes.name, &nodes.members, how);
+    // The runs of this machine know more than what the nodes' folders say.
+    view.note_work(begun_here(nodes, args, context)?);
+    view.note_work(open_work(&nodes.members, &view));
+    if nodes.is_balanced {
+        view.findings.push(Finding {
+            severity: Severity::Note,
+            nodes: Vec::new(),
+            text: format!(
+                "{} is a load balancer: each node was asked at the address that the cluster tells",
+                args.cluster.cluster
+            ),
+        });
+    }
     if nodes.unnamed > 0 {
         view.findings.push(Finding {
             severity: Severity::Note,
@@ -127,7 +148,44 @@ fn look(nodes: &Nodes, how: &Observation) -> ClusterView {
             ),
         });
     }
-    view
+    Ok(view)
+}
+
+/// What was begun on this machine and has not ended.
+fn begun_here(
+    nodes: &Nodes,
+    args: &StatusArgs,
+    context: &Context,
+) -> anyhow::Result<Vec<OpenWork>> {
+    let flags = args.cluster.flags();
+    let mut found = Vec::new();
+    if let Some((dir, state)) = restore::open(&nodes.name, context)? {
+        let source = shell_word(&state.plan.source);
+        let next = format!("refloat cluster restore {source} {flags} --resume");
+        let named = (state.plan.chosen().to_owned(), state.step.word().to_owned());
+        found.push(begun(WorkKind::Restore, &dir, named, next));
+    }
+    for (dir, state) in maintain::open_here(&nodes.name, context)? {
+        let node = &state.plan.node;
+        let next = format!("refloat cluster maintain {node} {flags} --end");
+        let phase = serde_json::to_value(state.phase)?;
+        let named = (node.clone(), phase.as_str().unwrap_or_default().to_owned());
+        found.push(begun(WorkKind::Maintenance, &dir, named, next));
+    }
+    Ok(found)
+}
+
+fn begun(kind: WorkKind, dir: &RunDir, (node, step): (String, String), next: String) -> OpenWork {
+    let owner = &dir.info().owner;
+    OpenWork {
+        kind,
+        run: dir.id().to_string(),
+        node,
+        step: Some(step),
+        process: format!("process {} on {}", owner.pid, owner.host),
+        running: owner.alive(),
+        next,
+    }
 }
 
 fn print(view: &ClusterView, json: bool, before: &str) -> anyhow::Result<()> {

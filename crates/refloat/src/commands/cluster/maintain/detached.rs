@@ -16,7 +16,7 @@ use refloat_run::signals::install_signal_handlers;
 use refloat_run::{Cancel, Run, RunDir};
 
 use super::super::lock::ClusterLock;
-use super::work::END;
+use super::work::{END, left_running};
 use super::{COMMAND, MaintainArgs, finish, limits};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
@@ -51,7 +51,7 @@ pub fn refuse_second(cluster: &str, context: &Context) -> anyhow::Result<()> {
             ),
         )
         .hint(format!(
-            "End it first: refloat cluster maintain {node} --cluster … --end"
+            "End it first: `refloat cluster maintain {node} --end`"
         ))
         .into());
     }
@@ -59,7 +59,7 @@ pub fn refuse_second(cluster: &str, context: &Context) -> anyhow::Result<()> {
 }
 
 /// Every maintenance that has not ended, the oldest first.
-fn open(context: &Context) -> anyhow::Result<Vec<(RunDir, MaintainState)>> {
+pub fn open(context: &Context) -> anyhow::Result<Vec<(RunDir, MaintainState)>> {
     let mut found = Vec::new();
     for dir in RunDir::list(context.state_dir()).context("cannot read the runs")? {
         if dir.info().command == COMMAND
@@ -110,10 +110,10 @@ pub fn begin(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
             writeln!(
                 std::io::stdout(),
                 "{node} is down, and what it misses is kept; process {} watches that, for {} s at the most.\n\
-                 When you are done: refloat cluster maintain {node} --cluster {} --end",
+                 When you are done: refloat cluster maintain {node} {} --end",
                 child.id(),
                 limits(&args.hold, &state.plan).hold.as_secs(),
-                args.cluster.cluster
+                args.cluster.flags()
             )?;
             return Ok(Exit::Done);
         }
@@ -124,9 +124,9 @@ pub fn begin(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
                 format!("process {} goes on in the background", child.id()),
             )
             .hint(format!(
-                "It says what it does in {}. `refloat cluster maintain {node} --cluster {} --end` ends it, and brings the node back.",
+                "It says what it does in {}. `refloat cluster maintain {node} {} --end` ends it, and brings the node back.",
                 log.display(),
-                args.cluster.cluster
+                args.cluster.flags()
             ))
             .into());
         }
@@ -223,6 +223,20 @@ pub fn end(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
         let mut tail = Tail::at_end(&dir.path().join(LOG));
         drop(dir.append(END)?);
         return follow(&dir, &mut tail);
+    }
+    // The files that it works on are those of the server that is about to be started.
+    let left = left_running(dir.id().as_str());
+    if !left.is_empty() && !args.hold.ignore_advice {
+        return Err(ProgramError::new(
+            Exit::Refused,
+            format!(
+                "the command that {} was down for still runs: {}",
+                args.node,
+                left.join(", ")
+            ),
+        )
+        .hint("Nothing was started. Wait until it has ended, or end it; --ignore-advice starts the node beside it.")
+        .into());
     }
     let control = nodes.control(&args.node)?;
     let _lock = ClusterLock::take(&nodes.name, context)?;

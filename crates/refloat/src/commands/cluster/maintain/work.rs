@@ -7,6 +7,10 @@ use refloat_run::RunDir;
 
 /// The file in a run's folder by which its end is asked for.
 pub const END: &str = "end";
+/// The environment variable by which the program and what it starts are known again, when nobody waits for them any more.
+pub const RUN_VARIABLE: &str = "REFLOAT_RUN";
+/// Servers: one that the program has started is what is to be started.
+const SERVERS: [&str; 2] = ["mariadbd", "mysqld"];
 
 /// A program with the terminal of ours.
 pub struct Program<'a> {
@@ -63,6 +67,24 @@ impl Work for Program<'_> {
             Err(error) => Some(Err(error.to_string())),
         }
     }
+}
+
+/// Processes of this machine that the program of a run was, or has started: number and name of each.
+pub fn left_running(run: &str) -> Vec<String> {
+    let marked = format!("{RUN_VARIABLE}={run}");
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let named = processes.filter_map(Result::ok).filter_map(|process| {
+        let surroundings = std::fs::read(process.path().join("environ")).ok()?;
+        let mut variables = surroundings.split(|byte| *byte == 0);
+        variables.find(|one| *one == marked.as_bytes())?;
+        let name = std::fs::read_to_string(process.path().join("comm")).ok()?;
+        let name = name.trim();
+        let number = process.file_name().into_string().ok()?;
+        (!SERVERS.contains(&name)).then(|| format!("process {number} ({name})"))
+    });
+    named.collect()
 }
 
 /// Waits for `--end`.

@@ -1,0 +1,72 @@
+//! Statements that change definitions and take long.
+//!
+//! With `wsrep_OSU_method=TOI` such a statement is a place in the order of all write-sets: until a node has applied it nothing behind it is
+//! applied there, and on the node of the statement nothing else commits.
+
+use refloat_wire::{Connection, Error};
+
+use crate::node::LongDdl;
+
+/// What takes less is over before anybody has read of it, in seconds.
+const LONG: f64 = 1.0;
+/// So much of a statement is shown: what it is, and of which table.
+const WORDS: usize = 80;
+
+/// Definitions only: a statement of accounts may hold a password. An applier counts as asleep while it works.
+const LOOK: &str = "SELECT LEFT(INFO, 400), TIME_MS / 1000, USER = 'system user', STATE FROM information_schema.PROCESSLIST \
+    WHERE INFO REGEXP '^[[:space:]]*((/[*].*[*]/|CREATE|ALTER|DROP|TRUNCATE|RENAME|OPTIMIZE|REPAIR|OR|REPLACE|UNIQUE|FULLTEXT|SPATIAL|TEMPORARY|ONLINE|IGNORE)[[:space:]]+)+(TABLE|TABLES|INDEX|SEQUENCE|VIEW|DATABASE|SCHEMA)' \
+    AND (COMMAND <> 'Sleep' OR USER = 'system user') AND TIME_MS >= 1000 ORDER BY TIME_MS DESC LIMIT 1";
+/// Sessions of applications that wait to commit or to get a place in the order.
+const WAITING: &str = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER <> 'system user' AND COMMAND <> 'Sleep' \
+    AND TIME_MS >= 500 AND (STATE LIKE '%wsrep%' OR STATE LIKE '%TOI%' OR STATE LIKE '%certif%' OR STATE IN ('Commit', 'starting'))";
+
+/// The one that has run for longest on this node, if any has run for a while.
+pub(crate) fn long_ddl(server: &mut Connection) -> Result<Option<LongDdl>, Error> {
+    let rows = server.query(LOOK)?;
+    let Some(text) = rows.bytes(0, 0).filter(|_| rows.len() > 0) else {
+        return Ok(None);
+    };
+    let statement = shown(&String::from_utf8_lossy(text));
+    let seconds = rows
+        .str(0, 1)
+        .and_then(|seconds| seconds.parse().ok())
+        .unwrap_or(LONG);
+    let applied = rows.u64(0, 2) == Some(1);
+    let waiting = server.query(WAITING)?.u64(0, 0).unwrap_or(0);
+    Ok(Some(LongDdl {
+        statement,
+        seconds,
+        applied,
+        waiting,
+    }))
+}
+
+/// One line, and not too long.
+fn shown(statement: &str) -> String {
+    let words: Vec<&str> = statement.split_whitespace().collect();
+    let line: String = words
+        .join(" ")
+        .chars()
+        .filter(|c| !c.is_control())
+        .collect();
+    let mut short: String = line.chars().take(WORDS).collect();
+    if short.len() < line.len() {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_is_shown_on_one_line() {
+        assert_eq!(
+            shown(" ALTER TABLE t\n  ADD x INT"),
+            "ALTER TABLE t ADD x INT"
+        );
+        let long = format!("ALTER TABLE {}", "ä".repeat(200));
+        assert_eq!(shown(&long).chars().count(), WORDS + 1);
+    }
+}

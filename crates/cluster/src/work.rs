@@ -1,0 +1,91 @@
+//! What Refloat does to a cluster and has not ended.
+
+use serde::Serialize;
+
+use crate::claim::Claim;
+use crate::observe::Member;
+use crate::view::ClusterView;
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkKind {
+    /// A restore of all of it.
+    Restore,
+    /// A maintenance of one node.
+    Maintenance,
+}
+
+/// Something that was begun and has not ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OpenWork {
+    /// What it is.
+    pub kind: WorkKind,
+    /// The run.
+    pub run: String,
+    /// The node that is loaded into, or maintained.
+    pub node: String,
+    /// What is to be done next, in the words of the run. `None`: only the machine that it was begun on knows.
+    pub step: Option<String>,
+    /// The process that does it, and its machine.
+    pub process: String,
+    /// Whether that process runs. `None`: that cannot be seen from here.
+    pub running: Option<bool>,
+    /// The command that goes on with it.
+    pub next: String,
+}
+
+impl OpenWork {
+    /// It in one sentence.
+    pub(crate) fn told(&self) -> String {
+        let Self { run, process, .. } = self;
+        let state = match self.running {
+            Some(true) => format!("{process} is at it"),
+            Some(false) => format!("{process} is not at it any more"),
+            None => format!("whether {process} is at it cannot be seen from here"),
+        };
+        let step = self
+            .step
+            .as_ref()
+            .map_or_else(String::new, |step| format!(", at the step {step}"));
+        let what = match self.kind {
+            WorkKind::Restore => {
+                "a restore of the cluster has not ended: this is the node that it goes on with, so let nobody start or begin another one by hand"
+            }
+            WorkKind::Maintenance => "a maintenance of it has not ended",
+        };
+        let next = match self.running {
+            Some(true) => String::new(),
+            _ => format!(". To go on: {}", self.next),
+        };
+        format!("{what} (run {run}{step}; {state}){next}")
+    }
+}
+
+/// What the data directories of the nodes say, whichever machine has begun it.
+pub fn open_work(members: &[Member], view: &ClusterView) -> Vec<OpenWork> {
+    let mut found = Vec::new();
+    for (member, node) in members.iter().zip(&view.nodes) {
+        let Some(host) = &member.host else { continue };
+        let datadir = member.folder_by(node.state.as_ref());
+        for kind in [WorkKind::Restore, WorkKind::Maintenance] {
+            let Ok(Some(claim)) = Claim::read(host, &Claim::path_of(kind, &datadir)) else {
+                continue;
+            };
+            let driver = &claim.driver;
+            found.push(OpenWork {
+                kind,
+                run: claim.run.clone(),
+                node: member.name.clone(),
+                step: None,
+                process: format!("process {} on {}", driver.pid, driver.host),
+                running: driver.alive(),
+                next: format!(
+                    "give the command again on {}, where it was begun",
+                    driver.host
+                ),
+            });
+        }
+    }
+    found
+}

@@ -399,6 +399,10 @@ impl Scanner {
         terminated: bool,
     ) -> Result<Step, ScanError> {
         let text = Self::trimmed(buf, self.text_start..self.pos);
+        if !terminated && buf[text.clone()].iter().all(u8::is_ascii_control) {
+            // What editors and tools of Windows leave at the end (Ctrl-Z); the stock clients take it for blanks.
+            return self.emit(buf, ItemKind::Blank, len, text.start..text.start, true);
+        }
         let kind = ItemKind::Statement(classify(&buf[text.clone()], self.mode));
         self.emit(buf, kind, len, text, terminated)
     }

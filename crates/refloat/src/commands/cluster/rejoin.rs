@@ -39,22 +39,22 @@ EXAMPLES:
   It has been down for too long: let it take a full copy
       refloat cluster rejoin db2 --cluster shop.toml --allow-sst
 
-By which way it will come is said before it is started. Where the others still keep what it missed they are
-told to keep it until the node is there (gcache.mem_size; it is put back afterwards), and looked at once
-more: a server may take minutes until it asks for what it misses, and on a busy cluster that is gone by
-then. When it goes all the same, the node is ended instead of taking a copy that nobody has allowed. What
-another run has told a node is left as it is. After kill -9 `refloat settings revert` puts back what the
-others were told. A full copy wipes what the node has, first thing,
-so that is not begun unless it is allowed; a node that is ahead of all others is never started, because
-what it holds is nowhere else, and one whose data are of another history, of which nobody can tell where
-they stand, or which is ahead by its tables while its grastate.dat has forgotten that, only when the
-history is named (--discard). What would keep the node from coming back,
-such as a missing program, too little space for a copy, or the script of an earlier copy that still runs,
-is looked for beforehand, as by `refloat cluster advise`. A position that was not written down (a
+By which way it will come is said before it is started. Where the others still keep what it missed they are \
+told to keep it until the node is there (gcache.mem_size; it is put back afterwards), and looked at once \
+more: a server may take minutes until it asks for what it misses, and on a busy cluster that is gone by \
+then. When it goes all the same, the node is ended instead of taking a copy that nobody has allowed. What \
+another run has told a node is left as it is. After kill -9 `refloat settings revert` puts back what the \
+others were told. A full copy wipes what the node has, first thing, \
+so that is not begun unless it is allowed; a node that is ahead of all others is never started, because \
+what it holds is nowhere else, and one whose data are of another history, of which nobody can tell where \
+they stand, or which is ahead by its tables while its grastate.dat has forgotten that, only when the \
+history is named (--discard). What would keep the node from coming back, \
+such as a missing program, too little space for a copy, or the script of an earlier copy that still runs, \
+is looked for beforehand, as by `refloat cluster advise`. A position that was not written down (a \
 crash) is recovered first.
 
-Asked first for what is missed: a node that keeps it, that applications do not write to, that is not
-behind. The node is told so for this one start; a start command finds the names in REFLOAT_SST_DONOR.
+Asked first for what is missed: a node that keeps it, that applications do not write to, that is not \
+behind. The node is told so for this one start; a start command finds the names in REFLOAT_SST_DONOR. \
 Afterwards it is proven by which way it came.
 
 EXIT CODES:

@@ -259,8 +259,8 @@ fn what_editors_and_tools_leave_in_a_dump_is_named() {
         let plain = desk.file("tail.sql", &text);
         let packed = desk.file("tail.sql.gz", Desk::compressed("gzip", &plain));
         for source in [&plain, &packed] {
-            let plan = desk.load(source, server, &["--plan"]);
-            for run in [plan, desk.load(source, server, &[])] {
+            let foreseen = desk.load(source, server, &["--plan"]);
+            for run in [foreseen, desk.load(source, server, &[])] {
                 run.exits(1)
                     .says(&place(&text, "INSERT INTO late"))
                     .says("no delimiter follows it")
@@ -314,7 +314,7 @@ fn what_editors_and_tools_leave_in_a_dump_is_named() {
             assert_eq!(desk.tables(server), 0, "{says}");
             let piped = desk.load_command(Path::new("-"), &server.url(), &[]);
             finish_with_input(piped, |stdin| {
-                stdin.write_all(text.as_bytes()).unwrap_or_default()
+                stdin.write_all(text.as_bytes()).unwrap_or_default();
             })
             .exits(1)
             .says(&line)

@@ -319,7 +319,7 @@ fn ends_of_the_input() {
     assert!(!cuts("INSERT INTO t VALUES")[0].item.terminated);
     // The stock clients take control characters at the end for blanks.
     for end in ["\x1a", "\n\x1a\n", "\x0c\x1a "] {
-        let all = cuts(&format!("SELECT 1;{end}"));
+        let all = cuts(format!("SELECT 1;{end}"));
         assert!(
             all[1..]
                 .iter()

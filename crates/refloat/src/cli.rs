@@ -175,14 +175,13 @@ fn is_word(arg: &OsString) -> bool {
 /// What to write in the place of `-h HOST`.
 fn host_flag(command: Option<&str>) -> ProgramError {
     let hint = match command {
-        Some("load") => "Name the server with --to mysql://USER@HOST/.",
+        Some("load" | "settings") => "Name the server with --to mysql://USER@HOST/.",
         Some("dump") => "Name the server with --from mysql://USER@HOST/.",
         Some("copy") => {
             "Name the servers with --from mysql://USER@HOST/ and --to mysql://USER@HOST/."
         }
         Some("verify") => "Name a server as mysql://USER@HOST/.",
         Some("cluster") => "Name a node with --cluster mysql://USER@HOST/.",
-        Some("settings") => "Name the server with --to mysql://USER@HOST/.",
         _ => "",
     };
     let error = ProgramError::usage("-h is help here, not a host, and stands alone");

@@ -36,6 +36,7 @@ use std::time::{Duration, Instant};
 use refloat_run::progress::Phase;
 use refloat_run::settings::{Facts, SettingsError};
 use refloat_run::{Cancel, CancelReason, Event, Events, Progress, Run};
+use refloat_store::Compression;
 use refloat_store::{Folder, FolderError};
 use refloat_wire::Connection;
 
@@ -103,6 +104,7 @@ fn run_dump(
     clock: &Phases,
 ) -> Result<(), DumpError> {
     clock.enter(Phase::Preflight);
+    options.check_name()?;
     let mut control = session::connect(options, &run.cancel)?;
     let _kill = kill_on_cancel(&run.cancel, &control);
     outcome.server = format!(
@@ -148,10 +150,7 @@ fn with_server(
             .out
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
-        let packed = options
-            .out
-            .extension()
-            .is_some_and(|ending| ending == "zst");
+        let packed = options.out_compression() != Compression::None;
         enough_room(
             options,
             &plan,

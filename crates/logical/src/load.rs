@@ -9,6 +9,7 @@ mod budget;
 mod choice;
 mod chunk;
 mod chunk_size;
+mod collation;
 mod conductor;
 pub(crate) mod context;
 mod deferral;
@@ -35,6 +36,7 @@ mod renamed;
 mod resume;
 mod rows;
 mod session;
+mod stray;
 mod table;
 mod transaction;
 mod tuning;
@@ -52,6 +54,7 @@ use refloat_run::settings::{AppliedSettings, Facts, SettingsPlan};
 use refloat_run::{Cancel, Event, Run};
 use refloat_wire::{CommitCounter, ConnectOptions, Connection};
 
+pub use collation::other_collation;
 pub use error::{EarlierMark, LoadError, LoadFailure, Refusal};
 pub(crate) use form::DelimitedRows;
 pub use galera::pace::PacedNode;
@@ -69,6 +72,7 @@ pub(crate) use outline::Modes;
 pub(crate) use plan::plan_from;
 pub use plan::{LoadPlan, PlannedTable, looks_whole, plan, refused};
 pub(crate) use programs::literal;
+pub use stray::Stray;
 pub(crate) use table::{Layout, NEVER_2038, NEVER_2106};
 pub(crate) use writer::tuples;
 
@@ -182,7 +186,9 @@ fn run_load(
     // What a dead run has left must not be taken for the server's own when the way is chosen.
     applied.clear(&mut control, &run.events)?;
     let facts = Facts::read(&mut control)?;
-    let preflight = preflight::look_at_server(options, &mut control, &facts, outline, &earlier)?;
+    let stops = plan::stops(options, &source, outline.as_ref(), &mut control)?;
+    let preflight =
+        preflight::look_at_server(options, &mut control, &facts, outline, &earlier, stops)?;
     let options = &galera::settle(options, preflight.node.as_ref());
     outcome.advice.clone_from(&preflight.advice);
     clock.enter(Phase::Settings);

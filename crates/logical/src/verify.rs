@@ -218,7 +218,7 @@ fn moments(outcome: &mut VerifyOutcome) {
             .extend(caveat.map(|caveat| format!("{}: {caveat}", side.name)));
     }
     outcome.notes.push(format!(
-        "the first is read as of {}, the second as of {} (each by its own clock): what was written between the two moments differs",
+        "the first is read as of {}, the second as of {} (each by its own clock): what was written between the two moments would show as a difference",
         outcome.a.snapshot.at, outcome.b.snapshot.at
     ));
 }

@@ -1,5 +1,6 @@
 //! The top of the command line: which commands there are, and the way from arguments to an exit code.
 
+use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
@@ -10,7 +11,7 @@ use crate::commands::{
     cluster, completions, copy, dump, inspect, load, man, sandbox, settings, verify,
 };
 use crate::context::Context;
-use crate::exit::{self, Exit};
+use crate::exit::{self, Exit, ProgramError};
 
 /// Text under every top-level help page.
 const AFTER_HELP: &str = "\
@@ -126,6 +127,12 @@ pub fn command() -> clap::Command {
 /// Prints help to stdout, and errors to stderr in the program's own form. A password in an argument is not repeated.
 fn report_parse_error(error: &clap::Error) -> ExitCode {
     match error.kind() {
+        ErrorKind::DisplayHelp
+            if is_host_flag(&std::env::args_os().skip(1).collect::<Vec<_>>()) =>
+        {
+            let error = host_flag(std::env::args().nth(1).as_deref());
+            exit::report(&error.into(), &Context::from_environment()).into()
+        }
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // A reader that goes away (`| head`) is no failure.
             let _ = error.print();
@@ -144,4 +151,44 @@ fn report_parse_error(error: &clap::Error) -> ExitCode {
             Exit::Usage.into()
         }
     }
+}
+
+/// Whether `-h` stands among other arguments. The stock clients read it as the host, and a job that was ported from them would
+/// print help and report success for ever.
+fn is_host_flag(args: &[OsString]) -> bool {
+    if args.iter().any(|arg| arg == "--help") {
+        return false;
+    }
+    // Help is asked for by the words of a command and nothing else.
+    let words = args.iter().take_while(|arg| is_word(arg)).count();
+    args.len() != words + 1 || args[words] != "-h"
+}
+
+/// Whether an argument can be the name of a command: a path, a URL and an option cannot.
+fn is_word(arg: &OsString) -> bool {
+    arg.to_str().is_some_and(|arg| {
+        arg.starts_with(|c: char| c.is_ascii_lowercase())
+            && arg.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+    })
+}
+
+/// What to write in the place of `-h HOST`.
+fn host_flag(command: Option<&str>) -> ProgramError {
+    let hint = match command {
+        Some("load" | "settings") => "Name the server with --to mysql://USER@HOST/.",
+        Some("dump") => "Name the server with --from mysql://USER@HOST/.",
+        Some("copy") => {
+            "Name the servers with --from mysql://USER@HOST/ and --to mysql://USER@HOST/."
+        }
+        Some("verify") => "Name a server as mysql://USER@HOST/.",
+        Some("cluster") => "Name a node with --cluster mysql://USER@HOST/.",
+        _ => "",
+    };
+    let error = ProgramError::usage("-h is help here, not a host, and stands alone");
+    let error = if hint.is_empty() {
+        error
+    } else {
+        error.hint(hint)
+    };
+    error.hint("--help prints the manual page of a command.")
 }

@@ -20,7 +20,7 @@ use refloat_wire::options::user_info;
 
 use crate::connect::PASSWORD_KEYS;
 use crate::context::Context;
-pub use hints::failure_hint;
+pub use hints::{NO_DUMP, failure_hint};
 use hints::{
     of_bootstrap, of_config, of_copy, of_dump, of_load, of_maintain, of_rejoin, of_restore,
     of_verify, of_verify_nodes, wire_hints,
@@ -178,10 +178,16 @@ pub fn result_of(error: &anyhow::Error) -> RunResult {
 ///
 /// A broken pipe on stdout (`| head`) is not an error: nothing is printed.
 pub fn report(error: &anyhow::Error, context: &Context) -> Exit {
-    let (exit, hints) = classify(error);
+    report_but(error, context, None)
+}
+
+/// [`report`] without one hint, which does not hold here.
+pub fn report_but(error: &anyhow::Error, context: &Context, left_out: Option<&str>) -> Exit {
+    let (exit, mut hints) = classify(error);
     if exit == Exit::Done {
         return exit;
     }
+    hints.retain(|hint| Some(hint.as_str()) != left_out);
     print_line(
         "error",
         &context.with_cluster(&redact(&chain_text(error))),

@@ -49,7 +49,7 @@ fn loaded(page: &mut Page, outcome: &LoadOutcome) {
     }
     page.list("left out on purpose", &outcome.skipped, Clone::clone);
     // Somebody who looks for the reason of a failure is not helped by advice on speed.
-    if outcome.proven {
+    if outcome.proven && outcome.rows > 0 {
         page.plain_list("advice", &outcome.advice);
     }
 }

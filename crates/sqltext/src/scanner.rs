@@ -412,6 +412,10 @@ impl Scanner {
     ) -> Result<Step, ScanError> {
         let mut text = Self::trimmed(buf, self.text_start..self.pos);
         let (mut len, mut terminated) = (len, terminated);
+        if !terminated && buf[text.clone()].iter().all(u8::is_ascii_control) {
+            // What editors and tools of Windows leave at the end (Ctrl-Z); the stock clients take it for blanks.
+            return self.emit(buf, ItemKind::Blank, len, text.start..text.start, true);
+        }
         if let Some(end) = self.first_of_several(&buf[text.clone()]) {
             (len, terminated) = (text.start + end + 1, true);
             text = Self::trimmed(buf, text.start..text.start + end);

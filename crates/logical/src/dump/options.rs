@@ -1,10 +1,13 @@
 //! What can be asked of a dump.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use refloat_store::Compression;
 use refloat_wire::ConnectOptions;
 use serde::Serialize;
+
+use super::error::DumpError;
 
 /// Bytes of row text in a file: small enough to be read again after a fault, large enough that a terabyte is not a million files.
 const CHUNK_BYTES: u64 = 64 << 20;
@@ -74,7 +77,7 @@ pub struct DumpOptions {
     /// The server.
     pub source: ConnectOptions,
     /// The folder that the dump becomes; it must not exist, or be empty. `-` writes one archive to standard output. As SQL it is the
-    /// file, which must not exist, compressed when its name ends with `.zst`; or standard output.
+    /// file, which must not exist, compressed when its name ends with `.gz` or `.zst`; or standard output.
     pub out: PathBuf,
     /// What it is written as.
     pub format: DumpFormat,
@@ -118,6 +121,16 @@ pub struct DumpOptions {
     pub max_age: Option<Duration>,
 }
 
+/// The path with `.tar` in the place of every ending of an archive.
+fn plain_tar(path: &Path) -> String {
+    let path = path.display().to_string();
+    let folder = path.rfind('/').map_or(0, |at| at + 1);
+    let dot = path[folder..]
+        .find('.')
+        .map_or(path.len(), |at| folder + at);
+    format!("{}.tar", &path[..dot])
+}
+
 impl DumpOptions {
     /// Options for one server and one folder, all else at its default.
     pub fn new(source: ConnectOptions, out: impl Into<PathBuf>) -> Self {
@@ -152,6 +165,56 @@ impl DumpOptions {
     /// Whether the dump is one archive on standard output.
     pub fn to_stdout(&self) -> bool {
         self.out.as_os_str() == "-"
+    }
+
+    /// How the file of a dump as SQL is compressed, by its name.
+    pub(super) fn out_compression(&self) -> Compression {
+        Compression::from_name(&self.out.to_string_lossy())
+    }
+
+    /// Whether the dump is what its name says: nobody finds later that an archive is a folder, or that a `.gz` is plain text.
+    pub(super) fn check_name(&self) -> Result<(), DumpError> {
+        let name = self.out.file_name().map(|name| name.to_string_lossy());
+        let Some(name) = name.filter(|_| !self.to_stdout()) else {
+            return Ok(());
+        };
+        let lower = name.to_ascii_lowercase();
+        let ends = |endings: &[&str]| endings.iter().any(|ending| lower.ends_with(ending));
+        let compression = Compression::from_name(&lower);
+        let archive = ends(&[".tar", ".tgz", ".tzst", ".txz", ".tbz2", ".zip", ".7z"])
+            || lower.contains(".tar.");
+        let out = self.out.display();
+        let (what, hint) = match self.format {
+            DumpFormat::Sql if archive => (
+                "an archive, and --format sql writes one file of text",
+                "Give it a name that ends with .sql, .sql.gz or .sql.zst.".to_owned(),
+            ),
+            DumpFormat::Sql
+                if ends(&[".lz4", ".lzo", ".br"])
+                    || !matches!(
+                        compression,
+                        Compression::None | Compression::Gzip | Compression::Zstd
+                    ) =>
+            {
+                (
+                    "a compression that is not written",
+                    "Give it a name that ends with .sql, .sql.gz or .sql.zst; or --out - and compress what comes.".to_owned(),
+                )
+            }
+            DumpFormat::Refloat if archive => (
+                "an archive, and a dump is a folder",
+                format!("Name a folder; or write one archive, whose rows are compressed, by --out - > {}.", plain_tar(&self.out)),
+            ),
+            DumpFormat::Refloat if ends(&[".sql"]) || compression != Compression::None => (
+                "a file, and a dump is a folder",
+                "Name a folder; --format sql writes one file of SQL, and compresses it when its name ends with .gz or .zst.".to_owned(),
+            ),
+            _ => return Ok(()),
+        };
+        Err(DumpError::Refused {
+            reason: format!("{out} is the name of {what}"),
+            hint,
+        })
     }
 
     /// Bytes of row text in a file. Files of an archive are in memory until they are whole, so there are more and smaller ones.

@@ -101,6 +101,10 @@ pub struct Conductor<'a> {
     pending_database: Option<String>,
     /// What was asked for of the dump.
     choice: Choice,
+    /// The database that the dump is in, of which `--tables` asks for nothing, and which is not there.
+    unchosen: Option<String>,
+    /// Databases that the dump drops, and that were kept.
+    undropped: HashSet<String>,
     /// Which patterns of `--tables` have found a table.
     matched: Vec<bool>,
     /// Looks at the server, and changes definitions, without touching the dump's session.
@@ -180,6 +184,8 @@ impl<'a> Conductor<'a> {
             control,
             pending_database: ctx.options.database.clone(),
             choice: Choice::new(&ctx.options.tables),
+            unchosen: None,
+            undropped: HashSet::new(),
             matched: vec![false; ctx.options.tables.len()],
             catalog,
             catalog_session: None,
@@ -290,16 +296,14 @@ impl<'a> Conductor<'a> {
         match &item.kind {
             ItemKind::Rows(rows) => {
                 self.marks.completed = false;
-                if rows.last && !item.terminated {
-                    return self.unterminated(item);
+                if rows.last {
+                    self.check_terminated(item)?;
                 }
                 self.rows(block, at, item, rows)
             }
             ItemKind::Statement(kind) => {
                 self.marks.completed = false;
-                if !item.terminated {
-                    return self.unterminated(item);
-                }
+                self.check_terminated(item)?;
                 self.statement(kind, &block[text], item)
             }
             ItemKind::ClientCommand(command) => self.client_command(command, &block[text], item),
@@ -322,15 +326,12 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// The last statement has no delimiter: the dump may be cut in the middle of it.
-    fn unterminated(&self, item: &Item) -> Result<(), LoadError> {
-        Err(LoadError::Text {
-            file: self.place.name.to_string(),
-            line: item.line,
-            offset: item.offset,
-            message: "the dump ends in the middle of a statement: no delimiter follows it"
-                .to_owned(),
-        })
+    /// A last statement without a delimiter may be cut. Whoever says that the dump is whole has it run, as the stock client runs it.
+    fn check_terminated(&self, item: &Item) -> Result<(), LoadError> {
+        if item.terminated || self.ctx.options.accept_missing_trailer {
+            return Ok(());
+        }
+        Err(LoadError::unterminated(&self.place.name, item))
     }
 
     /// A dump that says where it begins must say where it ends.
@@ -368,10 +369,13 @@ impl<'a> Conductor<'a> {
         if let Some(session) = &self.session {
             return Ok(Arc::clone(session));
         }
-        let session = self
+        let mut session = self
             .tracker
             .read(&mut self.control, self.ctx.binlog_off)
             .map_err(|error| LoadError::server("reading the state of the session", error))?;
+        if let Some(name) = &self.unchosen {
+            session.database = Some(name.clone());
+        }
         // The same state keeps its identity, so that chunks before and after a `SET` that changed nothing can be one.
         let session = match self
             .entries

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use refloat_run::Cancel;
 use refloat_run::settings::SettingsError;
+use refloat_sqltext::Item;
 use refloat_store::InputError;
 
 use super::outcome::{LoadOutcome, StatementFailure};
@@ -304,7 +305,7 @@ pub enum LoadError {
         limit: usize,
     },
     /// The caller cancelled the run.
-    #[error("interrupted: {0}")]
+    #[error("{0}")]
     Interrupted(String),
     /// The run folder could not be written.
     #[error("could not write the run's records")]
@@ -382,6 +383,17 @@ impl LoadError {
             line,
             offset,
             message: format!("no row ends within {ITEM_MAX} bytes from here on"),
+        }
+    }
+
+    /// The error of a last statement that has no delimiter: the dump may be cut in the middle of it.
+    pub fn unterminated(file: &str, item: &Item) -> Self {
+        Self::Text {
+            file: file.to_owned(),
+            line: item.line,
+            offset: item.offset,
+            message: "the dump ends in the middle of a statement: no delimiter follows it"
+                .to_owned(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use refloat_run::settings::Durability;
+use refloat_sqltext::{Danger, StatementKind};
 use refloat_wire::ConnectOptions;
 use serde::Serialize;
 
@@ -146,17 +147,33 @@ pub enum StatementClass {
     Global,
     /// `SET @@GLOBAL.GTID_PURGED`.
     GtidPurged,
+    /// `PREPARE`, `EXECUTE` and their like, which run a text that the dump puts together.
+    DynamicSql,
     /// With another database than the dump was made of: definitions that name the old one.
     OldDatabase,
 }
 
 impl StatementClass {
+    /// The class of a statement, where its kind says it.
+    pub(super) fn of(kind: &StatementKind) -> Option<Self> {
+        match kind {
+            StatementKind::Account => Some(Self::Accounts),
+            StatementKind::Replication => Some(Self::Replication),
+            StatementKind::SetGlobal => Some(Self::Global),
+            StatementKind::SetGtidPurged => Some(Self::GtidPurged),
+            StatementKind::Dangerous(Danger::DynamicSql) => Some(Self::DynamicSql),
+            _ => None,
+        }
+    }
+
     /// Why it is not run unasked.
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::OldDatabase => {
                 "it names the database that the dump was made of, which is not the one that it goes into"
             }
+            Self::DynamicSql => "what it runs cannot be seen beforehand",
+            Self::GtidPurged => "it changes the server's own history of GTIDs",
             _ => "it changes the server beyond the dump's databases",
         }
     }
@@ -164,7 +181,13 @@ impl StatementClass {
     /// How to choose.
     pub(super) fn hint(self) -> String {
         let word = self.word();
-        format!("--allow {word} runs such statements as they stand, --skip {word} leaves them out.")
+        match self {
+            Self::GtidPurged => {
+                "--skip gtid-purged leaves it out: right wherever the server is not to become a replica of the dump's server; --allow gtid-purged runs it as it stands."
+                    .to_owned()
+            }
+            _ => format!("--skip {word} leaves such statements out, --allow {word} runs them as they stand."),
+        }
     }
 
     /// The word that the program's `--allow` takes.
@@ -174,6 +197,7 @@ impl StatementClass {
             Self::Replication => "replication",
             Self::Global => "global",
             Self::GtidPurged => "gtid-purged",
+            Self::DynamicSql => "dynamic-sql",
             Self::OldDatabase => "old-database",
         }
     }

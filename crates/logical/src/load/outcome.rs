@@ -95,7 +95,10 @@ pub struct StatementFailure {
 
 impl std::fmt::Display for StatementFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "line {}, byte {}: ", self.line, self.offset)?;
+        // What refloat itself runs for the source stands on no line.
+        if self.line > 0 {
+            write!(f, "line {}, byte {}: ", self.line, self.offset)?;
+        }
         write!(f, "{}: {}", self.message, self.head)
     }
 }

@@ -4,6 +4,7 @@
 //! a dump anyway, gives every statement to [`Gather`]. What this finds decides what is *checked beforehand*, never what
 //! is run: the conductor reads the dump for real.
 
+mod charsets;
 mod lines;
 mod mode;
 mod program;
@@ -14,21 +15,25 @@ use std::path::Path;
 use refloat_run::Cancel;
 use refloat_run::own::is_own_table;
 use refloat_sqltext::ddl::parse_create_table;
-use refloat_sqltext::{LexMode, ObjectName, StatementKind};
-use refloat_store::InputError;
+use refloat_sqltext::{Danger, LexMode, ObjectName, StatementKind};
+use refloat_store::{Input, InputError};
 
 use super::choice::{Choice, Whose};
 use super::error::LoadError;
 use super::options::{LoadOptions, StatementClass, SystemSchemaMode};
 use super::own::is_namesake;
-use super::pattern::is_system_database;
+use super::pattern::{is_system_database, matches_any, may_match_in};
 use super::renamed;
+use super::stray::stray;
 
+pub use charsets::Named;
 pub use mode::Modes;
 pub use program::Account;
 
 /// Files up to this size are looked over; larger ones would be read from disk twice for little.
 const SIZE_MAX: u64 = 8 << 30;
+/// The same of compressed files, as they are stored: they have to be unpacked twice.
+const COMPRESSED_MAX: u64 = 1 << 30;
 /// Names that are kept of one database; a dump of more tables is checked by its databases only.
 const NAMES_MAX: usize = 20_000;
 /// Definers, and definitions that name the old database, that are kept.
@@ -36,6 +41,10 @@ const DEFINERS_MAX: usize = 100;
 
 /// What a dump seems to hold of what was asked for.
 #[derive(Debug, Default, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about a dump"
+)]
 pub struct Outline {
     /// What it brings, by database; `None` is the one that the caller says.
     pub contents: BTreeMap<Option<String>, Content>,
@@ -55,8 +64,25 @@ pub struct Outline {
     pub engines: Vec<(Option<String>, String, String, u64)>,
     /// Tables of somebody's that are called like one of Refloat's own, and the line of the definition.
     pub namesakes: Vec<(String, u64)>,
+    /// Collations and character sets that its statements name, with the line of the first.
+    pub charsets: BTreeMap<(Named, String), CharsetPlace>,
+    /// Whether something that a load stops at seems to be there.
+    pub suspect: bool,
+    /// Patterns of `--tables` that nothing was found for.
+    pub unmatched: bool,
     /// Definitions that name the database which the dump was made of, when it goes into another; the line of each, and its beginning.
     pub old_database: Vec<(u64, String)>,
+}
+
+/// Where a collation or character set is named first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CharsetPlace {
+    /// The line of the statement.
+    pub line: u64,
+    /// Its beginning.
+    pub head: String,
+    /// Whether some `SET` names it: then it says how the text of the dump is read.
+    pub session: bool,
 }
 
 /// What a dump brings into one database.
@@ -162,6 +188,44 @@ impl Outline {
             )
     }
 
+    /// Looks over a compressed file, which is unpacked once more for it; `None` when it is too large to be worth it, and of one that is cut
+    /// where that is accepted.
+    ///
+    /// # Errors
+    /// As [`Outline::of`].
+    pub fn of_compressed(
+        input: &Input,
+        options: &LoadOptions,
+        cancel: &Cancel,
+    ) -> Result<Option<Self>, LoadError> {
+        if input
+            .total_bytes()
+            .is_none_or(|bytes| bytes > COMPRESSED_MAX)
+        {
+            return Ok(None);
+        }
+        let Some(input) = input.reopen()? else {
+            return Ok(None);
+        };
+        let mut reader = Unpacked { input, error: None };
+        match (
+            lines::read(&mut reader, Gather::new(options), cancel),
+            reader.error,
+        ) {
+            (Ok(Some(outline)), None) => Ok(Some(outline)),
+            (Ok(_), None) | (_, Some(InputError::Cancelled { .. })) => {
+                Err(LoadError::interrupted(cancel))
+            }
+            (_, Some(_)) if options.accept_missing_trailer => Ok(None),
+            (_, Some(error)) => Err(error.into()),
+            (Err(source), None) => Err(LoadError::Input(InputError::Read {
+                name: options.source.display().to_string(),
+                at: 0,
+                source,
+            })),
+        }
+    }
+
     /// What it brings into the database that it is loaded into when it names none, and into those that it names; system schemas
     /// only when they are loaded.
     pub fn by_database<'a>(
@@ -193,6 +257,28 @@ fn default_database(options: &LoadOptions) -> Option<&str> {
         .or(options.target.database.as_deref())
 }
 
+/// What an [`Input`] gives, as a stream; its own error is kept.
+struct Unpacked {
+    input: Input,
+    error: Option<InputError>,
+}
+
+impl std::io::Read for Unpacked {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        let mut block = Vec::with_capacity(to.len());
+        match self.input.read_block(&mut block, to.len()) {
+            Ok(read) => {
+                to[..read].copy_from_slice(&block);
+                Ok(read)
+            }
+            Err(error) => {
+                self.error = Some(error);
+                Err(std::io::ErrorKind::Other.into())
+            }
+        }
+    }
+}
+
 /// Gathers an [`Outline`], statement by statement in the order of the dump.
 pub struct Gather<'a> {
     options: &'a LoadOptions,
@@ -201,6 +287,8 @@ pub struct Gather<'a> {
     database: Option<String>,
     /// The database that the dump was made of.
     origin: Option<String>,
+    /// Which patterns of `--tables` something was found for.
+    matched: Vec<bool>,
 }
 
 impl<'a> Gather<'a> {
@@ -212,6 +300,7 @@ impl<'a> Gather<'a> {
             choice: Choice::new(&options.tables),
             database: None,
             origin: None,
+            matched: vec![false; options.tables.len()],
         }
     }
 
@@ -250,8 +339,56 @@ impl<'a> Gather<'a> {
     }
 
     /// What was found, at the end.
-    pub fn end(self) -> Outline {
+    pub fn end(mut self) -> Outline {
+        self.outline.unmatched = self.matched.contains(&false);
         self.outline
+    }
+
+    /// Notes which patterns of `--tables` ask for this table.
+    fn matches(&mut self, database: Option<&[u8]>, table: &[u8]) {
+        let database = database.map(shown);
+        let database = database.as_deref().or(self.database.as_deref());
+        let database = database.or(default_database(self.options));
+        let table = shown(table);
+        for (pattern, matched) in self.options.tables.iter().zip(&mut self.matched) {
+            *matched = *matched
+                || matches_any(
+                    std::slice::from_ref(pattern),
+                    database.unwrap_or_default(),
+                    &table,
+                );
+        }
+    }
+
+    /// Keeps the collations and character sets that a statement names.
+    fn charsets(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: u64) {
+        for (named, name) in charsets::names(kind, text, mode) {
+            if self.outline.charsets.len() >= DEFINERS_MAX {
+                return;
+            }
+            let session = matches!(kind, StatementKind::Set);
+            let found = self.outline.charsets.entry((named, name));
+            let kept = found.or_insert_with(|| CharsetPlace {
+                line,
+                head: super::outcome::head(text),
+                session,
+            });
+            kept.session |= session;
+        }
+    }
+
+    /// Whether a load may stop at a statement of this kind.
+    fn is_suspect(&self, kind: &StatementKind, text: &[u8]) -> bool {
+        let class = match kind {
+            StatementKind::Dangerous(Danger::DynamicSql) => StatementClass::DynamicSql,
+            StatementKind::Dangerous(_) | StatementKind::Rollback => return true,
+            StatementKind::Other => return stray(kind, text).is_some(),
+            kind => match StatementClass::of(kind) {
+                Some(class) => class,
+                None => return false,
+            },
+        };
+        !self.options.allow.contains(&class) && !self.options.skip.contains(&class)
     }
 
     /// The database that the dump is in: its own word, or the caller's.
@@ -299,6 +436,7 @@ impl<'a> Gather<'a> {
     /// Rows for a table.
     pub fn rows(&mut self, database: Option<&[u8]>, table: &[u8]) {
         self.note(database, table);
+        self.matches(database, table);
         if self.wants(database, table) {
             let name = shown(table);
             self.content(database).filled.add(name);
@@ -348,7 +486,12 @@ impl<'a> Gather<'a> {
             ..
         } = kind
         {
+            self.matches(table.database.as_deref(), &table.name);
             self.namesake(table, text, mode, line);
+        }
+        self.outline.suspect |= self.is_suspect(kind, text);
+        if self.brings(kind) {
+            self.charsets(kind, text, mode, line);
         }
         match kind {
             StatementKind::Use { database } => {
@@ -357,17 +500,19 @@ impl<'a> Gather<'a> {
             }
             StatementKind::CreateDatabase { database, .. } => {
                 self.name_database(database, line);
-                let content = self.content(Some(database));
-                (content.defines, content.database) = (true, true);
+                if all || may_match_in(&self.options.tables, &shown(database)) {
+                    let content = self.content(Some(database));
+                    (content.defines, content.database) = (all, true);
+                }
             }
             StatementKind::DropDatabase { database }
             | StatementKind::AlterDatabase {
                 database: Some(database),
             } => {
                 self.name_database(database, line);
-                self.content(Some(database)).defines = true;
+                self.content(Some(database)).defines |= all;
             }
-            StatementKind::AlterDatabase { database: None } => self.content(None).defines = true,
+            StatementKind::AlterDatabase { database: None } => self.content(None).defines |= all,
             StatementKind::CreateTable {
                 temporary: true, ..
             } => {}
@@ -399,7 +544,7 @@ impl<'a> Gather<'a> {
             StatementKind::CreateView { view } => {
                 let all = self.wants_name(view);
                 let content = self.content(view.database.as_deref());
-                content.defines = true;
+                content.defines |= all;
                 content.views |= all;
                 if all {
                     content.viewed.add(shown(&view.name));
@@ -409,7 +554,7 @@ impl<'a> Gather<'a> {
             StatementKind::CreateRoutine { what, routine } => {
                 let all = self.wants_program(routine);
                 let content = self.content(routine.database.as_deref());
-                content.defines = true;
+                content.defines |= all;
                 content.routines |= all;
                 let function = all && *what == "FUNCTION";
                 content.functions |= function;
@@ -424,14 +569,14 @@ impl<'a> Gather<'a> {
             StatementKind::CreateTrigger { trigger, table } => {
                 let wanted = self.wants_name(table);
                 let content = self.content(table.database.as_deref());
-                content.defines = true;
+                content.defines |= wanted;
                 content.triggers |= wanted;
                 self.program(wanted, "trigger", trigger, text, mode);
             }
             StatementKind::CreateEvent { event } => {
                 let all = self.wants_program(event);
                 let content = self.content(event.database.as_deref());
-                content.defines = true;
+                content.defines |= all;
                 content.events |= all;
                 self.program(all, "event", event, text, mode);
             }
@@ -453,6 +598,30 @@ impl<'a> Gather<'a> {
             }
             _ => {}
         }
+    }
+
+    /// Whether a statement that may name collations is run.
+    fn brings(&self, kind: &StatementKind) -> bool {
+        let (place, table) = match kind {
+            StatementKind::CreateTable { table, .. } | StatementKind::AlterTable { table } => {
+                (table.database.as_deref(), Some(table))
+            }
+            StatementKind::CreateTrigger { table, .. } => (table.database.as_deref(), Some(table)),
+            StatementKind::CreateDatabase { database, .. } => (Some(database.as_slice()), None),
+            StatementKind::AlterDatabase { database } => (database.as_deref(), None),
+            StatementKind::CreateView { view: name }
+            | StatementKind::CreateRoutine { routine: name, .. }
+            | StatementKind::CreateEvent { event: name } => {
+                if !self.options.tables.is_empty() {
+                    return false;
+                }
+                (name.database.as_deref(), None)
+            }
+            _ => (None, None),
+        };
+        let place = place.map(shown);
+        table.is_none_or(|table| self.wants_name(table))
+            && !self.leaves_out(place.as_deref().or(self.database()))
     }
 
     fn wants_name(&self, name: &ObjectName) -> bool {

@@ -23,6 +23,16 @@ pub fn matches_any(patterns: &[String], database: &str, table: &str) -> bool {
         })
 }
 
+/// Whether one of `patterns` may match a table of this database.
+pub fn may_match_in(patterns: &[String], database: &str) -> bool {
+    patterns
+        .iter()
+        .any(|pattern| match pattern.split_once('.') {
+            Some((db, _)) => matches(db.as_bytes(), database.as_bytes()),
+            None => true,
+        })
+}
+
 /// Whether `pattern` matches all of `text`.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     // The usual walk with one step back: to the last `*`, which then takes one byte more.

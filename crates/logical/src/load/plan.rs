@@ -1,5 +1,6 @@
 //! What a load would do, without doing it.
 
+mod stops;
 mod survey;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use super::outcome::{Bounded, Resumption};
 use super::preflight;
 use super::resume::Earlier;
 use crate::source::cutter::Ends;
+pub(super) use stops::stops;
 use survey::Survey;
 
 /// What a load would do.
@@ -96,13 +98,15 @@ pub fn refused(options: &LoadOptions, alone: bool) -> Result<(), LoadError> {
     let outline = source.look(options, &cancel)?;
     let mut conn = super::connect(options, &cancel)?;
     let facts = Facts::read(&mut conn)?;
+    let stops = stops(options, &source, outline.as_ref(), &mut conn)?;
     let earlier = Earlier::look(options, &mut source, &mut conn)?;
     let node = if alone {
         None
     } else {
         preflight::node_of(&mut conn, &facts)?
     };
-    preflight::look_at_server_as(options, &mut conn, &facts, outline, &earlier, node).map(drop)
+    preflight::look_at_server_as(options, &mut conn, &facts, outline, &earlier, node, stops)
+        .map(drop)
 }
 
 /// Whether the dump can be taken for one, and for a whole one as far as that can be seen without reading all of it. No server is asked.
@@ -135,7 +139,8 @@ pub(crate) fn plan_from(
         Opened::Stream(mut input) => survey.read(&mut input, Ends::Client)?,
         Opened::Layout(layout) => survey.layout(&layout)?,
     }
-    let found = survey.end()?;
+    let mut found = survey.end()?;
+    let stops = stops::of_found(options, &mut found, &mut conn)?;
     let appended = preflight::not_appended(options, &mut conn, &found.outline)
         .map_err(|error| LoadError::server("looking at the server", error))?;
     let node = preflight::node_of(&mut conn, &facts)?;
@@ -147,7 +152,7 @@ pub(crate) fn plan_from(
         &earlier,
         node,
     )?;
-    for refusal in found.stops.into_iter().chain(appended) {
+    for refusal in stops.into_iter().chain(appended) {
         if !refusals.contains(&refusal) {
             refusals.push(refusal);
         }

@@ -82,14 +82,21 @@ pub fn look_at_source(
     let content = input.content()?;
     if !matches!(content, LooksLike::Sql | LooksLike::Text) {
         return Err(LoadError::Refused(vec![Refusal {
-            reason: format!("{}: this is no SQL dump, it looks like {content}", input.name()),
-            hint: "Give a file that mysqldump or mariadb-dump wrote, plain or compressed with gzip, zstd, xz or bzip2.".to_owned(),
+            reason: format!(
+                "{}: this is no SQL dump, it looks like {content}",
+                input.name()
+            ),
+            hint: hint_for(content, input.name()),
         }]));
     }
-    if !input.rewindable() || input.compression() != refloat_store::Compression::None {
+    if !input.rewindable() {
         return Ok(None);
     }
-    let outline = Outline::of(&options.source, input.name(), options, cancel)?;
+    let outline = if input.compression() == refloat_store::Compression::None {
+        Outline::of(&options.source, input.name(), options, cancel)?
+    } else {
+        Outline::of_compressed(input, options, cancel)?
+    };
     if let Some(outline) = &outline
         && outline.header
         && !outline.completed
@@ -104,6 +111,18 @@ pub fn look_at_source(
     Ok(outline)
 }
 
+/// What to do about a source that is no dump.
+fn hint_for(content: LooksLike, name: &str) -> String {
+    if content == LooksLike::Utf16 {
+        let to = name.strip_suffix(".sql").unwrap_or(name);
+        return format!(
+            "Convert it: iconv -f UTF-16 -t UTF-8 {name} > {to}-utf8.sql (PowerShell's > writes UTF-16; the dump programs write the file themselves with --result-file)."
+        );
+    }
+    "Give a file that mysqldump or mariadb-dump wrote, plain or compressed with gzip, zstd, xz or bzip2."
+        .to_owned()
+}
+
 /// Looks at the server: may this account do it, is there room for it, and what is the fastest way?
 pub fn look_at_server(
     options: &LoadOptions,
@@ -111,9 +130,10 @@ pub fn look_at_server(
     facts: &Facts,
     outline: Option<Outline>,
     earlier: &Earlier,
+    stops: Vec<Refusal>,
 ) -> Result<Preflight, LoadError> {
     let node = node_of(conn, facts)?;
-    look_at_server_as(options, conn, facts, outline, earlier, node)
+    look_at_server_as(options, conn, facts, outline, earlier, node, stops)
 }
 
 /// What a server is of a Galera cluster, if it is a node of one.
@@ -121,7 +141,8 @@ pub fn node_of(conn: &mut Connection, facts: &Facts) -> Result<Option<Node>, Loa
     Node::of(conn, facts).map_err(|error| LoadError::server("looking at the server", error))
 }
 
-/// [`look_at_server`], where `node` is what the server will be of a cluster by the time of the load.
+/// [`look_at_server`], where `node` is what the server will be of a cluster by the time of the load, and `stops` is what the load would
+/// stop at on its way.
 pub fn look_at_server_as(
     options: &LoadOptions,
     conn: &mut Connection,
@@ -129,8 +150,14 @@ pub fn look_at_server_as(
     outline: Option<Outline>,
     earlier: &Earlier,
     node: Option<Node>,
+    stops: Vec<Refusal>,
 ) -> Result<Preflight, LoadError> {
-    let (preflight, refusals) = judge_server(options, conn, facts, outline, earlier, node)?;
+    let (preflight, mut refusals) = judge_server(options, conn, facts, outline, earlier, node)?;
+    for refusal in stops {
+        if !refusals.contains(&refusal) {
+            refusals.push(refusal);
+        }
+    }
     if !refusals.is_empty() {
         return Err(LoadError::Refused(refusals));
     }

@@ -78,6 +78,8 @@ pub struct Items<'i> {
     cutter: Cutter,
     /// Bytes of the item that was handed out last.
     len: usize,
+    /// Whether a last statement without a delimiter is handed out.
+    takes_unterminated: bool,
 }
 
 impl<'i> Items<'i> {
@@ -87,7 +89,13 @@ impl<'i> Items<'i> {
             text: Text::new(input),
             cutter: Cutter::new(ends),
             len: 0,
+            takes_unterminated: false,
         }
+    }
+
+    /// Hands out a last statement without a delimiter, too, which is an error otherwise.
+    pub fn take_unterminated(&mut self) {
+        self.takes_unterminated = true;
     }
 
     /// Bytes of text that were read.
@@ -120,7 +128,7 @@ impl<'i> Items<'i> {
                 ItemKind::Statement(_) => item.terminated,
                 _ => true,
             };
-            if !whole {
+            if !whole && !self.takes_unterminated {
                 return Err(ItemsError::Text {
                     line: item.line,
                     offset: item.offset,

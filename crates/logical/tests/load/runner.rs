@@ -427,6 +427,7 @@ fn apply(options: &mut LoadOptions, args: &[String]) {
         "replication" => StatementClass::Replication,
         "global" => StatementClass::Global,
         "gtid-purged" => StatementClass::GtidPurged,
+        "dynamic-sql" => StatementClass::DynamicSql,
         "old-database" => StatementClass::OldDatabase,
         other => panic!("no class {other}"),
     };

@@ -5,6 +5,7 @@ mod args;
 pub use args::{DumpArgs, ReadArgs, WhatArgs};
 
 use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
 
 use refloat_logical::dump::{self, DumpFailure, DumpFormat};
 use refloat_report::summary;
@@ -18,7 +19,7 @@ use crate::watch::Watch;
 
 pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
     let source = args.source.resolve(context)?;
-    let options = args.options(source);
+    let options = args.options(source)?;
     let to_stdout = options.to_stdout();
     if to_stdout && args.output.json {
         return Err(
@@ -56,10 +57,19 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
         write!(std::io::stdout(), "{}", summary::dump(&outcome))?;
     }
     if let Some(error) = &error {
-        exit::report(error, context);
+        let left_out = (!to_stdout && is_nothing(&args.out)).then_some(exit::NO_DUMP);
+        exit::report_but(error, context, left_out);
     }
     if !outcome.settings_left.is_empty() {
         exit::print_line("hint", SETTINGS_LEFT, context.colour());
     }
     Ok(exit::of_result(result))
+}
+
+/// Whether nothing was written: there is no such file or folder, or the folder is empty.
+fn is_nothing(out: &Path) -> bool {
+    match std::fs::read_dir(out) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(_) => !out.exists(),
+    }
 }

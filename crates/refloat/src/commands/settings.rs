@@ -29,8 +29,8 @@ EXAMPLES:
   Put back what a killed run left behind on one of them:
       refloat settings revert --to mysql://root@db1/
 
-A setting is written to the journal before it is changed, so this works after kill -9 and after a
-power cut. A server that was restarted meanwhile, or whose setting was changed by somebody else since,
+A setting is written to the journal before it is changed, so this works after kill -9 and after a \
+power cut. A server that was restarted meanwhile, or whose setting was changed by somebody else since, \
 is left alone and named.";
 
 /// List and put back the server settings that runs have changed

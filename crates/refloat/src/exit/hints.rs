@@ -6,7 +6,7 @@ use refloat_cluster::{
 };
 use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
-use refloat_logical::load::{LoadError, StatementFailure};
+use refloat_logical::load::{LoadError, StatementFailure, Stray, other_collation};
 use refloat_logical::source::SourceError;
 use refloat_logical::verify::VerifyError;
 use refloat_sqltext::ScanError;
@@ -24,6 +24,8 @@ const CANNOT_CREATE: (u16, &str) = (1005, "(errno: 184 ");
 const TABLESPACE_EXISTS: u16 = 1813;
 /// `ER_UNKNOWN_CHARACTER_SET`.
 const UNKNOWN_CHARSET: u16 = 1115;
+/// `ER_NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN`, of MySQL.
+const GENERATED: u16 = 3105;
 /// `ER_WRONG_VALUE_FOR_VAR`.
 const WRONG_VALUE: u16 = 1231;
 /// `ER_UNKNOWN_COLLATION`.
@@ -227,7 +229,7 @@ pub fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {
 }
 
 /// What is left of a dump that stopped.
-const NO_DUMP: &str = "What was written is no dump: it has no manifest. Remove it, or name another place, and start again.";
+pub const NO_DUMP: &str = "What was written is no dump: it has no manifest. Remove it, or name another place, and start again.";
 
 /// Exit code and hints for a dump that stopped.
 pub fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
@@ -344,11 +346,19 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         }
         LoadError::Statement { failure, .. } => {
             let mut hints: Vec<String> = failure_hint(failure).into_iter().collect();
+            if failure.message.contains("--skip ") {
+                // It says how it is chosen; to go on without is to choose.
+                return (Exit::Failed, hints);
+            }
             hints.push("With --on-error continue the load goes on after a refused statement, lists all of them and exits with 1.".to_owned());
             (Exit::Failed, hints)
         }
         LoadError::Scan { source, .. } if is_cut(source) => (Exit::Failed, vec![CUT.to_owned()]),
         LoadError::Scan { .. } => (Exit::Failed, vec!["The dump is damaged here: make it again, or copy it again and compare checksums.".to_owned()]),
+        LoadError::Text { message, .. } if message.ends_with("no delimiter follows it") => (
+            Exit::Failed,
+            vec!["If the dump is whole and an editor or a tool has left the delimiter out, --accept-missing-trailer runs that statement, as the stock client does. Else the dump is cut: copy it again and compare checksums, or make it again.".to_owned()],
+        ),
         LoadError::Text { .. } | LoadError::RowsMissing { .. } => {
             (Exit::Failed, vec![CUT.to_owned()])
         }
@@ -388,6 +398,13 @@ pub fn failure_hint(failure: &StatementFailure) -> Option<String> {
         UNKNOWN_CHARSET => Some(
             "SHOW CHARACTER SET lists those that the server has: dump again with one of them, or load into a server that has it.".to_owned(),
         ),
+        GENERATED => Some(
+            "MariaDB's dump programs write values of generated columns, which MySQL does not take. Dump with `refloat dump`, or copy with `refloat copy`: \
+             they leave such columns out."
+                .to_owned(),
+        ),
+        0 if failure.message.contains("message of the program") => Some(Stray::Message.hint().to_owned()),
+        0 if failure.message.contains("byte order mark") => Some(Stray::Mark.hint().to_owned()),
         WRONG_VALUE if failure.message.contains("sql_mode") => Some(format!(
             "Leave the word out with --map-sql-mode {quoted}=, or write another after the =."
         )),
@@ -441,28 +458,6 @@ fn kept_partition(message: &str) -> Option<String> {
     let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let all_plain = plain(table) && plain(partition) && plain(part.trim_start_matches("#SP#"));
     all_plain.then(|| format!("`{database}`.`#mysql50#{table}#P#{partition}{part}`"))
-}
-
-/// The collation of the other vendor that compares most alike.
-///
-/// MySQL's `utf8mb4_0900_*` do not pad with spaces, like MariaDB's `*_nopad_*`.
-fn other_collation(name: &str) -> String {
-    match name {
-        "utf8mb4_0900_bin" => "utf8mb4_bin".to_owned(),
-        _ if name.starts_with("utf8mb4_0900_") => {
-            name.replacen("utf8mb4_0900_", "utf8mb4_uca1400_nopad_", 1)
-        }
-        _ if name.starts_with("utf8mb4_uca1400_nopad_") => {
-            name.replacen("utf8mb4_uca1400_nopad_", "utf8mb4_0900_", 1)
-        }
-        _ if name.starts_with("utf8mb4_uca1400_") => {
-            name.replacen("utf8mb4_uca1400_", "utf8mb4_0900_", 1)
-        }
-        _ => match name.split_once('_') {
-            Some((charset, _)) => format!("{charset}_general_ci"),
-            None => "utf8mb4_general_ci".to_owned(),
-        },
-    }
 }
 
 fn archive_hints(error: &ArchiveError) -> Vec<String> {

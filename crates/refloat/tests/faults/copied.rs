@@ -328,7 +328,7 @@ fn from_one_vendor_to_the_other_and_back() {
         ),
     );
     copy(&desk, &mysql, &mariadb, &[])
-        .exits(1)
+        .exits(3)
         .says("--map-collation utf8mb4_0900_ai_ci=");
     let map = [
         "--replace",

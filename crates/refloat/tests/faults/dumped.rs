@@ -403,6 +403,69 @@ fn limits_of_the_server_do_not_cut_rows_off() {
     }
 }
 
+/// A name that ends with `.gz` is of a file that gzip reads; what is not written is refused, and nothing is left behind.
+#[test]
+fn a_dump_is_what_its_name_says() {
+    let server = shared(ServerKind::MariaDb1011);
+    let desk = Desk::new();
+    desk.load_text(dump(&table("items", 100)), server, &[])
+        .exits(0);
+    for (name, program) in [
+        ("x.sql.gz", "gzip"),
+        ("x.sql.zst", "zstd"),
+        ("x.sql", "cat"),
+    ] {
+        let (run, out) = dump_it(&desk, server, name, &["--format", "sql"]);
+        run.exits(0);
+        let mut unpacked = Command::new(program);
+        if program != "cat" {
+            unpacked.arg("-dc");
+        }
+        let unpacked = unpacked.arg(&out).output().expect("the program is there");
+        let text = String::from_utf8_lossy(&unpacked.stdout);
+        assert!(text.contains("Dump completed"), "{name}");
+    }
+    for (name, format, says) in [
+        ("x.sql.xz", "sql", "not written"),
+        ("x.sql.lz4", "sql", "not written"),
+        ("x.tar.gz", "sql", "one file of text"),
+        ("x.tar", "refloat", "--out - >"),
+        ("s.tar.zst", "refloat", "s.tar."),
+        ("s.tgz", "refloat", "a dump is a folder"),
+        ("s.sql", "refloat", "--format sql"),
+        ("s.zst", "refloat", "a dump is a folder"),
+    ] {
+        let (run, out) = dump_it(&desk, server, name, &["--format", format]);
+        run.exits(3)
+            .says(&format!("{name} is the name of"))
+            .says(says)
+            .never_says("Remove it");
+        assert!(!out.exists(), "{name}");
+    }
+    // The database in the URL is the one that is dumped.
+    let url = format!("{}{}", server.url(), desk.db);
+    let of_url = |name: &str, more: &[&str]| {
+        let out = desk.path(name);
+        let mut command = desk.refloat(["dump", "--from", &url, "--out"]);
+        command.arg(&out).args(more);
+        (finish(command), out)
+    };
+    let (run, out) = of_url("of-url", &[]);
+    run.exits(0);
+    let manifest = read_manifest(&out);
+    let databases = manifest["databases"].as_array().unwrap();
+    assert_eq!(databases.len(), 1, "{databases:?}");
+    assert_eq!(databases[0]["name"], desk.db.as_str());
+    let (run, _) = of_url("of-both", &["--databases", "mysql"]);
+    run.exits(2).says("--databases names others");
+    // What is not there is no reason to remove something.
+    let nobody = server.url().replace("root@", "nobody_at_all@");
+    let out = desk.path("nobody");
+    finish(dump_command(&desk, &nobody, &out, &[]))
+        .exits(1)
+        .never_says("What was written");
+}
+
 #[test]
 fn columns_that_the_account_cannot_see_are_not_left_out_in_silence() {
     for kind in BOTH {

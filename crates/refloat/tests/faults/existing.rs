@@ -115,6 +115,92 @@ fn a_database_with_other_things_is_not_dropped() {
     }
 }
 
+/// A dump that drops and creates its database is loaded again and again; what else the database holds stays.
+#[test]
+fn a_dump_that_creates_its_database_is_loaded_twice() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let server = shared(kind);
+        let db = &desk.db;
+        for create in [
+            format!(
+                "DROP DATABASE IF EXISTS `{db}`;\nCREATE DATABASE `{db}` DEFAULT CHARACTER SET latin1;\n"
+            ),
+            format!("CREATE DATABASE `{db}` /*!40100 DEFAULT CHARACTER SET latin1 */;\n"),
+        ] {
+            let event = "CREATE EVENT e ON SCHEDULE EVERY 1 DAY STARTS '2035-01-01 00:00:00' DISABLE DO DELETE FROM items WHERE id < 0;\n";
+            let text = dump(&format!(
+                "{create}USE `{db}`;\n{}{event}",
+                table("items", 30)
+            ));
+            let file = desk.file("dump.sql", &text);
+            load_own(&desk, &file, kind, &[]).exits(0);
+            desk.ask(server, "CREATE TABLE @db.other (a int)");
+            desk.ask(server, "ALTER DATABASE @db CHARACTER SET utf8mb4");
+            desk.ask(server, "ALTER EVENT @db.e COMMENT 'old'");
+            for _ in 0..2 {
+                load_own(&desk, &file, kind, &["--replace"]).exits(0);
+            }
+            assert_eq!(desk.rows(server, "items"), Some(30));
+            assert_eq!(desk.rows(server, "other"), Some(0));
+            let events = "SELECT CONCAT(COUNT(*), MAX(event_comment)) FROM information_schema.events WHERE event_schema='@db'";
+            assert_eq!(desk.ask(server, events), "1", "it is the dump's");
+            let charset = "SELECT default_character_set_name FROM information_schema.schemata WHERE schema_name='@db'";
+            let wanted = if create.contains("DROP") {
+                "latin1"
+            } else {
+                "utf8mb4"
+            };
+            assert_eq!(desk.ask(server, charset), wanted);
+            desk.ask(server, "DROP DATABASE @db");
+        }
+    }
+}
+
+/// With a choice of tables nothing else is looked at, made or touched.
+#[test]
+fn a_choice_of_tables_leaves_other_databases_alone() {
+    for kind in BOTH {
+        let desk = Desk::new();
+        let server = shared(kind);
+        let db = &desk.db;
+        let section = |name: &str| {
+            format!(
+                "DROP DATABASE IF EXISTS `{name}`;\nCREATE DATABASE `{name}`;\nUSE `{name}`;\n{}CREATE EVENT e ON SCHEDULE EVERY 1 YEAR DO SELECT 1;\n\
+                 ALTER DATABASE `{name}` COLLATE utf8mb4_bin;\n",
+                table("items", 3)
+            )
+        };
+        let text = dump(&format!(
+            "{}{}{}",
+            section(&format!("{db}_held")),
+            section(db),
+            section(&format!("{db}_none"))
+        ));
+        let file = desk.file("dump.sql", &text);
+        desk.ask(
+            server,
+            "CREATE DATABASE @db_held COLLATE utf8mb4_general_ci",
+        );
+        desk.ask(server, "CREATE TABLE @db_held.items (a int)");
+        let chosen = format!("{db}.items");
+        load_own(&desk, &file, kind, &["--tables", &chosen]).exits(0);
+        assert_eq!(desk.rows(server, "items"), Some(3));
+        let made =
+            "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = '@db_none'";
+        assert_eq!(desk.ask(server, made), "0");
+        let held = "SELECT default_collation_name FROM information_schema.schemata WHERE schema_name = '@db_held'";
+        assert_eq!(desk.ask(server, held), "utf8mb4_general_ci");
+        assert_eq!(desk.ask(server, "SELECT COUNT(*) FROM @db_held.items"), "0");
+        load_own(&desk, &file, kind, &["--tables", &chosen])
+            .exits(3)
+            .says("is not empty");
+        load_own(&desk, &file, kind, &["--tables", &chosen, "--replace"]).exits(0);
+        assert_eq!(desk.rows(server, "items"), Some(3));
+        desk.ask(server, "DROP DATABASE @db_held");
+    }
+}
+
 #[test]
 fn other_databases_are_not_altered() {
     for kind in BOTH {
@@ -176,9 +262,10 @@ fn a_pattern_that_finds_no_table_is_a_mistake() {
     let packed = desk.file("dump.sql.gz", Desk::compressed("gzip", &plain));
     for source in [&plain, &packed] {
         desk.load(source, server, &["--tables", "item,user*"])
-            .exits(1)
+            .exits(3)
             .says("item")
             .says("no table of the dump");
+        assert_eq!(desk.tables(server), 0);
         desk.next();
     }
     desk.load(&plain, server, &["--tables", "item?"])

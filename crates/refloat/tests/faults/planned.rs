@@ -69,6 +69,32 @@ fn a_plan_is_refused_like_the_load() {
             &["--tables", "nothing"],
             "no table of the dump is called nothing",
         ),
+        (
+            "ITEMSPREPARE x FROM 'SELECT 1';\nEXECUTE x;\n",
+            &[],
+            "--skip dynamic-sql",
+        ),
+        (
+            "SET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ '3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5';\nITEMS",
+            &[],
+            "--skip gtid-purged leaves it out",
+        ),
+        ("ITEMSROLLBACK;\n", &[], "rows before it are committed"),
+        (
+            "ITEMSCREATE TABLE late (a varchar(9) COLLATE nosuch_ci);\n",
+            &[],
+            "Unknown collation: 'nosuch_ci'",
+        ),
+        (
+            "ITEMSCREATE TABLE late (a varchar(9)) DEFAULT CHARSET=nosuch;\n",
+            &[],
+            "--map-collation nosuch=utf8mb4",
+        ),
+        (
+            "ITEMSCREATE TABLE late (a varchar(9) COLLATE nosuch_ci);\n",
+            &["--map-collation", "nosuch_ci=nosuch_either"],
+            "which --map-collation writes in the place of nosuch_ci",
+        ),
         ("ITEMS", &["--write-path", "nonsense"], "nonsense"),
     ];
     for kind in BOTH {
@@ -82,10 +108,57 @@ fn a_plan_is_refused_like_the_load() {
                 run.exits(code).says(says);
             }
             assert_eq!(desk.tables(server), 0, "a plan touches nothing");
-            // The load itself does not end well either.
-            let run = desk.load_text(&text, server, more);
+            // The load itself says the same before it touches anything, also of what has to be unpacked twice for it.
+            let plain = desk.file("load.sql", &text);
+            let packed = desk.file("load.sql.gz", Desk::compressed("gzip", &plain));
+            for source in [&plain, &packed] {
+                desk.load(source, server, more).exits(code).says(says);
+                let made = "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name IN ('@db', 'elsewhere')";
+                assert_eq!(desk.ask(server, made), "0", "{body} {more:?}");
+            }
+            if *body != "ITEMSSET GLOBAL max_connections=17;\n" {
+                continue;
+            }
+            // A pipe cannot be looked at before: the load stops on its way.
+            let piped = desk.load_command(Path::new("-"), &server.url(), more);
+            let run = finish_with_input(piped, |stdin| {
+                let _ = stdin.write_all(text.as_bytes());
+            });
             assert!(matches!(run.code, Some(1..=3)), "{body} {more:?}: {run:?}");
         }
+        // All of it at once, with the one flag for each.
+        let many = format!(
+            "SET GLOBAL max_connections=17;\nCREATE USER evil@'%';\nGRANT SELECT ON *.* TO evil@'%';\n{items}PREPARE x FROM 'SELECT 1';\n"
+        );
+        desk.next();
+        desk.load_text(dump(&many), server, &["--tables", "items,nothing"])
+            .exits(3)
+            .says("--skip global")
+            .says("--skip accounts")
+            .says("(and 1 more of this class)")
+            .says("--skip dynamic-sql")
+            .says("no table of the dump is called nothing")
+            .never_says("--on-error");
+        desk.load_text(
+            dump(&many),
+            server,
+            &["--skip", "global,accounts,dynamic-sql"],
+        )
+        .exits(0);
+        desk.next();
+        desk.load_text(
+            dump(&format!(
+                "{items}PREPARE x FROM 'DELETE FROM items';\nEXECUTE x;\n"
+            )),
+            server,
+            &["--allow", "dynamic-sql"],
+        )
+        .exits(0);
+        assert_eq!(
+            desk.rows(server, "items"),
+            Some(0),
+            "what it did is counted"
+        );
         let system = dump(&format!("USE `mysql`;\n{items}"));
         let url = server.url();
         let file = desk.file("system.sql", &system);

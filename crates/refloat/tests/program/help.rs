@@ -117,6 +117,43 @@ fn the_short_page_is_short() {
     );
 }
 
+/// The stock clients read `-h` as the host: a job that was ported from them must not report success.
+#[test]
+fn the_short_flag_of_help_stands_alone() {
+    for command in COMMANDS {
+        let run = |more: &[&str]| refloat(&[*command, more].concat());
+        run(&["-h"]).exits(0);
+        for more in [
+            &["-h", "db1", "-u", "root"][..],
+            &["-hdb1"],
+            &["--json", "-h", "db1"],
+            &["-h", "-u", "root"],
+            &["/dump.sql", "-h"],
+        ] {
+            let run = run(more).exits(2);
+            assert!(
+                run.stdout.is_empty(),
+                "{command:?} {more:?}: {}",
+                run.stdout
+            );
+        }
+    }
+    for (command, flag) in [
+        ("load", "--to mysql://"),
+        ("dump", "--from mysql://"),
+        ("copy", "--to mysql://"),
+        ("verify", "mysql://"),
+        ("cluster", "--cluster mysql://"),
+        ("settings", "--to mysql://"),
+    ] {
+        refloat(&[command, "-h", "db1", "-u", "root", "-o", "x"])
+            .exits(2)
+            .says("-h is help here")
+            .says(flag);
+    }
+    refloat(&["load", "/dump.sql", "--help"]).exits(0);
+}
+
 #[test]
 fn options_stand_in_groups() {
     let page = refloat(&["load", "--help"]).exits(0).stdout;

@@ -1,7 +1,7 @@
 //! The leading words of a statement.
 
 use super::{Danger, ObjectName, StatementKind};
-use crate::mode::LexMode;
+use crate::mode::{LexMode, is_blank};
 use crate::set::{SetScope, parse_set};
 use crate::token::{Token, TokenKind};
 
@@ -40,6 +40,19 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
 
     fn name(&mut self) -> Option<Vec<u8>> {
         self.stream.next()?.name(self.text)
+    }
+
+    /// The database of a `USE`. Without quotes it is everything up to a blank, as MariaDB's client takes it: `USE my-db`.
+    fn used(&mut self) -> Option<Vec<u8>> {
+        let token = self.stream.next()?;
+        if !matches!(token.kind, TokenKind::Word | TokenKind::Number) {
+            return token.name(self.text);
+        }
+        let rest = &self.text[token.range.start..];
+        let blank = rest.iter().position(|byte| is_blank(*byte));
+        let rest = &rest[..blank.unwrap_or(rest.len())];
+        let comment = memchr::memmem::find(rest, b"/*").or(memchr::memmem::find(rest, b"*/"));
+        Some(rest[..comment.unwrap_or(rest.len())].to_vec())
     }
 
     fn object(&mut self) -> Option<ObjectName> {
@@ -93,7 +106,7 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
         Some(match word.as_slice() {
             b"SET" => self.set(),
             b"USE" => K::Use {
-                database: self.name()?,
+                database: self.used()?,
             },
             b"CREATE" => self.create()?,
             b"DROP" => self.drop_object()?,

@@ -53,6 +53,14 @@ fn statements_of_dump_programs() {
             database: b"db".to_vec()
         }
     );
+    for text in ["USE my-db", "USE my-db \n", "USE my-db/* x */"] {
+        assert_eq!(
+            kind(text),
+            K::Use {
+                database: b"my-db".to_vec()
+            }
+        );
+    }
     assert_eq!(
         kind("DROP TABLE IF EXISTS `a`, b.c"),
         K::DropTable {

@@ -317,6 +317,17 @@ fn ends_of_the_input() {
     let all = cuts("INSERT INTO t VALUES (1),(2)\n");
     assert!(!all[0].item.terminated && rows(&all[0]).last);
     assert!(!cuts("INSERT INTO t VALUES")[0].item.terminated);
+    // The stock clients take control characters at the end for blanks.
+    for end in ["\x1a", "\n\x1a\n", "\x0c\x1a "] {
+        let all = cuts(format!("SELECT 1;{end}"));
+        assert!(
+            all[1..]
+                .iter()
+                .all(|cut| cut.item.kind == ItemKind::Blank && cut.item.terminated),
+            "{end:?}"
+        );
+    }
+    assert!(!cuts("SELECT 1;\x1ax")[1].item.terminated);
     assert_eq!(
         error_of("SELECT 1;\n SELECT 'it''s"),
         ScanError::UnterminatedQuote {

@@ -5,6 +5,8 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use refloat_store::Compression;
+
 use crate::dump::error::DumpError;
 use crate::dump::options::{DumpOptions, RowCompression};
 
@@ -24,6 +26,7 @@ pub struct Output {
 enum Writer {
     Plain(BufWriter<File>),
     Zstd(zstd::Encoder<'static, BufWriter<File>>),
+    Gzip(flate2::write::GzEncoder<BufWriter<File>>),
     Stdout(BufWriter<io::Stdout>),
 }
 
@@ -72,12 +75,17 @@ impl Output {
             RowCompression::Zstd { level } => level,
             RowCompression::None => 1,
         };
-        let writer = if path.extension().is_some_and(|ending| ending == "zst") {
-            let mut encoder = zstd::Encoder::new(file, level).map_err(failed)?;
-            encoder.include_checksum(true).map_err(failed)?;
-            Writer::Zstd(encoder)
-        } else {
-            Writer::Plain(file)
+        let writer = match options.out_compression() {
+            Compression::Zstd => {
+                let mut encoder = zstd::Encoder::new(file, level).map_err(failed)?;
+                encoder.include_checksum(true).map_err(failed)?;
+                Writer::Zstd(encoder)
+            }
+            Compression::Gzip => {
+                let level = level.clamp(1, 9).unsigned_abs();
+                Writer::Gzip(flate2::GzBuilder::new().write(file, flate2::Compression::new(level)))
+            }
+            _ => Writer::Plain(file),
         };
         Ok(Self {
             writer: Some(writer),
@@ -91,6 +99,7 @@ impl Output {
         let result = match &mut self.writer {
             Some(Writer::Plain(file)) => file.write_all(text),
             Some(Writer::Zstd(file)) => file.write_all(text),
+            Some(Writer::Gzip(file)) => file.write_all(text),
             Some(Writer::Stdout(out)) => out.write_all(text),
             None => Ok(()),
         };
@@ -109,6 +118,10 @@ impl Output {
         let flushed = match self.writer.take() {
             Some(Writer::Plain(file)) => file.into_inner().map_err(io::Error::from).map(Some),
             Some(Writer::Zstd(file)) => file
+                .finish()
+                .and_then(|file| file.into_inner().map_err(io::Error::from))
+                .map(Some),
+            Some(Writer::Gzip(file)) => file
                 .finish()
                 .and_then(|file| file.into_inner().map_err(io::Error::from))
                 .map(Some),

@@ -414,6 +414,7 @@ impl Conductor<'_> {
             }
             if one.creates {
                 let key = (one.object.database.clone(), one.object.name.clone());
+                self.replace_program(one.object.kind, &key)?;
                 self.remove_leftover(one.object.kind, &key)?;
             }
             self.statements += 1;

@@ -1,24 +1,34 @@
 //! Databases: creating, altering and dropping them.
 
 use refloat_run::own::is_own_schema;
-use refloat_sqltext::Item;
+use refloat_sqltext::{Item, TokenKind, quote_ident, tokens};
 use refloat_wire::Connection;
 
 use super::Conductor;
 use super::registry::{TableKey, Touch};
 use crate::load::error::LoadError;
 use crate::load::options::ExistingPolicy;
+use crate::load::pattern::may_match_in;
 use crate::load::programs::literal;
 
 impl Conductor<'_> {
+    /// Whether `--tables` may ask for something of this database.
+    pub(super) fn chooses_in(&self, database: &str) -> bool {
+        let patterns = &self.ctx.options.tables;
+        patterns.is_empty() || may_match_in(patterns, database)
+    }
+
     /// The database that a statement creates or drops, looked at; `None` when it is left out.
     fn own_database(&mut self, database: &[u8], item: &Item) -> Result<Option<String>, LoadError> {
         let name = String::from_utf8_lossy(database).into_owned();
         self.refuse_other_database(&name, item)?;
-        if self.leaves_out(&name)? {
+        if self.leaves_out(&name)? || !self.chooses_in(&name) {
             return Ok(None);
         }
-        self.touch(&name, Touch::Define)?;
+        // With a choice of tables it is their definitions that meet what is there.
+        if self.ctx.options.tables.is_empty() {
+            self.touch(&name, Touch::Define)?;
+        }
         Ok(Some(name))
     }
 
@@ -32,8 +42,15 @@ impl Conductor<'_> {
             return Ok(());
         };
         self.note_name(&(name.clone(), String::new()))?;
-        let keeps = self.place.keeps_databases || self.resumes();
+        // One that was there before stays, whether the dump says IF NOT EXISTS or not.
+        let keeps = self.place.keeps_databases
+            || self.resumes()
+            || self.ctx.options.existing != ExistingPolicy::Refuse
+            || !self.ctx.options.tables.is_empty();
         let kept = keeps && default_collation(&mut self.catalog, &name)?.is_some();
+        if kept && self.undropped.remove(&name) {
+            self.alter_undropped(&name, database, text)?;
+        }
         let created = kept || self.execute(text, item, None)?.is_some();
         if created && self.place.enters {
             self.session = None;
@@ -70,6 +87,37 @@ impl Conductor<'_> {
         self.execute(text, item, None).map(drop)
     }
 
+    /// Gives a database that the dump drops and creates again, and that was kept for what else it holds, the character set that it would
+    /// have now.
+    fn alter_undropped(
+        &mut self,
+        name: &str,
+        database: &[u8],
+        text: &[u8],
+    ) -> Result<(), LoadError> {
+        if self.in_past() || !self.ctx.options.tables.is_empty() {
+            return Ok(());
+        }
+        let text = self.map_collations(text)?.into_owned();
+        let mode = self.session()?.lex_mode();
+        let named = tokens(&text, mode).code().find(|token| {
+            matches!(token.kind, TokenKind::Word | TokenKind::QuotedName)
+                && token.name(&text).is_some_and(|name| name == database)
+        });
+        let options = named.map_or(&[][..], |token| text[token.range.end..].trim_ascii());
+        if options.is_empty() {
+            return Ok(());
+        }
+        let mut alter = format!("ALTER DATABASE {} ", quote_ident(name)).into_bytes();
+        alter.extend_from_slice(options);
+        self.control.exec(alter).map(drop).map_err(|error| {
+            LoadError::server(
+                format!("changing the character set of database {name}"),
+                error,
+            )
+        })
+    }
+
     pub(super) fn drop_database(
         &mut self,
         database: &[u8],
@@ -87,7 +135,11 @@ impl Conductor<'_> {
             ExistingPolicy::Replace => self.held_anything(&name),
             ExistingPolicy::Refuse => false,
         };
-        if keeps {
+        // It is not only the chosen tables that would go.
+        if keeps || !self.ctx.options.tables.is_empty() {
+            if self.ctx.options.existing == ExistingPolicy::Replace {
+                self.undropped.insert(name);
+            }
             self.leave_out(text, item);
             return Ok(());
         }

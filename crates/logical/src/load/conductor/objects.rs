@@ -66,7 +66,7 @@ impl Conductor<'_> {
     /// With `--replace` the dump's view or routine takes the place of the one of its name.
     pub(super) fn replace_program(&mut self, kind: Kind, key: &TableKey) -> Result<(), LoadError> {
         let replaces = self.ctx.options.existing == ExistingPolicy::Replace
-            && kind != Kind::Sequence
+            && !matches!(kind, Kind::Sequence | Kind::Trigger)
             && !Self::is_system(&key.0);
         if !replaces || !self.existed_program(kind, key) {
             return Ok(());
@@ -188,7 +188,9 @@ impl Conductor<'_> {
             if self.leaves_out(database)? {
                 return Ok(());
             }
-            self.touch(database, Touch::Define)?;
+            if wanted {
+                self.touch(database, Touch::Define)?;
+            }
         }
         let key = self.resolve(name)?;
         if !wanted {

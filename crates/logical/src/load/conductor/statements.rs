@@ -18,6 +18,7 @@ use crate::load::outcome::{LoadWarning, StatementFailure};
 use crate::load::pattern::matches_any;
 use crate::load::programs::Kind;
 use crate::load::renamed;
+use crate::load::stray::{Stray, stray};
 use crate::load::transaction::OPEN_HINT;
 
 /// `ER_NO_DEFAULT_FOR_FIELD`.
@@ -147,10 +148,14 @@ impl Conductor<'_> {
                 self.leave_out(text, item);
                 Ok(())
             }
-            StatementKind::Account => self.class(StatementClass::Accounts, text, item),
-            StatementKind::Replication => self.class(StatementClass::Replication, text, item),
-            StatementKind::SetGlobal => self.class(StatementClass::Global, text, item),
-            StatementKind::SetGtidPurged => self.class(StatementClass::GtidPurged, text, item),
+            StatementKind::Account
+            | StatementKind::Replication
+            | StatementKind::SetGlobal
+            | StatementKind::SetGtidPurged
+            | StatementKind::Dangerous(Danger::DynamicSql) => match StatementClass::of(kind) {
+                Some(class) => self.class(class, text, item),
+                None => Ok(()),
+            },
             StatementKind::Dangerous(danger) => {
                 self.refuse_statement(danger_reason(*danger), text, item)
             }
@@ -167,6 +172,10 @@ impl Conductor<'_> {
                 let key = self.resolve(table)?;
                 self.wanted(&key);
                 self.barrier_counted(Some(&key), text, item)
+            }
+            StatementKind::Other if stray(kind, text).is_some() => {
+                let reason = stray(kind, text).map_or("", Stray::reason);
+                self.refuse_statement(&format!("refused: {reason}"), text, item)
             }
             StatementKind::Truncate { table } => self.change(Some(table), text, item),
             _ => self.change(None, text, item),
@@ -335,7 +344,13 @@ impl Conductor<'_> {
         if self.ctx.options.allow.contains(&class)
             || (of_system_schema && schema == SystemSchemaMode::Load)
         {
-            return self.barrier(text, item);
+            if class != StatementClass::DynamicSql {
+                return self.barrier(text, item);
+            }
+            // It may be anything: rows, definitions, the session.
+            self.change(None, text, item)?;
+            self.session = None;
+            return Ok(());
         }
         if self.ctx.options.skip.contains(&class)
             || (of_system_schema && schema == SystemSchemaMode::Skip)

@@ -1,6 +1,7 @@
 //! `SET` and `USE`: the dump's own session.
 
-use refloat_sqltext::{Item, SetAssignment, SetScope, parse_set};
+use refloat_sqltext::{Item, SetAssignment, SetScope, parse_set, quote_ident};
+use refloat_wire::Vendor;
 
 use super::Conductor;
 use super::databases::default_collation;
@@ -145,6 +146,23 @@ impl Conductor<'_> {
             ));
         }
         self.session = None;
+        let gone =
+            !self.chooses_in(&name) && default_collation(&mut self.catalog, &name)?.is_none();
+        if gone {
+            // Nothing of it is loaded, so it was not made; what follows is not for the database before.
+            self.unchosen = Some(name);
+            return Ok(());
+        }
+        self.unchosen = None;
+        let plain =
+            |byte: &u8| byte.is_ascii_alphanumeric() || b"_$".contains(byte) || !byte.is_ascii();
+        if self.control.server().vendor == Vendor::MariaDb && !database.iter().all(plain) {
+            // Its client takes the name without quotes, too.
+            let text = format!("USE {}", quote_ident(&name));
+            return self
+                .run_statement(text.as_bytes(), item, None, &[])
+                .map(drop);
+        }
         self.run_statement(text, item, None, &[]).map(drop)
     }
 

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 
 use refloat_run::Cancel;
 use refloat_sqltext::{
-    InsertHeader, ItemKind, Scanner, StatementKind, Step, classify, is_dump_header,
+    ClientCommand, InsertHeader, ItemKind, Scanner, StatementKind, Step, classify, is_dump_header,
 };
 
 use super::mode::Modes;
@@ -56,6 +56,8 @@ pub fn read(
         file_tail.drain(..file_tail.len().saturating_sub(FILE_TAIL));
     }
     walk.line();
+    // No delimiter follows the last statement.
+    walk.gather.outline().suspect |= walk.inside != Inside::Nothing;
     let mut outline = walk.gather.end();
     outline.completed = memchr::memmem::find(&file_tail, b"-- Dump completed").is_some();
     Ok(Some(outline))
@@ -214,6 +216,8 @@ impl<'a> Walk<'a> {
                     self.gather
                         .rows(rows.header.database.as_deref(), &rows.header.table);
                 }
+                ItemKind::ClientCommand(ClientCommand::Delimiter(_)) => {}
+                ItemKind::ClientCommand(_) => self.gather.outline().suspect = true,
                 _ => {}
             }
             scanner.set_mode(self.modes.now());

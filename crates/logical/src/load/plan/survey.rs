@@ -16,6 +16,7 @@ use crate::load::options::{
 use crate::load::outcome::{Bounded, head};
 use crate::load::outline::{Gather, Modes, Outline};
 use crate::load::pattern::matches_any;
+use crate::load::stray::stray;
 use crate::load::transaction::{Begun, OPEN_HINT, Transaction, autocommit_by};
 use crate::source::cutter::Ends;
 use crate::source::items::{Items, ItemsError, Runs};
@@ -55,6 +56,8 @@ pub struct Survey<'a> {
     several: bool,
     /// Where each table stands in the list: a folder has definitions in one file and rows in others.
     places: HashMap<(Option<String>, String), usize>,
+    /// Classes that were not allowed: the first such statement, and how many there are.
+    classes: BTreeMap<StatementClass, (String, u64)>,
     found: Found,
 }
 
@@ -68,6 +71,8 @@ enum Fate {
     LeftOut,
     /// It is left out with the table or schema that it belongs to, or there is nothing to do for it.
     Silent,
+    /// It is refused because its class was not allowed.
+    Class(StatementClass),
     /// It is refused for this reason.
     Refused(String, String),
 }
@@ -85,6 +90,7 @@ impl<'a> Survey<'a> {
             transaction: Transaction::default(),
             several: false,
             places: HashMap::new(),
+            classes: BTreeMap::new(),
             found: Found {
                 outline: Outline::default(),
                 bytes: 0,
@@ -116,6 +122,16 @@ impl<'a> Survey<'a> {
             self.found.stops.push(Refusal {
                 reason: format!("no table of the dump is called {pattern}"),
                 hint: "--tables takes names of tables, as table or database.table; * and ? stand for other characters.".to_owned(),
+            });
+        }
+        for (class, (first, count)) in self.classes {
+            let more = match count {
+                1 => String::new(),
+                count => format!(" (and {} more of this class)", count - 1),
+            };
+            self.found.stops.push(Refusal {
+                reason: format!("{first}{more}"),
+                hint: class.hint(),
             });
         }
         self.found.outline = outline;
@@ -179,6 +195,9 @@ impl<'a> Survey<'a> {
     pub fn read(&mut self, input: &mut Input, ends: Ends) -> Result<(), LoadError> {
         let before = self.found.bytes;
         let mut items = Items::new(input, ends);
+        if self.options.accept_missing_trailer {
+            items.take_unterminated();
+        }
         while let Some(item) = items.next().map_err(|error| self.unreadable(error))? {
             self.found.bytes = before + items.bytes();
             let text = items.text(&item);
@@ -332,12 +351,28 @@ impl<'a> Survey<'a> {
                 self.found.left_out.push(listed());
                 "left out"
             }
+            Fate::Class(class) => {
+                self.refuse_class(class, text, line);
+                "refused"
+            }
             Fate::Refused(reason, hint) => {
                 self.refuse(&reason, hint, text, line);
                 "refused"
             }
         };
         *self.found.statements.entry(word.to_owned()).or_insert(0) += 1;
+    }
+
+    /// One refusal for all statements of a class: a dump of accounts has hundreds.
+    fn refuse_class(&mut self, class: StatementClass, text: &[u8], line: u64) {
+        if self.options.on_error == OnError::Continue {
+            return self.refuse(class.reason(), class.hint(), text, line);
+        }
+        let found = self.classes.entry(class).or_insert_with(|| {
+            let first = format!("line {line}: {}: {}", class.reason(), head(text));
+            (first, 0)
+        });
+        found.1 += 1;
     }
 
     fn refuse(&mut self, reason: &str, hint: String, text: &[u8], line: u64) {
@@ -408,6 +443,12 @@ impl<'a> Survey<'a> {
             && self.gather.names_origin(kind, text, self.modes.now())
         {
             return self.class(class, text);
+        }
+        if let Some(class) = StatementClass::of(kind) {
+            return self.class(class, text);
+        }
+        if let Some(stray) = stray(kind, text) {
+            return Fate::Refused(stray.reason().to_owned(), stray.hint().to_owned());
         }
         match kind {
             StatementKind::Set
@@ -483,10 +524,6 @@ impl<'a> Survey<'a> {
                 self.gather.wants_program(name),
                 "create event (after the rows)",
             ),
-            StatementKind::Account => self.class(StatementClass::Accounts, text),
-            StatementKind::Replication => self.class(StatementClass::Replication, text),
-            StatementKind::SetGlobal => self.class(StatementClass::Global, text),
-            StatementKind::SetGtidPurged => self.class(StatementClass::GtidPurged, text),
             StatementKind::Rollback => Fate::Refused(
                 "rows before it are committed already, in transactions of their own".to_owned(),
                 String::new(),
@@ -523,7 +560,7 @@ impl<'a> Survey<'a> {
         if self.options.skip.contains(&class) || schema == Some(SystemSchemaMode::Skip) {
             return Fate::LeftOut;
         }
-        Fate::Refused(class.reason().to_owned(), class.hint())
+        Fate::Class(class)
     }
 }
 

@@ -37,7 +37,7 @@ WHAT IS LOOKED AT:
   account for copies is tried on each node that could be a donor, and each donor tries to reach the
   joiner's port while nobody waits there. Nothing is changed. Passwords stay where they are.
 
-The exit code is 0 when nothing was found that would make a copy fail, 4 when something was, and 1
+The exit code is 0 when nothing was found that would make a copy fail, 4 when something was, and 1 \
 when no node answers. What is only unsafe, such as copies without TLS, is told and leaves it 0.";
 
 /// Find what would make a full copy (SST) to a node fail, and the settings that make it fast

@@ -33,7 +33,7 @@ PATHS:
   /alive      200 also while the node drains: for use beside agent checks
   /status     what is known, as JSON, always with 200
 
-503 comes while the node is a donor, desynced, joining, catching up, behind by more than --max-queue
+503 comes while the node is a donor, desynced, joining, catching up, behind by more than --max-queue \
 write-sets, read-only, outside of the primary component, rejecting queries, or silent; the body says
 which. The account needs no right but to connect (USAGE). In HAProxy:
 

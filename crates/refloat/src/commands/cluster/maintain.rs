@@ -50,15 +50,15 @@ EXAMPLES:
       refloat cluster maintain db2 --cluster shop.toml --for 2h --begin
       refloat cluster maintain db2 --cluster shop.toml --end
 
-A node that comes back needs the write-sets that it missed. The others throw old ones away all the
-time: what lasts for an hour on a quiet day lasts for a minute while a dump is loaded, and then the node
-takes a full copy of everything. So the others are told to keep them first (and to stop doing so
-afterwards, in any case); how much memory that takes, and for how long it lasts, is said before
-anything is touched. The node is stopped, the command runs, the node is started, and by which way it came
+A node that comes back needs the write-sets that it missed. The others throw old ones away all the \
+time: what lasts for an hour on a quiet day lasts for a minute while a dump is loaded, and then the node \
+takes a full copy of everything. So the others are told to keep them first (and to stop doing so \
+afterwards, in any case); how much memory that takes, and for how long it lasts, is said before \
+anything is touched. The node is stopped, the command runs, the node is started, and by which way it came \
 back is proven.
 
-When the budget is used up before the node is back, the holding is given up by itself: a warning says
-so, and the cluster is as it was. After kill -9 `refloat settings revert` puts back what the others were
+When the budget is used up before the node is back, the holding is given up by itself: a warning says \
+so, and the cluster is as it was. After kill -9 `refloat settings revert` puts back what the others were \
 told, and --end starts the node.
 
 The list of nodes has to say how this node is started and stopped (control); see `refloat cluster --help`.

@@ -42,30 +42,30 @@ EXAMPLES:
   Compare all nodes when it is back:
       refloat cluster rejoin db2 --cluster shop.toml --verify=quick
 
-By which way it will come is said before it is started. Where the others still keep what it missed they are
-told to keep it until the node is there (gcache.mem_size; it is put back afterwards), and looked at once
-more: a server may take minutes until it asks for what it misses, and on a busy cluster that is gone by
-then. When it goes all the same, the node is ended instead of taking a copy that nobody has allowed. What
-another run has told a node is left as it is. After kill -9 `refloat settings revert` puts back what the
-others were told. A full copy wipes what the node has, first thing,
-so that is not begun unless it is allowed; a node that is ahead of all others is never started, because
-what it holds is nowhere else, and one whose data are of another history, of which nobody can tell where
-they stand, or which is ahead by its tables while its grastate.dat has forgotten that, only when the
-history is named (--discard). What would keep the node from coming back,
-such as a missing program, too little space for a copy, or the script of an earlier copy that still runs,
-is looked for beforehand, as by `refloat cluster advise`. A position that was not written down (a
+By which way it will come is said before it is started. Where the others still keep what it missed they are \
+told to keep it until the node is there (gcache.mem_size; it is put back afterwards), and looked at once \
+more: a server may take minutes until it asks for what it misses, and on a busy cluster that is gone by \
+then. When it goes all the same, the node is ended instead of taking a copy that nobody has allowed. What \
+another run has told a node is left as it is. After kill -9 `refloat settings revert` puts back what the \
+others were told. A full copy wipes what the node has, first thing, \
+so that is not begun unless it is allowed; a node that is ahead of all others is never started, because \
+what it holds is nowhere else, and one whose data are of another history, of which nobody can tell where \
+they stand, or which is ahead by its tables while its grastate.dat has forgotten that, only when the \
+history is named (--discard). What would keep the node from coming back, \
+such as a missing program, too little space for a copy, or the script of an earlier copy that still runs, \
+is looked for beforehand, as by `refloat cluster advise`. A position that was not written down (a \
 crash) is recovered first.
 
-A history keeps its name when the cluster is begun again with a node that did not hold the newest, and
-what comes after is numbered as what was lost. So before a node comes by IST, the last write-set that it
-has kept is compared with the one of that number that a donor keeps (galera.cache, read by Perl on their
-machines). Where they differ the node is refused, and both sides are told; where that cannot be seen,
-positions are all that is known, which is said, and the exit code is 4 unless --verify finds all nodes the
-same. A node whose server died while it waited for IST gets back the place that its grastate.dat has
+A history keeps its name when the cluster is begun again with a node that did not hold the newest, and \
+what comes after is numbered as what was lost. So before a node comes by IST, the last write-set that it \
+has kept is compared with the one of that number that a donor keeps (galera.cache, read by Perl on their \
+machines). Where they differ the node is refused, and both sides are told; where that cannot be seen, \
+positions are all that is known, which is said, and the exit code is 4 unless --verify finds all nodes the \
+same. A node whose server died while it waited for IST gets back the place that its grastate.dat has \
 forgotten.
 
-Asked first for what is missed: a node that keeps it, that applications do not write to, that is not
-behind. The node is told so for this one start; a start command finds the names in REFLOAT_SST_DONOR.
+Asked first for what is missed: a node that keeps it, that applications do not write to, that is not \
+behind. The node is told so for this one start; a start command finds the names in REFLOAT_SST_DONOR. \
 Afterwards it is proven by which way it came.
 
 EXIT CODES:

@@ -50,18 +50,18 @@ EXAMPLES:
   Look at the node that was loaded before the cluster begins with it:
       refloat cluster restore shop.sql.gz --cluster shop.toml --stop-before bootstrap
 
-Two ways lead there, and the faster one is taken unless --way says otherwise. `replicate` loads into one
-node of the cluster as it runs. `rebuild` stops the others, starts one node as a server of its own with
-the provider off and a port of its own, loads into that, begins the cluster anew with it, and has the
-others take full copies (SST): the cluster serves nobody until that one is back, and is one node until the
+Two ways lead there, and the faster one is taken unless --way says otherwise. `replicate` loads into one \
+node of the cluster as it runs. `rebuild` stops the others, starts one node as a server of its own with \
+the provider off and a port of its own, loads into that, begins the cluster anew with it, and has the \
+others take full copies (SST): the cluster serves nobody until that one is back, and is one node until the \
 others are.
 
-Rows that come without write-sets do not move the cluster's seqno. So that no node can join with an old
-one and differ for ever, the cluster begins a new history, and what the others had is set aside
-(DATADIR.refloat-RUN), not deleted, where there is room. At the end every node is compared with the one
+Rows that come without write-sets do not move the cluster's seqno. So that no node can join with an old \
+one and differ for ever, the cluster begins a new history, and what the others had is set aside \
+(DATADIR.refloat-RUN), not deleted, where there is room. At the end every node is compared with the one \
 that was loaded.
 
-Steps: stop, standalone, load, bootstrap, rejoin, verify. Each is looked at before, proven afterwards and
+Steps: stop, standalone, load, bootstrap, rejoin, verify. Each is looked at before, proven afterwards and \
 written down, so the same command goes on at the step that failed.
 
 The list of nodes has to say how each node is started and stopped (control); see `refloat cluster --help`.

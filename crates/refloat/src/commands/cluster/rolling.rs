@@ -25,15 +25,15 @@ EXAMPLES:
   In which order, and for how long would it last?
       refloat cluster rolling --cluster shop.toml --for 10m --plan
 
-Each node is treated as by `refloat cluster maintain`: the others keep what it misses, it is stopped, the
-command runs, it is started, and it has to come back by IST before the next one is touched. The first
+Each node is treated as by `refloat cluster maintain`: the others keep what it misses, it is stopped, the \
+command runs, it is started, and it has to come back by IST before the next one is touched. The first \
 thing that goes wrong ends it: the nodes behind are not touched.
 
-Nodes that others ask for a copy first (wsrep_sst_donor) go last, and among equals the one that
-applications write to most. All nodes have to be there and in step at the beginning, and before each
+Nodes that others ask for a copy first (wsrep_sst_donor) go last, and among equals the one that \
+applications write to most. All nodes have to be there and in step at the beginning, and before each \
 of them.
 
-The command finds the node's name in REFLOAT_NODE, and its machine, as the list names it, in
+The command finds the node's name in REFLOAT_NODE, and its machine, as the list names it, in \
 REFLOAT_NODE_SSH.";
 
 /// Take every node down in turn, and have each back by IST before the next

@@ -44,8 +44,8 @@ COLUMNS:
   PAUSED   part of the time of the sample in which replication stood still
   SENT FC  how often this node made the others wait during the sample
 
-A node that is down is looked up in its grastate.dat, through ssh where the list says so. Nothing is
-changed. Nodes that disagree are shown as they are, and the disagreement is named below.
+A node that is down is looked up in its grastate.dat, through ssh where the list says so. Nothing is \
+changed. Nodes that disagree are shown as they are, and the disagreement is named below. \
 The exit code is 0 when at least one node answers.";
 
 /// Show what every node of a cluster says, what is wrong, and what a rejoin would cost

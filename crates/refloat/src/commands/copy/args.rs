@@ -39,8 +39,8 @@ EXAMPLES:
       refloat copy --from mysql://root@db1/ --from-defaults-file ~/db1.cnf \\
           --to mysql://root@db2/ --defaults-file ~/db2.cnf
 
-Accounts and grants are not copied: `refloat dump --users` writes them. The exit code is 0 only when every row that was read
-was found on the target afterwards, with no warning and no row skipped; with --verify digest, only when both sides have the
+Accounts and grants are not copied: `refloat dump --users` writes them. The exit code is 0 only when every row that was read \
+was found on the target afterwards, with no warning and no row skipped; with --verify digest, only when both sides have the \
 same values.";
 
 /// Copy a server into another, in parallel, and prove it
@@ -139,7 +139,7 @@ impl CopyArgs {
                 .into());
         }
         let mut options = CopyOptions::new(source, target);
-        self.what.apply(&mut options.read);
+        self.what.apply(&mut options.read)?;
         self.read.apply(&mut options.read);
         load::apply(&mut options.write, &self.how, &self.fit);
         options.read.threads = options.write.threads;

@@ -9,6 +9,7 @@ use refloat_wire::ConnectOptions;
 
 use crate::commands::load::OutputArgs;
 use crate::connect::SourceArgs;
+use crate::exit::ProgramError;
 use crate::sizes::{parse_bytes, parse_count};
 
 const AFTER_HELP: &str = "\
@@ -36,7 +37,7 @@ EXAMPLES:
   Only definitions, with accounts and grants:
       refloat dump --from mysql://root@db1/ --out /backup/schema --no-data --users
 
-Restore it by hand, without refloat: docs/format.md says how. The exit code is 0 only when the manifest, which is
+Restore it by hand, without refloat: docs/format.md says how. The exit code is 0 only when the manifest, which is \
 written last, is on the disk.";
 
 /// Dump a server into a folder, in parallel, all of one moment
@@ -83,8 +84,8 @@ pub struct DumpArgs {
 pub struct WhatArgs {
     /// Only these databases
     ///
-    /// A list with commas; * and ? stand for any text and any one character. Without it: all but those of
-    /// the server itself.
+    /// A list with commas; * and ? stand for any text and any one character. Without it: the one in the URL of the source, or all but
+    /// those of the server itself where it names none.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub databases: Vec<String>,
 
@@ -131,7 +132,7 @@ pub struct HowArgs {
     /// What the dump is written as
     ///
     /// `sql` is one text that the stock client restores, with the rows of one moment, read by all connections: --out is a file, compressed
-    /// when its name ends with .zst, or - for standard output.
+    /// when its name ends with .gz or .zst, or - for standard output.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Format::Refloat)]
     pub format: Format,
 
@@ -238,12 +239,15 @@ pub enum ConsistencyArg {
 
 impl DumpArgs {
     /// The library's options for these flags.
-    pub fn options(&self, source: ConnectOptions) -> DumpOptions {
+    ///
+    /// # Errors
+    /// As [`WhatArgs::apply`].
+    pub fn options(&self, source: ConnectOptions) -> anyhow::Result<DumpOptions> {
         let mut options = DumpOptions::new(source, &self.out);
         if let Some(threads) = self.how.threads {
             options.threads = usize::from(threads);
         }
-        self.what.apply(&mut options);
+        self.what.apply(&mut options)?;
         self.read.apply(&mut options);
         options.users = self.users;
         options.format = match self.how.format {
@@ -258,14 +262,26 @@ impl DumpArgs {
         };
         options.chunk_bytes = self.how.chunk_size.max(1);
         options.desync = self.how.desync;
-        options
+        Ok(options)
     }
 }
 
 impl WhatArgs {
-    /// Sets what these flags say.
-    pub fn apply(&self, options: &mut DumpOptions) {
+    /// Sets what these flags say. A database in the URL of the source means that database.
+    ///
+    /// # Errors
+    /// When the URL and --databases both name some.
+    pub fn apply(&self, options: &mut DumpOptions) -> anyhow::Result<()> {
         options.databases.clone_from(&self.databases);
+        if let Some(name) = options.source.database.take() {
+            if !self.databases.is_empty() {
+                let error = ProgramError::usage(format!(
+                    "the URL of the source names the database {name}, and --databases names others"
+                ));
+                return Err(error.hint("Leave one of them away.").into());
+            }
+            options.databases.push(name);
+        }
         options.tables.clone_from(&self.tables);
         options.exclude.clone_from(&self.exclude);
         options.skip = self
@@ -281,6 +297,7 @@ impl WhatArgs {
         options.no_data = self.no_data;
         options.no_history = self.no_history;
         options.strip_definer = self.strip_definer;
+        Ok(())
     }
 }
 

@@ -51,7 +51,7 @@ EXAMPLES:
   For a script: events as JSON lines, the outcome as the last one:
       refloat load shop.sql --to mysql://root@db1/ --json | tail -n 1 | jq .outcome
 
-The exit code is 0 only when every row of the dump was found on the server afterwards, with no warning and no
+The exit code is 0 only when every row of the dump was found on the server afterwards, with no warning and no \
 row skipped. See `refloat --help` for the others.";
 
 /// Load a logical dump into a server, in parallel, and prove it
@@ -297,14 +297,14 @@ pub struct TroubleArgs {
     #[command(flatten)]
     pub fit: FitArgs,
 
-    /// Allow a class of statements that is refused otherwise; may be given several times
+    /// Allow classes of statements that are refused otherwise
     ///
-    /// A refusal names its class in the hint.
-    #[arg(long, value_name = "CLASS", value_enum)]
+    /// A list with commas. A refusal names its class in the hint.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     pub allow: Vec<StatementClass>,
 
-    /// Leave a class of statements out, and list them; may be given several times
-    #[arg(long, value_name = "CLASS", value_enum)]
+    /// Leave classes of statements out, and list them
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     pub skip: Vec<StatementClass>,
 
     /// Take a dump that does not end with `-- Dump completed`
@@ -467,6 +467,8 @@ pub enum StatementClass {
     Global,
     /// SET `@@GLOBAL.GTID_PURGED`
     GtidPurged,
+    /// PREPARE, EXECUTE and their like: what they run cannot be seen beforehand
+    DynamicSql,
     /// With --database: definitions that name the database which the dump was made of
     OldDatabase,
 }

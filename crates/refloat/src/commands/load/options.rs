@@ -165,6 +165,7 @@ fn class(class: args::StatementClass) -> load::StatementClass {
         args::StatementClass::Replication => load::StatementClass::Replication,
         args::StatementClass::Global => load::StatementClass::Global,
         args::StatementClass::GtidPurged => load::StatementClass::GtidPurged,
+        args::StatementClass::DynamicSql => load::StatementClass::DynamicSql,
         args::StatementClass::OldDatabase => load::StatementClass::OldDatabase,
     }
 }

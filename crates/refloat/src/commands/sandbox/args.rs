@@ -27,8 +27,8 @@ EXAMPLES:
   What is there, for a script:
       refloat sandbox list --json
 
-A server keeps running when the shell that started it ends, and is the same after `restart`.
-It listens on 127.0.0.1 only; its account is root without a password. Servers that are not of the
+A server keeps running when the shell that started it ends, and is the same after `restart`. \
+It listens on 127.0.0.1 only; its account is root without a password. Servers that are not of the \
 sandbox are never touched. Missing servers are installed by `scripts/install-servers NAME`.";
 
 const START_HELP: &str = "\
@@ -50,7 +50,7 @@ EXAMPLES:
   With a proxy in front, and a network for each node that can be cut (as root):
       refloat sandbox start --galera 3 --name c --isolated --with-haproxy
 
-The nodes of a cluster are named c-1, c-2 and so on, and are servers of the sandbox like others.
+The nodes of a cluster are named c-1, c-2 and so on, and are servers of the sandbox like others. \
 The file that is printed describes the cluster; it goes away with it.";
 
 const LIST_HELP: &str = "\

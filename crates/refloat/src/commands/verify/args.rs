@@ -6,6 +6,7 @@ use refloat_logical::verify::{Compared, Endpoint, VerifyOptions};
 use crate::commands::load::{DataArgs, OutputArgs, source_of};
 use crate::connect::ConnectArgs;
 use crate::context::Context;
+use crate::exit::ProgramError;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -152,6 +153,20 @@ impl VerifyArgs {
             options.threads = usize::from(threads);
         }
         options.databases.clone_from(&self.what.databases);
+        if let (Endpoint::Server(a), Endpoint::Server(b)) = (&options.a, &options.b) {
+            match (&a.database, &b.database) {
+                (None, None) => {}
+                (Some(a), Some(b)) if a == b && self.what.databases.is_empty() => {
+                    options.databases.push(a.clone());
+                }
+                _ => {
+                    let error = ProgramError::usage(
+                        "a database in the URLs of two servers has to be the same one in both, without --databases",
+                    );
+                    return Err(error.hint("Databases are compared by their names: name them with --databases, and leave them out of the URLs.").into());
+                }
+            }
+        }
         options.tables.clone_from(&self.what.tables);
         options.exclude.clone_from(&self.what.exclude);
         options.compared = match (self.what.rows_only, self.what.schema_only) {

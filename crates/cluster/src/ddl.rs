@@ -23,7 +23,7 @@ const WAITING: &str = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE
 /// The one that has run for longest on this node, if any has run for a while.
 pub(crate) fn long_ddl(server: &mut Connection) -> Result<Option<LongDdl>, Error> {
     let rows = server.query(LOOK)?;
-    let Some(text) = rows.bytes(0, 0).filter(|_| rows.len() > 0) else {
+    let Some(text) = rows.bytes(0, 0).filter(|_| !rows.is_empty()) else {
         return Ok(None);
     };
     let statement = shown(&String::from_utf8_lossy(text));

@@ -219,7 +219,7 @@ fn found_from_one(cluster: &EphemeralCluster) {
 /// A list that names one node under two names, as one whose addresses are a load balancer's does.
 fn listed_twice(members: &[Member]) {
     let mut again = members[0].clone();
-    again.name = "again".to_owned();
+    "again".clone_into(&mut again.name);
     let view = look(&[members[0].clone(), again, members[2].clone()]);
     let told = finding(&view, "these are one node");
     assert_eq!(told.severity, Severity::Critical);

@@ -26,11 +26,11 @@ pub fn combination(number: u64, mariadb: bool) -> Combination {
         None => (0..rng.within(1, 3)).map(|_| *rng.pick(&all)).collect(),
     };
     let session = Session::of(&chosen, &mut rng);
-    let reset = session
-        .reset
-        .iter()
-        .map(|statement| format!("{statement};\n"))
-        .collect();
+    let mut reset = String::new();
+    for statement in &session.reset {
+        reset.push_str(statement);
+        reset.push_str(";\n");
+    }
     let mut maker = Maker {
         rng,
         session,
@@ -216,7 +216,7 @@ impl Maker {
         let table = self.table.clone();
         let (ignore, replace) = (form == 1, form == 2);
         let rows = self.rng.within(1, 6);
-        let named: Vec<&Column> = if form == 3 {
+        let filled: Vec<&Column> = if form == 3 {
             // Columns without a default are left out as well: the session decides what becomes of them.
             columns.iter().filter(|_| self.rng.chance(60)).collect()
         } else {
@@ -226,7 +226,7 @@ impl Maker {
         // The server may take any number up to the ones that come: leave it room.
         let numbered = key == Some(true) && self.rng.chance(30);
         *next += if key == Some(true) { 50 } else { 0 };
-        let mut names: Vec<String> = named.iter().map(|column| column.name.clone()).collect();
+        let mut names: Vec<String> = filled.iter().map(|column| column.name.clone()).collect();
         if key.is_some() && !numbered {
             names.insert(0, "id".to_owned());
         }
@@ -236,7 +236,7 @@ impl Maker {
         let mut tuples = Vec::new();
         for _ in 0..rows {
             let mut values: Vec<String> = Vec::new();
-            for column in &named {
+            for column in &filled {
                 let value = self.value(column, form);
                 values.push(value);
             }

@@ -286,7 +286,7 @@ impl Bench {
                     "{label}: fails, and the stock client does not: {error}"
                 )),
                 (Err(said), Ok(_)) => {
-                    failures.push(format!("{label}: does not fail; the stock client: {said}"))
+                    failures.push(format!("{label}: does not fail; the stock client: {said}"));
                 }
                 (Err(said), Err(error)) => {
                     let said = said.split_once("ERROR ").map_or("", |(_, rest)| rest);
@@ -320,7 +320,7 @@ impl Bench {
             .output()
             .unwrap();
         let code = |line: &str| {
-            let (_, rest) = line.strip_prefix("Warning (Code ").map(|rest| ((), rest))?;
+            let rest = line.strip_prefix("Warning (Code ")?;
             rest.split(')').next()?.parse().ok()
         };
         String::from_utf8_lossy(&output.stdout)

@@ -407,11 +407,11 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
         .exits(5)
         .says(" rows are in already");
     // Others hold more in the old history, and must not begin it again.
-    let status = command(place.state.path())
-        .args(["cluster", "status", "--no-defaults", "--cluster"])
+    let shown = command(place.state.path())
+        .args(["cluster", "shown", "--no-defaults", "--cluster"])
         .arg(place.cluster.toml())
         .output();
-    let said = Run::new(status.expect("the program can be started")).stdout;
+    let said = Run::new(shown.expect("the program can be started")).stdout;
     for words in [
         "a restore of the cluster has not ended",
         "at the step bootstrap",

@@ -33,8 +33,8 @@ const REDO_WORTH_SLOW: u64 = 4 * GIB;
 /// Pages flushed per second that a solid-state disk takes; the servers' defaults (200, MySQL 8.4 10000) are for a disk
 /// that turns.
 const IO_CAPACITY: u64 = 10_000;
-/// A dump of no more text than this is loaded before a larger log, more writing in the background or a cache switched off show: each change
-/// costs a few milliseconds, and as many to put it back.
+/// A dump of no more text than this is loaded before a larger log or pool, or a cache switched off, shows: each change costs a few
+/// milliseconds, and as many to put it back.
 const SMALL_DUMP: u64 = 16 * MIB;
 
 impl Planner<'_> {
@@ -45,9 +45,7 @@ impl Planner<'_> {
             .hints
             .dump_bytes
             .is_some_and(|bytes| bytes <= SMALL_DUMP);
-        if !small {
-            self.io_capacity();
-        }
+        self.io_capacity();
         self.flushing();
         if !small {
             self.buffer_pool();

@@ -242,7 +242,7 @@ pub(crate) fn copy_comes(host: &Host, datadir: &Path) -> Result<Option<u32>, Hos
          for file in wsrep_sst.pid rsync_sst.pid; do\n\
          pid=$(cat -- \"$file\" 2>/dev/null) || continue\n\
          case $pid in ''|*[!0-9]*) continue;; esac\n\
-         tr '\\0' ' ' 2>/dev/null <\"/proc/$pid/cmdline\" | grep -qE 'wsrep_sst|rsync' || continue\n\
+         tr '\\0' ' ' 2>/dev/null <\"/proc/$pid/cmdline\" | grep -qE 'wsrep_sst.*joiner|rsync.*--daemon' || continue\n\
          echo \"$pid\"; exit 0\n\
          done",
         word(datadir)

@@ -40,7 +40,8 @@ fn start(desk: &Desk, file: &Path, server: &Instance) -> Running {
 fn ctrl_c_while_another_run_changes_settings() {
     for kind in BOTH {
         // Of its own: other tests would meet at the lock too.
-        let server = servers::start(&servers::quick(kind));
+        let quick = servers::quick(kind);
+        let server = servers::start(&quick.option("innodb_flush_log_at_trx_commit", "1"));
         let before = settings(&server);
         let mut desk = Desk::new();
         let file = desk.file("dump.sql", dump(&table("items", 100)));

@@ -196,7 +196,7 @@ fn replication_coordinates_and_gtids_are_left_out_or_run_as_asked() {
         assert!(text.contains("\nCHANGE "), "{kind}");
         desk.next();
         desk.load_text(&text, &server, &[])
-            .exits(1)
+            .exits(3)
             .says("CHANGE ")
             .says("--allow replication")
             .says("--skip replication");
@@ -225,7 +225,7 @@ fn replication_coordinates_and_gtids_are_left_out_or_run_as_asked() {
             assert!(text.contains("SET GLOBAL gtid_slave_pos"), "{text}");
             desk.next();
             desk.load_text(&text, &server, &["--skip", "replication"])
-                .exits(1)
+                .exits(3)
                 .says("gtid_slave_pos")
                 .says("--skip global");
             desk.next();
@@ -251,7 +251,7 @@ fn gtid_purged(desk: &mut Desk, server: &Instance) {
     assert!(text.contains("GTID_PURGED") && text.contains(other));
     desk.next();
     desk.load_text(&text, server, &[])
-        .exits(1)
+        .exits(3)
         .says("GTID_PURGED")
         .says("--allow gtid-purged")
         .says("--skip gtid-purged");

@@ -37,7 +37,10 @@ fn names_that_become_one_are_refused_and_cost_no_row() {
         }
         // What is read as a stream stops before the second table takes the place of the first.
         let packed = desk.file("dump.sql.gz", Desk::compressed("gzip", &plain));
-        desk.load(&packed, &server, &[]).exits(1).says(OTHER);
+        desk.load(&packed, &server, &[]).exits(3).says(OTHER);
+        desk.load_stream(&packed, &server, &desk.db)
+            .exits(1)
+            .says(OTHER);
         // Rows that were not written yet are none that came from the other table.
         assert_ne!(desk.rows(&server, "items"), Some(5), "{kind}");
         assert_eq!(desk.tables(&server), 1, "{kind}");
@@ -50,7 +53,9 @@ fn names_that_become_one_are_refused_and_cost_no_row() {
         let plain = desk.file("view.sql", dump(&view));
         desk.load(&plain, &server, &[]).exits(3).says(OTHER);
         let packed = desk.file("view.sql.gz", Desk::compressed("gzip", &plain));
-        desk.load(&packed, &server, &[]).exits(1).says(OTHER);
+        desk.load_stream(&packed, &server, &desk.db)
+            .exits(1)
+            .says(OTHER);
         assert_eq!(desk.tables(&server), 1, "{kind}: the view took its place");
         // So is a database.
         let base = desk.next().to_owned();

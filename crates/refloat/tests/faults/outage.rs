@@ -167,7 +167,8 @@ fn tables_that_come_back_without_rows_are_in_nobodys_way() {
         ),
     ];
     for kind in [ServerKind::MariaDb1011, ServerKind::MariaDb118] {
-        let server = servers::start(&servers::quick(kind));
+        let quick = servers::quick(kind);
+        let server = servers::start(&quick.option("innodb_flush_log_at_trx_commit", "1"));
         let desk = Desk::new();
         let mut tables = own.to_vec();
         tables.push((&desk.db, "items", "id INT"));
@@ -229,7 +230,8 @@ fn a_file_of_rows_that_the_server_does_not_know_is_explained() {
 #[test]
 fn files_of_own_tables_that_the_server_does_not_know_are_explained() {
     for kind in [ServerKind::MariaDb1011, ServerKind::MariaDb118] {
-        let server = servers::start(&servers::quick(kind));
+        let quick = servers::quick(kind);
+        let server = servers::start(&quick.option("innodb_flush_log_at_trx_commit", "1"));
         let mut desk = Desk::new();
         let file = desk.file("dump.sql", dump(&table("items", 100)));
         let before = settings(&server);

@@ -26,8 +26,9 @@ fn rows_of_tables_that_compute_are_refused_for_everything_else() {
             "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9), m INT NOT NULL, g INT AS (CAST(s AS SIGNED)) STORED);\n\
              INSERT INTO t (id, s) VALUES (1,'1'),(2,'2');\n",
         );
-        run.exits(1).says("doesn't have a default value");
-        assert_eq!(desk.rows(server, "t"), Some(0));
+        // The dump's own session is not strict: it gives the column 0, as with the stock client.
+        run.exits(0);
+        assert_eq!(desk.rows(server, "t"), Some(2));
         // Nothing can be taken back here, so nothing is tried twice.
         let (desk, run) = load(
             "CREATE TABLE t (id INT, s VARCHAR(9), g INT AS (CAST(s AS SIGNED)) STORED, CHECK (id < 3)) ENGINE=MyISAM;\n\

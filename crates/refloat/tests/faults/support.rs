@@ -172,6 +172,17 @@ impl Desk {
         self.load(&path, server, more)
     }
 
+    /// Loads a file into a database through standard input, which cannot be looked over beforehand.
+    pub fn load_stream(&self, file: &Path, server: &Instance, database: &str) -> Run {
+        let bytes = std::fs::read(file).expect("the file is there");
+        let mut command = self.refloat(["load", "-", "-D", database]);
+        command.args(["--to", &server.url()]);
+        finish_with_input(command, move |stdin| {
+            // A load that has ended reads no more.
+            let _ = stdin.write_all(&bytes);
+        })
+    }
+
     /// One value from this desk's database on the server.
     pub fn ask(&self, server: &Instance, sql: &str) -> String {
         ask(server, &sql.replace("@db", &self.db))

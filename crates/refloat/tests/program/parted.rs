@@ -110,7 +110,7 @@ fn nodes_that_have_parted_are_told_apart(place: &Place) {
     place
         .run(&["rejoin", place.name(1)], &[])
         .exits(3)
-        .says("`refloat cluster bootstrap --plan` says which node");
+        .says("`refloat cluster bootstrap --plan --cluster ");
     let plan = place.run(&["bootstrap"], &["--plan"]).exits(0).stdout;
     assert!(
         plan.contains(&format!("  begins    {} at ", place.name(1))),

@@ -285,6 +285,14 @@ fn applications_go_on_beside_a_load() {
     assert!(galera["held_seconds"].as_f64().unwrap() > 0.0, "{shown}");
     assert!(run.stdout.contains("--max-paused 5"), "{}", run.stdout);
 
+    // Larger, so that indexes are built after the rows.
+    let body = format!(
+        "{}{}{}{}",
+        table("t", "ENGINE=InnoDB"),
+        rows_of("t", ROWS * 5 / 8, 1000),
+        table("u", "ENGINE=InnoDB"),
+        rows_of("u", ROWS * 5 / 8, 1000)
+    );
     let again = place.dump("fast.sql", &dump_of("fast", &body));
     let ((fast, _), wild, stopped) =
         place.beside_applications(|| place.loads(&again, &url, &["--max-paused", "100"]));

@@ -408,10 +408,11 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
         .says(" rows are in already");
     // Others hold more in the old history, and must not begin it again.
     let shown = command(place.state.path())
-        .args(["cluster", "shown", "--no-defaults", "--cluster"])
+        .args(["cluster", "status", "--no-defaults", "--cluster"])
         .arg(place.cluster.toml())
         .output();
-    let said = Run::new(shown.expect("the program can be started")).stdout;
+    let run = Run::new(shown.expect("the program can be started"));
+    let said = format!("{}{}", run.stdout, run.stderr);
     for words in [
         "a restore of the cluster has not ended",
         "at the step bootstrap",

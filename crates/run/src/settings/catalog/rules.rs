@@ -33,32 +33,19 @@ const REDO_WORTH_SLOW: u64 = 4 * GIB;
 /// Pages flushed per second that a solid-state disk takes; the servers' defaults (200, MySQL 8.4 10000) are for a disk
 /// that turns.
 const IO_CAPACITY: u64 = 10_000;
-/// A dump of no more text than this is loaded before a larger log, more writing in the background or a cache switched off show: each change
-/// costs a few milliseconds, and as many to put it back.
-const SMALL_DUMP: u64 = 16 * MIB;
 
 impl Planner<'_> {
     pub(super) fn run(&mut self) {
         // Settings are put back in reverse order. Shrinking the redo log and the buffer pool makes the server write out every
         // changed page; with the capacity of a turning disk already back that took 12 s after 600 MB of dump instead of 1.
-        let small = self
-            .hints
-            .dump_bytes
-            .is_some_and(|bytes| bytes <= SMALL_DUMP);
-        if !small {
-            self.io_capacity();
-        }
+        self.io_capacity();
         self.flushing();
-        if !small {
-            self.buffer_pool();
-            self.page_cache();
-            self.redo_size();
-        }
+        self.buffer_pool();
+        self.page_cache();
+        self.redo_size();
         self.sync_binlog();
         self.doublewrite();
-        if !small {
-            self.adaptive_hash();
-        }
+        self.adaptive_hash();
         self.local_infile();
         self.redo_off();
         self.session_binlog();
@@ -182,6 +169,8 @@ impl Planner<'_> {
             },
         };
         let (wanted, too_small) = match self.facts.vendor {
+            // All of it fits: the log is changed and put back for nothing.
+            Vendor::MySql if self.hints.dump_bytes.is_some_and(|bytes| bytes * 2 <= now) => return,
             Vendor::MySql => (
                 self.hints
                     .dump_bytes

@@ -374,7 +374,8 @@ fn its_command_goes_on(place: &Place, second: &str) {
     let [begun, gate] = ["begun", "gate"].map(|name| place.state.path().join(name));
     fs::write(&gate, "").expect("a file");
     let script = format!(
-        "touch {}; while [ -e {} ]; do sleep 0.1; done",
+        // It outlives the program, whose output is read to its end.
+        "exec >/dev/null 2>&1; touch {}; while [ -e {} ]; do sleep 0.1; done",
         begun.display(),
         gate.display()
     );

@@ -74,10 +74,17 @@ const REFUSED: &[Refused] = &[
         "the same",
     ),
     (
-        ALL,
+        MARIADB,
         "programs",
         "error in your SQL syntax",
         "routines come without their SQL mode",
+    ),
+    // It is told of its unknown collations first: `SET collation_connection = latin1`.
+    (
+        MYSQL,
+        "programs",
+        "refused before anything was touched",
+        "character sets are written for collations, and routines come without their SQL mode",
     ),
     (
         MARIADB,

@@ -273,13 +273,21 @@ impl Node {
             refuse(
                 "--binlog off: not every version replicates what is not written to the binary log"
                     .to_owned(),
-                "Leave --binlog off away.",
+                "Omit --binlog off.",
             );
         }
         if options.galera.through_proxy && options.galera.local_engines {
             refuse(
                 "--local-engines with --through-proxy: rows that are not replicated would be on whichever node their connection landed on".to_owned(),
                 "Name a node with --to.",
+            );
+        }
+        if options.write_path == WritePath::Bulk && !self.keeps_bulk_whole() {
+            refuse(
+                "--write-path bulk: a node that takes an array-bound insert back, because another transaction or a definition of its cluster won, does not say \
+                 so, and the rows behind it would be committed without those before it"
+                    .to_owned(),
+                "Use --write-path auto.",
             );
         }
         if self.splits_load_data && options.write_path == WritePath::LoadData {
@@ -290,6 +298,13 @@ impl Node {
             );
         }
         refusals
+    }
+
+    /// Whether an array-bound insert that a node takes back says so. In a cluster it does not: at the end of a command the server puts the error of
+    /// an aborted transaction in the place of its result (`wsrep_override_error`, `sql/wsrep_thd.h`) where that is unset, an error, `OK` or `EOF`, and
+    /// the result of an array-bound insert is `DA_OK_BULK`, none of these. Seen on 10.11.19 and 11.8.
+    pub fn keeps_bulk_whole(&self) -> bool {
+        !self.connected
     }
 
     /// Whether `LOAD DATA` is one transaction.
@@ -688,7 +703,7 @@ pub fn refuse_elsewhere(options: &LoadOptions) -> Option<Refusal> {
     (options.galera.mode == Some(GaleraMode::Replicate)).then(|| Refusal {
         reason: "--galera replicate: the server is no node of a Galera cluster, it has no wsrep_provider"
             .to_owned(),
-        hint: "Leave --galera away.".to_owned(),
+        hint: "Omit --galera.".to_owned(),
     })
 }
 
@@ -754,6 +769,8 @@ mod tests {
             options.write_path = WritePath::LoadData;
         });
         assert_eq!(found.len(), 6, "{found:?}");
+        let bulk = |options: &mut LoadOptions| options.write_path = WritePath::Bulk;
+        assert!(reasons(&node(), bulk)[0].contains("does not say so"));
     }
 
     #[test]

@@ -207,8 +207,7 @@ pub fn judge_server(
         refusals.extend(not_empty.map_err(server)?);
     }
     refusals.extend(wishes::binlog(options, facts));
-    let whole = node.as_ref().is_none_or(Node::keeps_load_data_whole);
-    let (write_path, mut advice) = choose_path(options, conn, facts, whole, &mut refusals);
+    let (write_path, mut advice) = choose_path(options, conn, facts, node.as_ref(), &mut refusals);
     advice.extend(galera::advice(options, node.as_ref()));
     let ours = earlier
         .begun
@@ -251,7 +250,7 @@ fn places(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
     if let (Some((name, line)), Some(wanted)) = (other, &options.database) {
         refusals.push(Refusal {
             reason: format!("the dump names its own database {name} (line {line}), but --database says {wanted}"),
-            hint: "Leave --database away to load into the dump's own databases; renaming a database is not done.".to_owned(),
+            hint: "Omit --database to load into the dump's own databases; renaming a database is not done.".to_owned(),
         });
     }
     let namesakes = outline.namesakes.iter();
@@ -313,11 +312,13 @@ fn choose_path(
     options: &LoadOptions,
     conn: &Connection,
     facts: &Facts,
-    load_data_is_whole: bool,
+    node: Option<&Node>,
     refusals: &mut Vec<Refusal>,
 ) -> (WritePath, Vec<String>) {
     let local_infile = facts.is_on("local_infile");
-    let bulk = conn.server().has_bulk;
+    let load_data_is_whole = node.is_none_or(Node::keeps_load_data_whole);
+    // In a cluster `Node::refusals` says why a wish for it is not met.
+    let bulk = conn.server().has_bulk && node.is_none_or(Node::keeps_bulk_whole);
     let mut advice = Vec::new();
     let path = match options.write_path {
         WritePath::Auto if bulk => WritePath::Bulk,
@@ -338,7 +339,7 @@ fn choose_path(
             );
             WritePath::Insert
         }
-        WritePath::Bulk if !bulk => {
+        WritePath::Bulk if !conn.server().has_bulk => {
             refusals.push(Refusal {
                 reason: "the server has no array-bound insert (it is MariaDB's, since 10.2)"
                     .to_owned(),

@@ -92,6 +92,17 @@ fn a_foreign_key_waits_for_all_rows_on_a_cluster_too() {
     let summary = &events.last().unwrap()["outcome"]["summary"];
     assert_eq!(summary["proven"], true);
     assert_eq!(summary["rows"], 2 * ROWS);
+    // A node does not say that it has taken an array-bound insert back.
+    let paths = summary["write_paths"].as_array().unwrap();
+    assert!(paths.iter().all(|path| path[0] != "bulk"), "{paths:?}");
+    desk.load_text(
+        dump("CREATE TABLE t (a INT);\n"),
+        here,
+        &["--write-path", "bulk", "--replace"],
+    )
+    .exits(3)
+    .says("takes an array-bound insert back")
+    .says("--write-path auto");
     assert_same_settings(&before, here);
 
     // The other node has the same, sooner or later.

@@ -200,6 +200,7 @@ impl Conductor<'_> {
     }
 
     fn drop_existing(&mut self, key: &TableKey) -> Result<(), LoadError> {
+        self.end_own_transactions()?;
         let quoted = quoted_name(key);
         let server =
             |error| LoadError::server(format!("dropping table {}.{}", key.0, key.1), error);
@@ -209,6 +210,15 @@ impl Conductor<'_> {
         self.touched = true;
         self.forget(key);
         Ok(())
+    }
+
+    /// In a cluster a definition aborts every transaction that it meets, and with an old table go foreign keys to others, whose rows may be on
+    /// their way: they are committed first.
+    fn end_own_transactions(&mut self) -> Result<(), LoadError> {
+        match self.ctx.cluster {
+            Some(_) => self.queue.wait_rows(),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn drop_tables(
@@ -253,6 +263,9 @@ impl Conductor<'_> {
         }
         if keys.is_empty() {
             return Ok(());
+        }
+        if keys.iter().any(|key| self.existed(key)) {
+            self.end_own_transactions()?;
         }
         let chosen = chosen_only("TABLE", tables, &keys);
         if self.drop_unbegun(&keys, chosen.as_deref().unwrap_or(text), item)? {

@@ -1,8 +1,8 @@
 //! Whose a statement is, where only some tables of a dump are chosen.
 //!
-//! Statements of one table say which in a fixed place. In others (`INSERT … SELECT`, `UPDATE`, `DELETE`, `CALL`) a table may stand
-//! anywhere: every identifier that is the name of a table of the dump counts as that table. A column of such a name makes a statement
-//! unclear that is not; it is refused then, and no row is lost.
+//! Statements of one table say which in a fixed place. In others (`INSERT … SELECT`, joins, subqueries) what stands where a table has to stand
+//! is one, whether the dump has named it or not; and every other identifier that is the name of a table that is not chosen counts as that
+//! table. A column of such a name makes a statement unclear that is not; it is refused then, and no row is lost.
 
 use std::collections::HashSet;
 
@@ -11,8 +11,16 @@ use refloat_sqltext::{LexMode, ObjectName, StatementKind};
 
 use super::pattern::matches_any;
 
-/// Words between the verb of an `INSERT` and its table.
-const MODIFIERS: &[&str] = &["LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "INTO"];
+/// Words between the verb of an `INSERT`, `UPDATE` or `DELETE` and its table.
+const MODIFIERS: &[&str] = &[
+    "LOW_PRIORITY",
+    "DELAYED",
+    "HIGH_PRIORITY",
+    "QUICK",
+    "IGNORE",
+    "INTO",
+    "FROM",
+];
 
 /// Why a statement is refused of which nobody can tell whose it is.
 pub const UNCLEAR: &str = "refused: with --tables it is not clear whether it changes only tables that are chosen (choose them all, or the whole database as db.*)";
@@ -58,6 +66,11 @@ impl Choice {
         }
     }
 
+    fn has_seen(&self, (database, table): &(String, String)) -> bool {
+        self.seen
+            .contains(&(database.to_lowercase(), table.to_lowercase()))
+    }
+
     /// Whether a table or view is chosen.
     pub fn has(&self, database: &str, table: &str) -> bool {
         !self.is_partial() || matches_any(&self.patterns, database, table)
@@ -93,21 +106,38 @@ impl Choice {
                 .unwrap_or_default();
             (database, shown(&name.name))
         };
-        let (named, exact): (Vec<(String, String)>, bool) = match targets(kind, text, &words) {
-            Some(targets) => (targets.iter().map(key).collect(), true),
-            None => (identifiers(text, &words).iter().map(key).collect(), false),
-        };
+        if *kind == StatementKind::Call {
+            // Nobody sees what the routine does, and its name is no table's.
+            let all = database.is_some_and(|name| self.has_all_of(name));
+            return if all { Whose::Chosen } else { Whose::Unclear };
+        }
         let (mut chosen, mut others) = (0, 0);
-        for (database, table) in &named {
-            let known = exact
-                || self
-                    .seen
-                    .contains(&(database.to_lowercase(), table.to_lowercase()));
-            match (known, self.has(database, table)) {
-                (true, true) => chosen += 1,
-                (true, false) => others += 1,
-                (false, _) => {}
+        let mut count = |(database, table): &(String, String)| {
+            if self.has(database, table) {
+                chosen += 1;
+            } else {
+                others += 1;
             }
+        };
+        let named = |names: Vec<ObjectName>| names.iter().map(key).collect::<Vec<_>>();
+        if let Some(targets) = targets(kind, text, &words) {
+            named(targets).iter().for_each(&mut count);
+        } else {
+            let changes = matches!(
+                kind,
+                StatementKind::Insert | StatementKind::Update | StatementKind::Delete
+            );
+            let places = if changes {
+                named(places(text, &words))
+            } else {
+                Vec::new()
+            };
+            places.iter().for_each(&mut count);
+            named(identifiers(text, &words))
+                .iter()
+                .filter(|name| self.has_seen(name))
+                .filter(|(database, table)| !changes || !self.has(database, table))
+                .for_each(&mut count);
         }
         let queries = matches!(
             kind,
@@ -146,22 +176,83 @@ fn targets(kind: &StatementKind, text: &[u8], words: &[Token]) -> Option<Vec<Obj
             (!other).then(|| vec![table.clone()])
         }
         StatementKind::Index => behind("ON").map(|name| vec![name]),
-        StatementKind::Insert => {
-            let reads = ["SELECT", "TABLE", "WITH"];
-            if words
-                .iter()
-                .any(|word| reads.iter().any(|read| word.is(text, read)))
-            {
+        StatementKind::Insert | StatementKind::Update | StatementKind::Delete => {
+            let has = |words: &[Token], some: &[&str]| {
+                let mut each = words.iter();
+                each.any(|word| some.iter().any(|one| word.is(text, one)))
+            };
+            let list_ends = |word: &Token| word.is(text, "SET") || word.is(text, "WHERE");
+            let list = words.iter().position(list_ends).unwrap_or(words.len());
+            let several = *kind != StatementKind::Insert
+                && (has(words, &["JOIN", "STRAIGHT_JOIN", "USING"])
+                    || words[..list].iter().any(|word| word.is_punct(b',')));
+            if several || has(words, &["SELECT", "TABLE", "WITH"]) {
                 return None;
             }
-            let at = words
-                .iter()
-                .skip(1)
-                .position(|word| !MODIFIERS.iter().any(|one| word.is(text, one)))?;
-            name_at(text, words, at + 1).map(|name| vec![name])
+            let at = first_place(text, words)?;
+            // `DELETE a FROM …` begins with an alias.
+            let plain = *kind != StatementKind::Delete || words[at - 1].is(text, "FROM");
+            name_at(text, words, at)
+                .filter(|_| plain)
+                .map(|name| vec![name])
         }
         _ => None,
     }
+}
+
+/// Where the first table of an `INSERT`, `UPDATE` or `DELETE` stands.
+fn first_place(text: &[u8], words: &[Token]) -> Option<usize> {
+    let mut behind = words.iter().skip(1);
+    let at = behind.position(|word| !MODIFIERS.iter().any(|one| word.is(text, one)))?;
+    Some(at + 1)
+}
+
+/// What stands where a table has to stand in an `INSERT`, `UPDATE` or `DELETE`.
+fn places(text: &[u8], words: &[Token]) -> Vec<ObjectName> {
+    const OPEN: &[&str] = &["FROM", "JOIN", "STRAIGHT_JOIN", "USING", "TABLE"];
+    const CLOSE: &[&str] = &[
+        "SET", "WHERE", "ON", "SELECT", "VALUES", "VALUE", "GROUP", "ORDER", "HAVING", "LIMIT",
+        "UNION", "WITH",
+    ];
+    let is_one = |word: &Token, some: &[&str]| some.iter().any(|one| word.is(text, one));
+    // What `DELETE` begins with is behind FROM, or an alias.
+    let deletes = words.first().is_some_and(|word| word.is(text, "DELETE"));
+    let first = first_place(text, words).filter(|_| !deletes);
+    let mut names = Vec::new();
+    // Whether a list of tables is being read, and whether the next word is one.
+    let (mut listed, mut expected) = (false, false);
+    for (at, word) in words.iter().enumerate() {
+        // Columns stand in parentheses behind USING.
+        let columns =
+            word.is(text, "USING") && words.get(at + 1).is_some_and(|next| next.is_punct(b'('));
+        if is_one(word, OPEN) && !columns {
+            (listed, expected) = (true, true);
+        } else if is_one(word, CLOSE) || columns {
+            (listed, expected) = (false, false);
+        } else if word.is_punct(b',') {
+            expected = listed;
+        } else if word.is_punct(b'(') {
+            listed &= expected;
+        } else if first == Some(at) || expected {
+            listed = true;
+            expected = false;
+            names.extend(name_at(text, words, at));
+        }
+    }
+    // A common table expression is no table.
+    let declared = |name: &ObjectName| {
+        let mut each = words.windows(3);
+        name.database.is_none()
+            && each.any(|three| {
+                three[0].name(text).as_ref() == Some(&name.name)
+                    && three[1].is(text, "AS")
+                    && three[2].is_punct(b'(')
+            })
+    };
+    let dual =
+        |name: &ObjectName| name.database.is_none() && name.name.eq_ignore_ascii_case(b"dual");
+    names.retain(|name| !declared(name) && !dual(name));
+    names
 }
 
 /// The name that begins at a token.
@@ -255,6 +346,14 @@ mod tests {
             "ALTER TABLE item RENAME TO log",
             "RENAME TABLE item TO x, cat TO item",
             "CALL fill_it()",
+            "CALL item()",
+            "INSERT INTO audit SELECT a FROM item",
+            "INSERT INTO item SELECT a FROM nobody.knows",
+            "INSERT INTO item SELECT a FROM x, item",
+            "UPDATE item JOIN unseen USING (a) SET item.a = 1",
+            "DELETE i FROM item AS i JOIN unseen ON i.a = unseen.a",
+            "DELETE FROM item USING item, unseen",
+            "UPDATE item SET a = (SELECT MAX(a) FROM unseen)",
         ] {
             assert_eq!(whose(&["item"], text), Whose::Unclear, "{text}");
         }
@@ -266,6 +365,22 @@ mod tests {
             whose(&["shop.*"], "UPDATE item, other.thing SET item.a = 1"),
             Whose::Unclear
         );
+        for text in [
+            "UPDATE archive.log SET item = 1",
+            "DELETE FROM archive.log WHERE item = 1",
+            "INSERT INTO archive.log SET item = 1",
+        ] {
+            assert_eq!(whose(&["item"], text), Whose::Others, "{text}");
+            assert_eq!(whose(&["shop.*"], text), Whose::Others, "{text}");
+        }
+        for text in [
+            "INSERT INTO item WITH c AS (SELECT a FROM item) SELECT a FROM c",
+            "UPDATE item i JOIN item AS j ON (i.a = j.b) SET i.a = j.a, i.b = 1",
+            "DELETE i FROM item AS i WHERE i.a IN (SELECT b FROM item)",
+            "UPDATE item SET log = 1",
+        ] {
+            assert_eq!(whose(&["item"], text), Whose::Chosen, "{text}");
+        }
         assert_eq!(whose(&["shop.*"], "CALL fill_it()"), Whose::Chosen);
         assert_eq!(whose(&["item"], "SELECT 1"), Whose::Chosen);
     }

@@ -186,7 +186,13 @@ fn run_load(
     // What a dead run has left must not be taken for the server's own when the way is chosen.
     applied.clear(&mut control, &run.events)?;
     let facts = Facts::read(&mut control)?;
-    let stops = plan::stops(options, &source, outline.as_ref(), &mut control)?;
+    let stops = plan::stops(
+        options,
+        &source,
+        outline.as_ref(),
+        &mut control,
+        &run.cancel,
+    )?;
     let preflight =
         preflight::look_at_server(options, &mut control, &facts, outline, &earlier, stops)?;
     let options = &galera::settle(options, preflight.node.as_ref());

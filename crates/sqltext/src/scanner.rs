@@ -109,6 +109,9 @@ pub struct Scanner {
     text_start: usize,
     /// A look-ahead failed for want of bytes: do not try again before the buffer is this long.
     retry_len: usize,
+    /// Where the delimiter stands behind several statements, of which the first are handed out: looking for it again behind each would take
+    /// time by the square of their number.
+    block_end: Option<usize>,
     last_header: Option<Arc<InsertHeader>>,
 }
 
@@ -147,6 +150,7 @@ impl Scanner {
             pos: 0,
             text_start: 0,
             retry_len: 0,
+            block_end: None,
             last_header: None,
         };
         scanner.rebuild_tables();
@@ -185,6 +189,9 @@ impl Scanner {
     /// Reads the following items in this mode. Inside of a statement whose pieces are being handed out it
     /// waits for the statement's end.
     pub fn set_mode(&mut self, mode: LexMode) {
+        if self.next_mode != mode {
+            self.block_end = None;
+        }
         self.next_mode = mode;
     }
 
@@ -292,6 +299,11 @@ impl Scanner {
 
     /// Scans code of a statement up to its delimiter.
     fn statement(&mut self, buf: &[u8], eof: bool) -> Result<Option<Step>, ScanError> {
+        if let Some(end) = self.block_end.filter(|&end| end >= self.pos) {
+            self.pos = end;
+            let end = end + self.delimiter.len();
+            return self.emit_statement(buf, end, true).map(Some);
+        }
         loop {
             let special = |&b: &u8| self.special[usize::from(b)];
             if let Some(i) = buf[self.pos..].iter().position(special) {
@@ -417,6 +429,9 @@ impl Scanner {
             return self.emit(buf, ItemKind::Blank, len, text.start..text.start, true);
         }
         if let Some(end) = self.first_of_several(&buf[text.clone()]) {
+            self.block_end = buf[self.pos..]
+                .starts_with(&self.delimiter)
+                .then_some(self.pos);
             (len, terminated) = (text.start + end + 1, true);
             text = Self::trimmed(buf, text.start..text.start + end);
         }
@@ -474,6 +489,7 @@ impl Scanner {
         let (offset, line) = self.place(buf, text.start);
         self.line = line + count_lines(&buf[text.start..len]);
         self.offset += len as u64;
+        self.block_end = self.block_end.and_then(|end| end.checked_sub(len));
         self.pos = 0;
         self.text_start = 0;
         self.phase = Phase::Start;

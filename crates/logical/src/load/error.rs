@@ -50,7 +50,7 @@ impl Refusal {
     pub(super) fn other_database(name: &str, wanted: &str) -> Self {
         Self {
             reason: format!("the dump has statements for tables of database {name}, but --database says {wanted}"),
-            hint: "Leave --database away to load into the databases that the dump names; renaming a database is not done.".to_owned(),
+            hint: "Omit --database to load into the databases that the dump names; renaming a database is not done.".to_owned(),
         }
     }
 

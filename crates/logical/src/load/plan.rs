@@ -98,7 +98,7 @@ pub fn refused(options: &LoadOptions, alone: bool) -> Result<(), LoadError> {
     let outline = source.look(options, &cancel)?;
     let mut conn = super::connect(options, &cancel)?;
     let facts = Facts::read(&mut conn)?;
-    let stops = stops(options, &source, outline.as_ref(), &mut conn)?;
+    let stops = stops(options, &source, outline.as_ref(), &mut conn, &cancel)?;
     let earlier = Earlier::look(options, &mut source, &mut conn)?;
     let node = if alone {
         None
@@ -134,7 +134,7 @@ pub(crate) fn plan_from(
     let (name, compression) = (source.name(), source.compression());
     let mut advice = source.notes();
     let earlier = Earlier::look(options, &mut source, &mut conn)?;
-    let mut survey = Survey::new(options, &name);
+    let mut survey = Survey::new(options, &name, cancel);
     match source {
         Opened::Stream(mut input) => survey.read(&mut input, Ends::Client)?,
         Opened::Layout(layout) => survey.layout(&layout)?,

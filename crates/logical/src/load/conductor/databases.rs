@@ -6,6 +6,7 @@ use refloat_wire::Connection;
 
 use super::Conductor;
 use super::registry::{TableKey, Touch};
+use crate::load::definition::as_seen_by;
 use crate::load::error::LoadError;
 use crate::load::options::ExistingPolicy;
 use crate::load::pattern::may_match_in;
@@ -49,7 +50,7 @@ impl Conductor<'_> {
             || !self.ctx.options.tables.is_empty();
         let kept = keeps && default_collation(&mut self.catalog, &name)?.is_some();
         if kept && self.undropped.remove(&name) {
-            self.alter_undropped(&name, database, text)?;
+            self.alter_undropped(&name, database, text, item)?;
         }
         let created = kept || self.execute(text, item, None)?.is_some();
         if created && self.place.enters {
@@ -94,6 +95,7 @@ impl Conductor<'_> {
         name: &str,
         database: &[u8],
         text: &[u8],
+        item: &Item,
     ) -> Result<(), LoadError> {
         if self.in_past() || !self.ctx.options.tables.is_empty() {
             return Ok(());
@@ -105,17 +107,13 @@ impl Conductor<'_> {
                 && token.name(&text).is_some_and(|name| name == database)
         });
         let options = named.map_or(&[][..], |token| text[token.range.end..].trim_ascii());
-        if options.is_empty() {
+        let seen = as_seen_by(options, mode, Some(self.catalog.server().into()));
+        if tokens(&seen, mode).code().next().is_none() {
             return Ok(());
         }
         let mut alter = format!("ALTER DATABASE {} ", quote_ident(name)).into_bytes();
         alter.extend_from_slice(options);
-        self.control.exec(alter).map(drop).map_err(|error| {
-            LoadError::server(
-                format!("changing the character set of database {name}"),
-                error,
-            )
-        })
+        self.execute(&alter, item, None).map(drop)
     }
 
     pub(super) fn drop_database(

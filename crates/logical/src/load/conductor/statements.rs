@@ -78,6 +78,13 @@ impl Conductor<'_> {
         }
         let transaction = &mut self.place.transaction;
         transaction.statement(kind, text, item.line, item.offset);
+        if let Some(class) = StatementClass::of(kind) {
+            if *kind == StatementKind::Account && self.alters_left_account(text)? {
+                self.leave_out(text, item);
+                return Ok(());
+            }
+            return self.class(class, text, item);
+        }
         match kind {
             StatementKind::Empty => Ok(()),
             StatementKind::Set => self.set(text, item),
@@ -144,18 +151,6 @@ impl Conductor<'_> {
             StatementKind::DropEvent { event } => {
                 self.postpone((Kind::Event, event), None, false, text, item)
             }
-            StatementKind::Account if self.alters_left_account(text)? => {
-                self.leave_out(text, item);
-                Ok(())
-            }
-            StatementKind::Account
-            | StatementKind::Replication
-            | StatementKind::SetGlobal
-            | StatementKind::SetGtidPurged
-            | StatementKind::Dangerous(Danger::DynamicSql) => match StatementClass::of(kind) {
-                Some(class) => self.class(class, text, item),
-                None => Ok(()),
-            },
             StatementKind::Dangerous(danger) => {
                 self.refuse_statement(danger_reason(*danger), text, item)
             }

@@ -190,7 +190,7 @@ impl Conductor<'_> {
         match &self.ctx.options.database {
             Some(wanted) if wanted != name => Err(LoadError::Refused(vec![Refusal {
                 reason: format!("the dump names its own database {name} (line {}), but --database says {wanted}", item.line),
-                hint: "Leave --database away to load into the dump's own databases; renaming a database is not done.".to_owned(),
+                hint: "Omit --database to load into the dump's own databases; renaming a database is not done.".to_owned(),
             }])),
             _ => Ok(()),
         }

@@ -1,5 +1,6 @@
 //! What a load would stop at, found before anything is touched, by the plan and by the load alike.
 
+use refloat_run::Cancel;
 use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
 
@@ -18,12 +19,13 @@ const UNKNOWN: [u16; 2] = [1273, 1115];
 /// a plan does, and that decides.
 ///
 /// # Errors
-/// What keeps the source or the server from being read.
+/// What keeps the source or the server from being read, and [`LoadError::Interrupted`].
 pub fn stops(
     options: &LoadOptions,
     source: &Opened,
     outline: Option<&Outline>,
     conn: &mut Connection,
+    cancel: &Cancel,
 ) -> Result<Vec<Refusal>, LoadError> {
     let Some(outline) = outline else {
         return Ok(Vec::new());
@@ -32,7 +34,7 @@ pub fn stops(
     if !suspect && unknown(options, conn, outline)?.is_empty() {
         return Ok(Vec::new());
     }
-    let mut survey = Survey::new(options, &source.name());
+    let mut survey = Survey::new(options, &source.name(), cancel);
     match source {
         Opened::Stream(input) => {
             let Some(mut input) = input.reopen()? else {

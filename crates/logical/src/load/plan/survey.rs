@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
+use refloat_run::Cancel;
 use refloat_run::own::{is_own_schema, is_own_table};
 use refloat_sqltext::{ClientCommand, CommentKind, Danger, ItemKind, StatementKind, parse_set};
 use refloat_store::Input;
@@ -45,6 +46,7 @@ pub struct Found {
 /// The walk.
 pub struct Survey<'a> {
     options: &'a LoadOptions,
+    cancel: &'a Cancel,
     source: String,
     gather: Gather<'a>,
     modes: Modes,
@@ -79,9 +81,10 @@ enum Fate {
 
 impl<'a> Survey<'a> {
     /// Nothing read yet.
-    pub fn new(options: &'a LoadOptions, source: &str) -> Self {
+    pub fn new(options: &'a LoadOptions, source: &str, cancel: &'a Cancel) -> Self {
         Self {
             options,
+            cancel,
             source: source.to_owned(),
             gather: Gather::new(options),
             modes: Modes::default(),
@@ -180,11 +183,20 @@ impl<'a> Survey<'a> {
         self.gather.enter(database);
     }
 
+    /// An error once the run is cancelled.
+    fn goes_on(&self) -> Result<(), LoadError> {
+        if self.cancel.is_cancelled() {
+            return Err(LoadError::interrupted(self.cancel));
+        }
+        Ok(())
+    }
+
     /// Rows and bytes of a delimited file.
     fn lines(&mut self, input: &mut Input, form: &DelimitedFile) -> Result<(u64, u64), LoadError> {
         let mut runs = Runs::new(input, form);
         let mut rows = 0;
         while let Some(run) = runs.next(BLOCK).map_err(|error| self.unreadable(error))? {
+            self.goes_on()?;
             rows += run.rows;
         }
         self.found.bytes += runs.bytes();
@@ -199,6 +211,7 @@ impl<'a> Survey<'a> {
             items.take_unterminated();
         }
         while let Some(item) = items.next().map_err(|error| self.unreadable(error))? {
+            self.goes_on()?;
             self.found.bytes = before + items.bytes();
             let text = items.text(&item);
             match &item.kind {

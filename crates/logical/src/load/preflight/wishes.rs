@@ -21,10 +21,10 @@ pub fn binlog(options: &LoadOptions, facts: &Facts) -> Option<Refusal> {
     let skipped = plan.skipped.into_iter().find(|one| one.name == LOG_BIN)?;
     let hint = match &skipped.missing_privilege {
         Some(privilege) => format!(
-            "GRANT {privilege} ON *.* TO {}; or leave --binlog off away.",
+            "GRANT {privilege} ON *.* TO {}; or omit --binlog off.",
             facts.grants.account()
         ),
-        None => "Leave --binlog off away, or stop the replicas first and bring the rows to them by other means.".to_owned(),
+        None => "Omit --binlog off, or stop the replicas first and bring the rows to them by other means.".to_owned(),
     };
     Some(Refusal {
         reason: format!("--binlog off cannot be done: {}", skipped.reason),

@@ -278,7 +278,7 @@ impl WhatArgs {
                 let error = ProgramError::usage(format!(
                     "the URL of the source names the database {name}, and --databases names others"
                 ));
-                return Err(error.hint("Leave one of them away.").into());
+                return Err(error.hint("Leave one of them out.").into());
             }
             options.databases.push(name);
         }

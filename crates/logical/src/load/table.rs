@@ -13,8 +13,10 @@ use super::marks::TableDetail;
 use crate::members::has_empty_member;
 
 mod period;
+mod shown;
 
 pub use period::{NEVER_2038, NEVER_2106, PeriodEnd};
+pub use shown::columns as shown_columns;
 
 /// `ER_WARN_I_S_SKIPPED_TABLE`.
 const BEING_ALTERED: u16 = 1684;
@@ -156,9 +158,7 @@ impl Layout {
                 class: ColumnClass::of(&type_text, collation.as_deref()),
                 // A member `''` is stored without a word: with such a member nothing can be told.
                 is_enum: type_text.starts_with("enum(") && !has_empty_member(&type_text),
-                charset: collation
-                    .as_deref()
-                    .map(|name| name.split('_').next().unwrap_or(name).to_owned()),
+                charset: collation.as_deref().map(shown::charset_of),
                 // DEFAULT_GENERATED is not a generated column: match the whole words only.
                 generated: extra.contains("VIRTUAL GENERATED")
                     || extra.contains("STORED GENERATED")
@@ -176,12 +176,17 @@ impl Layout {
                 name: field,
             });
         }
-        Ok(Self {
+        Ok(Self::of(columns, transactional, versioned))
+    }
+
+    /// Of columns that are known.
+    pub fn of(columns: Vec<Column>, transactional: bool, versioned: bool) -> Self {
+        Self {
             columns,
             transactional,
             versioned,
             period_end: None,
-        })
+        }
     }
 
     /// Whether rows for these columns leave one out that has to have a value. `LOAD DATA` of MySQL does not care.

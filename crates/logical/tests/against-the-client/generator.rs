@@ -15,16 +15,52 @@ pub struct Combination {
     pub reset: String,
 }
 
+/// The settings of a combination: each alone comes first, then each pair once, then up to three by chance.
+fn chosen(all: &[Setting], number: u64, rng: &mut Rng) -> Vec<Setting> {
+    /// A prime that is no divisor of the number of pairs: the first ones shall not all have the same setting.
+    const STEP: usize = 7919;
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    if let Some(setting) = all.get(number) {
+        return vec![*setting];
+    }
+    let pairs = all.len() * (all.len() - 1) / 2;
+    let at = number - all.len();
+    if at >= pairs {
+        return (0..rng.within(1, 3)).map(|_| *rng.pick(all)).collect();
+    }
+    // Pairs of the second setting, of the third, and so on.
+    let mut at = at * STEP % pairs;
+    let mut second = 1;
+    while at >= second {
+        at -= second;
+        second += 1;
+    }
+    vec![all[at], all[second]]
+}
+
+#[test]
+fn every_pair_of_settings_comes_once() {
+    for mariadb in [true, false] {
+        let all = settings(mariadb);
+        let (alone, pairs) = (all.len(), all.len() * (all.len() - 1) / 2);
+        let mut rng = Rng::new(1);
+        let mut seen = std::collections::BTreeSet::new();
+        for number in alone..alone + pairs {
+            let two = chosen(&all, number as u64, &mut rng);
+            seen.insert(format!("{two:?}"));
+        }
+        let twice = all.iter().map(|one| format!("{one:?}"));
+        let twice: std::collections::BTreeSet<String> = twice.collect();
+        // A setting that the list has twice makes some pairs alike.
+        assert!(seen.len() >= twice.len() * (twice.len() - 1) / 2);
+    }
+}
+
 /// Makes the combination of a number.
 pub fn combination(number: u64, mariadb: bool) -> Combination {
     let mut rng = Rng::new(number.wrapping_mul(0x5DEE_CE66));
     let all = settings(mariadb);
-    // Each setting alone comes first, in turn; pairs, and sometimes three, by chance.
-    let alone = usize::try_from(number).unwrap_or(usize::MAX);
-    let chosen: Vec<Setting> = match all.get(alone) {
-        Some(setting) => vec![*setting],
-        None => (0..rng.within(1, 3)).map(|_| *rng.pick(&all)).collect(),
-    };
+    let chosen = chosen(&all, number, &mut rng);
     let session = Session::of(&chosen, &mut rng);
     let mut reset = String::new();
     for statement in &session.reset {

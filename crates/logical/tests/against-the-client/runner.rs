@@ -20,7 +20,7 @@ const DATABASE: &str = "it";
 /// Combinations for each server where nothing else is said.
 const COMBINATIONS: u64 = 500;
 /// Combinations in one dump.
-const TOGETHER: u64 = 100;
+const TOGETHER: u64 = 25;
 /// Combinations that the stock client refuses and that are loaded alone, of each server, where no other number of combinations is asked for.
 const REFUSED_ALONE: usize = 12;
 /// Warnings that a value was changed: out of range, cut, no number, no text.

@@ -290,6 +290,7 @@ impl Conductor<'_> {
         // Whatever it was, it may have changed tables: their columns are read again before more rows come.
         for entry in &mut self.entries {
             entry.table.set_layout(None);
+            entry.shown = None;
             entry.has_foreign_keys = None;
             entry.is_referred_to = None;
         }
@@ -309,6 +310,7 @@ impl Conductor<'_> {
                 continue;
             }
             let table = Arc::clone(&self.entries[index].table);
+            self.entries[index].shown = None;
             match self.show_create(&table) {
                 Ok((_, print)) if self.entries[index].definition.is_some() => {
                     self.entries[index].definition = Some(print);

@@ -16,7 +16,7 @@ use crate::load::options::{ExistingPolicy, SystemSchemaMode};
 use crate::load::pattern::is_system_database;
 use crate::load::programs::{Contents, Kind, literal};
 use crate::load::session::Session;
-use crate::load::table::{Layout, Table};
+use crate::load::table::{Column, Layout, Table};
 
 /// Set before a definition is read to be compared: defaults of `TIMESTAMP` columns are shown in the session's time zone, names in the
 /// quotes of its mode, and some modes leave options out.
@@ -52,6 +52,8 @@ pub struct Entry {
     pub cut_rows: u64,
     /// Fingerprint of `SHOW CREATE TABLE` before its rows, without the next `AUTO_INCREMENT` value.
     pub definition: Option<u128>,
+    /// Its columns, where its definition has just said them plainly.
+    pub shown: Option<Vec<Column>>,
     /// Storage engine.
     pub engine: String,
     /// Whether the server keeps the history of its rows.
@@ -305,6 +307,7 @@ impl Conductor<'_> {
             text_bytes: 0,
             cut_rows: 0,
             definition: None,
+            shown: None,
             engine: String::new(),
             versioned: false,
             keys_disabled: false,
@@ -452,8 +455,11 @@ impl Conductor<'_> {
         let versioned = self.entries[index].versioned;
         let history = versioned && self.session()?.writes_history();
         let catalog = &mut self.catalog;
-        let mut layout = Layout::read(catalog, &table.db, &table.name, transactional, versioned)
-            .map_err(server)?;
+        let mut layout = match self.entries[index].shown.take() {
+            Some(columns) => Layout::of(columns, transactional, versioned),
+            None => Layout::read(catalog, &table.db, &table.name, transactional, versioned)
+                .map_err(server)?,
+        };
         if history {
             layout
                 .with_period(catalog, &table.db, &table.name)

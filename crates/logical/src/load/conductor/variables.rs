@@ -33,6 +33,9 @@ impl Conductor<'_> {
             self.finish_current()?;
             self.queue.wait_rows()?;
         }
+        if of_database(&assignments) {
+            self.ensure_database()?;
+        }
         let mapped = self.map_sql_mode(text, &assignments);
         let text = self.map_collations(mapped.as_deref().unwrap_or(text))?;
         if self.run_statement(&text, item, None, &[])?.is_none() {
@@ -195,4 +198,12 @@ impl Conductor<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether something is set to what the current database has: `--database` has to be the current one by then.
+fn of_database(assignments: &[SetAssignment]) -> bool {
+    assignments.iter().any(|one| {
+        let value = one.value.to_ascii_lowercase();
+        one.scope == SetScope::CharacterSet || memchr::memmem::find(&value, b"database").is_some()
+    })
 }

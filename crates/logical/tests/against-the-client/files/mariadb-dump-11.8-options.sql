@@ -1,0 +1,163 @@
+-- not for mysql-9.7: it has no uca1400 collations
+/*M!999999\- enable the sandbox mode */ 
+-- MariaDB dump 10.20-11.8.9-MariaDB, for debian-linux-gnu (x86_64)
+--
+-- Host: localhost    Database: shop
+-- ------------------------------------------------------
+-- Server version	11.8.9-MariaDB-0+deb13u1 from Debian
+/*!40103 SET @OLD_TIME_ZONE=@@TIME_ZONE */;
+/*!40103 SET TIME_ZONE='+00:00' */;
+/*!40014 SET @OLD_UNIQUE_CHECKS=@@UNIQUE_CHECKS, UNIQUE_CHECKS=0 */;
+/*!40014 SET @OLD_FOREIGN_KEY_CHECKS=@@FOREIGN_KEY_CHECKS, FOREIGN_KEY_CHECKS=0 */;
+/*!40101 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO' */;
+/*M!100616 SET @OLD_NOTE_VERBOSITY=@@NOTE_VERBOSITY, NOTE_VERBOSITY=0 */;
+
+--
+-- Table structure for table `customer`
+--
+
+DROP TABLE IF EXISTS `customer`;
+/*!40101 SET @saved_cs_client     = @@character_set_client */;
+/*!40101 SET character_set_client = utf8mb4 */;
+CREATE TABLE `customer` (
+  `id` int(10) unsigned NOT NULL AUTO_INCREMENT,
+  `name` varchar(60) NOT NULL,
+  `mail` varchar(80) CHARACTER SET latin1 COLLATE latin1_german1_ci DEFAULT NULL,
+  `born` date DEFAULT NULL,
+  `score` decimal(10,3) NOT NULL DEFAULT 0.000,
+  `ratio` double DEFAULT NULL,
+  `kind` enum('new','old','') NOT NULL DEFAULT 'new',
+  `flags` set('a','b','c') DEFAULT NULL,
+  `photo` blob DEFAULT NULL,
+  `token` varbinary(16) DEFAULT NULL,
+  `bits` bit(9) DEFAULT NULL,
+  `made` timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE current_timestamp(),
+  `at` datetime(3) DEFAULT NULL,
+  `long_ago` year(4) DEFAULT NULL,
+  PRIMARY KEY (`id`),
+  UNIQUE KEY `mail` (`mail`),
+  KEY `name` (`name`(20))
+) ENGINE=InnoDB AUTO_INCREMENT=8 DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_uca1400_ai_ci;
+/*!40101 SET character_set_client = @saved_cs_client */;
+
+--
+-- Dumping data for table `customer`
+--
+-- ORDER BY:  `id`
+
+SET @OLD_AUTOCOMMIT=@@AUTOCOMMIT, @@AUTOCOMMIT=0;
+REPLACE INTO `customer` VALUES (1,'Anna Müller','anna@example.org','1980-02-29',12.345,0.1,'new','a,c',0x00FF27225C0A1A,0x000102,0x0155,'2024-03-31 00:30:00','2024-01-01 12:00:00.125',1999);
+REPLACE INTO `customer` VALUES (2,'O\'Brien \\ \"x\"',NULL,NULL,-0.001,1e300,'','',NULL,NULL,NULL,'2024-01-01 00:00:00',NULL,NULL);
+REPLACE INTO `customer` VALUES (7,'日本語 😀\n	\0\Z',NULL,'1000-01-01',9999999.999,-0.00000015,'old',NULL,0x74657874,0x5C4E,0x0000,'2038-01-19 03:14:07','9999-12-31 23:59:59.999',2155);
+COMMIT;
+SET AUTOCOMMIT=@OLD_AUTOCOMMIT;
+
+--
+-- Table structure for table `odd ``name`
+--
+
+DROP TABLE IF EXISTS `odd ``name`;
+/*!40101 SET @saved_cs_client     = @@character_set_client */;
+/*!40101 SET character_set_client = utf8mb4 */;
+CREATE TABLE `odd ``name` (
+  `a b` int(11) DEFAULT NULL,
+  `select` varchar(20) DEFAULT 'x''y'
+) ENGINE=MyISAM DEFAULT CHARSET=latin1 COLLATE=latin1_swedish_ci;
+/*!40101 SET character_set_client = @saved_cs_client */;
+
+--
+-- Dumping data for table `odd ``name`
+--
+
+SET @OLD_AUTOCOMMIT=@@AUTOCOMMIT, @@AUTOCOMMIT=0;
+REPLACE INTO `odd ``name` VALUES (1,'é');
+REPLACE INTO `odd ``name` VALUES (NULL,NULL);
+REPLACE INTO `odd ``name` VALUES (1,'é');
+COMMIT;
+SET AUTOCOMMIT=@OLD_AUTOCOMMIT;
+
+--
+-- Table structure for table `purchase`
+--
+
+DROP TABLE IF EXISTS `purchase`;
+/*!40101 SET @saved_cs_client     = @@character_set_client */;
+/*!40101 SET character_set_client = utf8mb4 */;
+CREATE TABLE `purchase` (
+  `id` bigint(20) NOT NULL AUTO_INCREMENT,
+  `customer` int(10) unsigned NOT NULL,
+  `amount` decimal(9,2) NOT NULL,
+  `total` decimal(10,2) GENERATED ALWAYS AS (`amount` * 2) VIRTUAL,
+  `note` text DEFAULT NULL,
+  PRIMARY KEY (`id`),
+  KEY `customer` (`customer`),
+  CONSTRAINT `purchase_customer` FOREIGN KEY (`customer`) REFERENCES `customer` (`id`) ON DELETE CASCADE
+) ENGINE=InnoDB AUTO_INCREMENT=4 DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_uca1400_ai_ci COMMENT='what; they ''bought''';
+/*!40101 SET character_set_client = @saved_cs_client */;
+
+--
+-- Dumping data for table `purchase`
+--
+-- ORDER BY:  `id`
+
+SET @OLD_AUTOCOMMIT=@@AUTOCOMMIT, @@AUTOCOMMIT=0;
+REPLACE INTO `purchase` VALUES (1,1,10.50,21.00,'first; -- no comment');
+REPLACE INTO `purchase` VALUES (2,1,0.00,0.00,'/* none */');
+REPLACE INTO `purchase` VALUES (3,7,-5.25,-10.50,NULL);
+COMMIT;
+SET AUTOCOMMIT=@OLD_AUTOCOMMIT;
+/*!50003 SET @saved_cs_client      = @@character_set_client */ ;
+/*!50003 SET @saved_cs_results     = @@character_set_results */ ;
+/*!50003 SET @saved_col_connection = @@collation_connection */ ;
+/*!50003 SET character_set_client  = utf8mb4 */ ;
+/*!50003 SET character_set_results = utf8mb4 */ ;
+/*!50003 SET collation_connection  = utf8mb4_uca1400_ai_ci */ ;
+/*!50003 SET @saved_sql_mode       = @@sql_mode */ ;
+/*!50003 SET sql_mode              = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_CREATE_USER,NO_ENGINE_SUBSTITUTION' */ ;
+DELIMITER ;;
+/*!50003 CREATE*/ /*!50017 DEFINER=`root`@`localhost`*/ /*!50003 TRIGGER purchase_before BEFORE INSERT ON purchase FOR EACH ROW BEGIN IF NEW.note = 'never' THEN SET NEW.note = 'x;y'; END IF; END 
+*/;;
+DELIMITER ;
+/*!50003 SET sql_mode              = @saved_sql_mode */ ;
+/*!50003 SET character_set_client  = @saved_cs_client */ ;
+/*!50003 SET character_set_results = @saved_cs_results */ ;
+/*!50003 SET collation_connection  = @saved_col_connection */ ;
+
+--
+-- Temporary table structure for view `spent`
+--
+
+DROP TABLE IF EXISTS `spent`;
+/*!50001 DROP VIEW IF EXISTS `spent`*/;
+SET @saved_cs_client     = @@character_set_client;
+SET character_set_client = utf8mb4;
+/*!50001 CREATE VIEW `spent` AS SELECT
+ NULL AS `name`,
+ NULL AS `amount` */;
+SET character_set_client = @saved_cs_client;
+
+--
+-- Final view structure for view `spent`
+--
+
+/*!50001 DROP VIEW IF EXISTS `spent`*/;
+/*!50001 SET @saved_cs_client          = @@character_set_client */;
+/*!50001 SET @saved_cs_results         = @@character_set_results */;
+/*!50001 SET @saved_col_connection     = @@collation_connection */;
+/*!50001 SET character_set_client      = utf8mb4 */;
+/*!50001 SET character_set_results     = utf8mb4 */;
+/*!50001 SET collation_connection      = utf8mb4_uca1400_ai_ci */;
+/*!50001 CREATE ALGORITHM=UNDEFINED */
+/*!50013 DEFINER=`root`@`localhost` SQL SECURITY DEFINER */
+/*!50001 VIEW `spent` AS select `c`.`name` AS `name`,sum(`p`.`amount`) AS `amount` from (`customer` `c` join `purchase` `p` on(`p`.`customer` = `c`.`id`)) group by `c`.`name` */;
+/*!50001 SET character_set_client      = @saved_cs_client */;
+/*!50001 SET character_set_results     = @saved_cs_results */;
+/*!50001 SET collation_connection      = @saved_col_connection */;
+/*!40103 SET TIME_ZONE=@OLD_TIME_ZONE */;
+
+/*!40101 SET SQL_MODE=@OLD_SQL_MODE */;
+/*!40014 SET FOREIGN_KEY_CHECKS=@OLD_FOREIGN_KEY_CHECKS */;
+/*!40014 SET UNIQUE_CHECKS=@OLD_UNIQUE_CHECKS */;
+/*M!100616 SET NOTE_VERBOSITY=@OLD_NOTE_VERBOSITY */;
+
+-- Dump completed on 2026-11-27  2:29:05

@@ -405,12 +405,17 @@ fn variants(kind: ServerKind, all: bool) -> Vec<Variant> {
         options.threads = 4;
         options.defer_min_bytes = 0;
     });
-    let insert: Variant = ("INSERT, 3 rows per chunk, inline indexes", |options| {
-        options.write_path = WritePath::Insert;
-        options.indexes = IndexMode::Inline;
-        options.chunk_rows = Some(3);
-        options.threads = 4;
-    });
+    // A choice of everything is no choice.
+    let insert: Variant = (
+        "INSERT, 3 rows per chunk, inline indexes, --tables '*'",
+        |options| {
+            options.write_path = WritePath::Insert;
+            options.indexes = IndexMode::Inline;
+            options.chunk_rows = Some(3);
+            options.threads = 4;
+            options.tables = vec!["*".to_owned()];
+        },
+    );
     match (all, kind.is_mariadb()) {
         (true, true) => vec![default, deferred, load_data, insert],
         // Without a choice MySQL takes LOAD DATA.

@@ -35,7 +35,8 @@ EXAMPLES:
       refloat cluster status --cluster shop.toml --watch
 
   Take a node down for an upgrade, and have it back without a full copy:
-      refloat cluster maintain db2 --cluster shop.toml --for 10m -- ssh root@db2 apt-get upgrade -y
+      refloat cluster maintain db2 --cluster shop.toml --for 10m \\
+          -- ssh root@db2 apt-get upgrade -y
 
   Start a node that is down, unless it would need a full copy:
       refloat cluster rejoin db2 --cluster shop.toml
@@ -53,7 +54,8 @@ EXAMPLES:
       refloat cluster advise db2 --cluster shop.toml
 
   Let HAProxy know when a node had better be left alone:
-      refloat cluster healthd --node mysql://healthd@127.0.0.1/ --listen 0.0.0.0:9200
+      refloat cluster healthd --node mysql://healthd@127.0.0.1/ \\
+          --listen 0.0.0.0:9200
 
 A list of nodes, shop.toml:
   name = \"shop\"

@@ -13,7 +13,8 @@ use crate::exit::Exit;
 #[command(after_long_help = "\
 EXAMPLES:
   For bash, for this user:
-      refloat completions bash > ~/.local/share/bash-completion/completions/refloat
+      refloat completions bash \\
+          > ~/.local/share/bash-completion/completions/refloat
 
   For fish:
       refloat completions fish > ~/.config/fish/completions/refloat.fish")]

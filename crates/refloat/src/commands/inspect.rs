@@ -18,7 +18,8 @@ EXAMPLES:
       refloat inspect /backup/export-20260101
 
   The tables with their rows, for a script:
-      refloat inspect shop.sql.gz --json | jq -r '.tables[] | [.database, .table, .rows] | @tsv'
+      refloat inspect shop.sql.gz --json |
+          jq -r '.tables[] | [.database, .table, .rows] | @tsv'
 
   Is every file of a dump still the one that was written?
       refloat inspect /backup/db1 --checksums

@@ -68,6 +68,15 @@ fn every_page_has_examples_and_fits() {
                 line.chars().count()
             );
         }
+        // A command that a terminal of 80 columns would break cannot be pasted.
+        let (_, examples) = run.stdout.split_once("EXAMPLES:").unwrap();
+        for line in examples.lines().filter(|line| line.starts_with("      ")) {
+            let columns = line.chars().count();
+            assert!(
+                columns <= 80,
+                "{args:?}: an example of {columns} columns: {line}"
+            );
+        }
     }
 }
 

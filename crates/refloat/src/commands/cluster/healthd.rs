@@ -18,10 +18,12 @@ use crate::exit::Exit;
 const AFTER_HELP: &str = "\
 EXAMPLES:
   For the node on this machine, for proxies on others:
-      refloat cluster healthd --node mysql://healthd@127.0.0.1/ --listen 0.0.0.0:9200
+      refloat cluster healthd --node mysql://healthd@127.0.0.1/ \\
+          --listen 0.0.0.0:9200
 
   With HAProxy's agent checks too, which drain a donor instead of taking it down:
-      refloat cluster healthd --node mysql://healthd@127.0.0.1/ --listen 0.0.0.0:9200 \\
+      refloat cluster healthd --node mysql://healthd@127.0.0.1/ \\
+          --listen 0.0.0.0:9200 \\
           --agent-listen 0.0.0.0:9201
 
   Ask it:

@@ -41,7 +41,8 @@ const LIMIT_TIMES: u32 = 3;
 const AFTER_HELP: &str = "\
 EXAMPLES:
   Upgrade the packages of a node, and have it back with what it missed:
-      refloat cluster maintain db2 --cluster shop.toml --for 10m -- ssh root@db2 apt-get upgrade -y
+      refloat cluster maintain db2 --cluster shop.toml --for 10m \\
+          -- ssh root@db2 apt-get upgrade -y
 
   What would be done, and for how long would it last?
       refloat cluster maintain db2 --cluster shop.toml --for 2h --plan

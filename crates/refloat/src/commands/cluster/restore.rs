@@ -48,7 +48,8 @@ EXAMPLES:
       refloat cluster restore shop.sql.gz --cluster shop.toml
 
   Look at the node that was loaded before the cluster begins with it:
-      refloat cluster restore shop.sql.gz --cluster shop.toml --stop-before bootstrap
+      refloat cluster restore shop.sql.gz --cluster shop.toml \\
+          --stop-before bootstrap
 
 Two ways lead there, and the faster one is taken unless --way says otherwise. `replicate` loads into one \
 node of the cluster as it runs. `rebuild` stops the others, starts one node as a server of its own with \

@@ -27,7 +27,8 @@ EXAMPLES:
       refloat cluster verify --cluster shop.toml --quick
 
   For a script:
-      refloat cluster verify --cluster shop.toml --json | tail -n 1 | jq '.outcome.summary.nodes'
+      refloat cluster verify --cluster shop.toml --json | tail -n 1 |
+          jq '.outcome.summary.nodes'
 
 Definitions and rows of every node that is in step are compared with those of one of them, as by
 `refloat verify`. Applications may write meanwhile: each node is read as of one moment, what differs is

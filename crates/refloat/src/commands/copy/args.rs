@@ -33,7 +33,8 @@ EXAMPLES:
           --map-collation utf8mb4_0900_ai_ci=utf8mb4_uca1400_nopad_ai_ci
 
   Prove it value by value, against the moment that was copied:
-      refloat copy --from mysql://root@db1/ --to mysql://root@db2/ --verify digest
+      refloat copy --from mysql://root@db1/ --to mysql://root@db2/ \\
+          --verify digest
 
   Two servers with different passwords, each in an option file:
       refloat copy --from mysql://root@db1/ --from-defaults-file ~/db1.cnf \\

@@ -22,20 +22,24 @@ EXAMPLES:
           --databases shop,shop_archive --exclude 'log_*'
 
   Two tables:
-      refloat dump --from mysql://root@db1/ --out /backup/orders --tables shop.orders,shop.items
+      refloat dump --from mysql://root@db1/ --out /backup/orders \\
+          --tables shop.orders,shop.items
 
   Small rather than fast, and gently:
       refloat dump --from mysql://root@db1/ --out /backup/db1 \\
           --level 9 --max-rate 20M --max-running 16
 
   As one archive, over a network:
-      refloat dump --from mysql://root@db1/ --out - | ssh backup 'cat > db1.tar'
+      refloat dump --from mysql://root@db1/ --out - |
+          ssh backup 'cat > db1.tar'
 
   As SQL, for a server that has nothing but the stock client:
-      refloat dump --from mysql://root@db1/ --databases shop --format sql --out shop.sql.zst
+      refloat dump --from mysql://root@db1/ --databases shop --format sql \\
+          --out shop.sql.zst
 
   Only definitions, with accounts and grants:
-      refloat dump --from mysql://root@db1/ --out /backup/schema --no-data --users
+      refloat dump --from mysql://root@db1/ --out /backup/schema --no-data \\
+          --users
 
 Restore it by hand, without refloat: docs/format.md says how. The exit code is 0 only when the manifest, which is \
 written last, is on the disk.";

@@ -21,14 +21,16 @@ EXAMPLES:
       refloat load shop.sql --to mysql://root@db1/ --database shop_copy
 
   Only two tables of it, and everything that starts with log_:
-      refloat load shop.sql --to mysql://root@db1/ --tables 'shop.orders,shop.items,shop.log_*'
+      refloat load shop.sql --to mysql://root@db1/ \\
+          --tables 'shop.orders,shop.items,shop.log_*'
 
   Straight from another server, with no file between:
       mariadb-dump --single-transaction -h old shop |
           refloat load - --to mysql://root@db1/ --database shop
 
   A new, empty server that can be thrown away if the power fails:
-      refloat load shop.sql.gz --to 'mysql://root@localhost/?socket=/run/mysqld/mysqld.sock' \\
+      refloat load shop.sql.gz \\
+          --to 'mysql://root@localhost/?socket=/run/mysqld/mysqld.sock' \\
           --durability disposable
 
   A folder of mydumper, or of mysqldump --tab (which names no database):
@@ -39,7 +41,8 @@ EXAMPLES:
       refloat load /backup/export-20260101.tar.zst --to mysql://root@db1/
 
   A CSV file with a line of names, into a table that is there:
-      refloat load prices.csv --to mysql://root@db1/ --table shop.prices --source-format csv --header --null ''
+      refloat load prices.csv --to mysql://root@db1/ --table shop.prices \\
+          --source-format csv --header --null ''
 
   A MySQL 8 dump into MariaDB:
       refloat load shop.sql --to mariadb://root@db1/ \\
@@ -49,7 +52,8 @@ EXAMPLES:
       refloat load shop.sql.gz --to mysql://root@db1/
 
   For a script: events as JSON lines, the outcome as the last one:
-      refloat load shop.sql --to mysql://root@db1/ --json | tail -n 1 | jq .outcome
+      refloat load shop.sql --to mysql://root@db1/ --json | tail -n 1 |
+          jq .outcome
 
 The exit code is 0 only when every row of the dump was found on the server afterwards, with no warning and no \
 row skipped. See `refloat --help` for the others.";

@@ -17,7 +17,8 @@ EXAMPLES:
       refloat sandbox remove try
 
   A server with settings of your own:
-      refloat sandbox start --server mysql-9.7 -o innodb_buffer_pool_size=2G -o local_infile=ON
+      refloat sandbox start --server mysql-9.7 \\
+          -o innodb_buffer_pool_size=2G -o local_infile=ON
 
   A Galera cluster of three nodes, with trouble for one of them:
       refloat sandbox start --galera 3 --name c
@@ -44,8 +45,10 @@ EXAMPLES:
       refloat sandbox start --server mariadb-11.8 --tls generated
 
   A Galera cluster, with options for all nodes and for one:
-      refloat sandbox start --galera 3 --name c --server mariadb-11.8 --sst mariabackup \\
-          -o wsrep_provider_options=gcache.size=16M --node-option 2:max_connections=50
+      refloat sandbox start --galera 3 --name c --server mariadb-11.8 \\
+          --sst mariabackup \\
+          -o wsrep_provider_options=gcache.size=16M \\
+          --node-option 2:max_connections=50
 
   With a proxy in front, and a network for each node that can be cut (as root):
       refloat sandbox start --galera 3 --name c --isolated --with-haproxy
@@ -59,7 +62,8 @@ EXAMPLES:
       refloat sandbox list
 
   The ports of all that run:
-      refloat sandbox list --json | jq '.[] | select(.status == \"running\") | .port'
+      refloat sandbox list --json | jq '.[] |
+          select(.status == \"running\") | .port'
 
 STATUS:
   running   its process is there
@@ -119,7 +123,8 @@ EXAMPLES:
       refloat load shop.sql.gz --to \"$(refloat sandbox env try --url)\"
 
   Over the unix socket:
-      refloat load shop.sql.gz --to \"$(refloat sandbox env try --socket-url)\"";
+      refloat load shop.sql.gz --to \"$(refloat sandbox env try \\
+          --socket-url)\"";
 
 /// Start and stop real throw-away servers on this machine
 #[derive(Debug, Args)]

@@ -18,13 +18,15 @@ EXAMPLES:
       refloat verify shop.sql.gz mysql://root@db1/shop
 
   One database, without the tables whose names begin with log_:
-      refloat verify mysql://root@db1/ mysql://root@db2/ --databases shop --exclude 'log_*'
+      refloat verify mysql://root@db1/ mysql://root@db2/ --databases shop \\
+          --exclude 'log_*'
 
   Only definitions, which takes seconds:
       refloat verify mysql://root@db1/ mysql://root@db2/ --schema-only
 
   The result for a script:
-      refloat verify /backup/db1 mysql://root@db2/ --json | tail -n 1 | jq '.outcome.summary.same'
+      refloat verify /backup/db1 mysql://root@db2/ --json | tail -n 1 |
+          jq '.outcome.summary.same'
 
 EXIT CODES:
   0  everything was compared, and nothing differs

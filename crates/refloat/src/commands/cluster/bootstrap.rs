@@ -268,8 +268,8 @@ fn as_begun(plan: &BootstrapPlan, node: Option<&str>, without: &[String]) -> any
     }
     let begun = flags(Some(&plan.node), &then);
     let now = match flags(node, &now) {
-        none if none.is_empty() => "nobody is left out".to_owned(),
-        now => format!("it is {now}"),
+        given if given.is_empty() => "nobody is left out".to_owned(),
+        given => format!("it is {given}"),
     };
     Err(ProgramError::new(
         Exit::Refused,

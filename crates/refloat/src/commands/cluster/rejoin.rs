@@ -230,9 +230,8 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     if let Some(outcome) = outcome.filter(|_| !args.json) {
         let mut out = std::io::stdout();
         write!(out, "{}", face::ended(&outcome))?;
-        match &verified {
-            Some(verified) => write!(out, "{}", cluster_verify::ended(verified))?,
-            None => {}
+        if let Some(verified) = &verified {
+            write!(out, "{}", cluster_verify::ended(verified))?;
         }
         let every_row = !has_known_history(&outcome);
         if every_row && verified.as_ref().is_some_and(|verified| verified.quick) {
@@ -289,10 +288,18 @@ pub fn planned(
     Ok(plan)
 }
 
-/// Whether others are still told to keep something by this process.
+/// Whether others are still told to keep something by this process, or a node that is back to ask somebody first. (What one is told that is still on its
+/// way the same command puts back.)
 pub fn is_left(context: &Context) -> bool {
+    let left = |journal: &settings::Journal| {
+        let on_its_way = matches!(
+            &journal.changes[..],
+            [one] if one.name == settings::SST_DONOR && one.applied.is_none()
+        );
+        journal.owner == Owner::this() && !on_its_way
+    };
     settings::list(context.state_dir())
-        .is_ok_and(|open| open.iter().any(|open| open.journal.owner == Owner::this()))
+        .is_ok_and(|open| open.iter().any(|open| left(&open.journal)))
 }
 
 /// Whether a node has come by the way that was said, and is known to hold what the others hold.

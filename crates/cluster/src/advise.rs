@@ -26,9 +26,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use candidate::Candidate;
+pub use candidate::{Candidate, Shown};
 pub use facts::{
-    Account, AccountFrom, Listener, MachineFacts, Memory, NodeFacts, Options, Space, Unit,
+    Account, AccountFrom, Ending, Listener, MachineFacts, Memory, NodeFacts, Options, Space, Unit,
 };
 pub use fragment::fragment;
 use inspect::Facts;
@@ -76,6 +76,13 @@ impl Advice {
     pub fn segment(&self, node: &str) -> Option<u64> {
         let mut nodes = self.nodes.iter();
         nodes.find(|one| one.name == node)?.segment()
+    }
+
+    /// What the server of a node shows of itself as long as it runs.
+    pub fn shown(&self, node: &str) -> Shown {
+        let mut nodes = self.nodes.iter();
+        let node = nodes.find(|one| one.name == node);
+        node.map(NodeFacts::shown).unwrap_or_default()
     }
 
     /// What would make a copy fail.

@@ -91,6 +91,19 @@ fn elsewhere(members: &[Member], view: &ClusterView, doing: WorkKind) -> Vec<Str
         let Ok(Some(claim)) = Claim::read(host, &path) else {
             continue;
         };
+        // Of a maintenance its node and those that keep write-sets tell the rest; what a restore has left stands there alone.
+        let left = doing == WorkKind::Restore && claim.driver.alive() == Some(false);
+        if left {
+            found.push(format!(
+                "{}: {what} has not ended, and process {} on {} does not drive it any more (run {}; {} on {} says so)",
+                member.name,
+                claim.driver.pid,
+                claim.driver.host,
+                claim.run,
+                path.display(),
+                host.name()
+            ));
+        }
         if let Some(who) = claim.of_another() {
             found.push(format!(
                 "{}: {who} {what} (run {}; {} on {} says so, and goes when it ends)",
@@ -109,15 +122,18 @@ fn elsewhere(members: &[Member], view: &ClusterView, doing: WorkKind) -> Vec<Str
 pub(crate) struct Claimed<'a> {
     host: &'a Host,
     path: PathBuf,
+    /// Whether it stays there when this process is not at it any more.
+    stays: bool,
 }
 
 impl<'a> Claimed<'a> {
-    /// Says that this process drives a restore, in the data directory of the chosen node.
+    /// Says that this process drives a restore, in the data directory of the chosen node. It stays there until the restore has ended
+    /// ([`Self::end`]): whoever looks from another machine is to see one that has failed.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn restore(host: &'a Host, datadir: &Path, run: &str) -> Result<Self, HostError> {
-        Self::say(host, Claim::path(datadir), run)
+        Self::say(host, Claim::path(datadir), run, true)
     }
 
     /// Says that this process maintains a node: where nobody has to be told to keep write-sets there is no other sign of it. `None`: the node's
@@ -127,23 +143,31 @@ impl<'a> Claimed<'a> {
     /// It cannot be written.
     pub fn maintenance(member: &'a Member, run: &str) -> Result<Option<Self>, HostError> {
         let said = member.host.as_ref();
-        said.map(|host| Self::say(host, member.folder().join(MAINTAINED), run))
+        said.map(|host| Self::say(host, member.folder().join(MAINTAINED), run, false))
             .transpose()
     }
 
-    fn say(host: &'a Host, path: PathBuf, run: &str) -> Result<Self, HostError> {
+    /// Removes it now: what it was for has ended.
+    pub fn end(mut self) {
+        self.stays = false;
+    }
+
+    fn say(host: &'a Host, path: PathBuf, run: &str, stays: bool) -> Result<Self, HostError> {
         let claim = Claim {
             run: run.to_owned(),
             driver: Owner::this(),
         };
         let text = serde_json::to_string(&claim).unwrap_or_default();
         files::put(host, &path, &text)?;
-        Ok(Self { host, path })
+        Ok(Self { host, path, stays })
     }
 }
 
 impl Drop for Claimed<'_> {
     fn drop(&mut self) {
+        if self.stays {
+            return;
+        }
         let claim = Claim::read(self.host, &self.path).ok().flatten();
         if claim.is_some_and(|claim| claim.driver == Owner::this()) {
             // Whoever finds it later sees that its process has ended.

@@ -37,7 +37,7 @@ pub enum History {
         evidence: String,
     },
     /// The cluster was begun again without what it holds, or it went on by itself.
-    Parted(Parting),
+    Parted(Box<Parting>),
     /// Nobody can tell.
     Unknown {
         /// Why.
@@ -67,6 +67,12 @@ pub struct Side {
     pub write_sets: u64,
     /// The tables that they write to, as far as they say so.
     pub tables: BTreeSet<String>,
+    /// When the first of them was written, RFC 3339, by the clocks of the servers; `None`: they do not say so.
+    #[serde(default)]
+    pub since: Option<String>,
+    /// When the last of them was written.
+    #[serde(default)]
+    pub until: Option<String>,
 }
 
 impl Parting {
@@ -122,10 +128,24 @@ impl Parting {
             .take(TABLES)
             .map(String::as_str)
             .collect();
-        match (shown.len(), side.tables.len().saturating_sub(TABLES)) {
-            (0, _) => count,
-            (_, 0) => format!("{count} ({})", shown.join(", ")),
-            (_, rest) => format!("{count} ({} and {rest} more tables)", shown.join(", ")),
+        let tables = match (shown.len(), side.tables.len().saturating_sub(TABLES)) {
+            (0, _) => None,
+            (_, 0) => Some(shown.join(", ")),
+            (_, rest) => Some(format!("{} and {rest} more tables", shown.join(", "))),
+        };
+        let written = side.since.as_ref().zip(side.until.as_ref());
+        let written = written.map(|(since, until)| {
+            if since == until {
+                format!("written at {since}")
+            } else {
+                format!("written from {since} to {until}")
+            }
+        });
+        let notes: Vec<String> = tables.into_iter().chain(written).collect();
+        if notes.is_empty() {
+            count
+        } else {
+            format!("{count} ({})", notes.join("; "))
         }
     }
 }
@@ -204,9 +224,14 @@ fn judge(
         node: side(node, seqno),
         cluster: side(donor, head),
     };
-    let count = |side: &mut Side, tables: &BTreeSet<String>| {
+    let count = |side: &mut Side, tables: &BTreeSet<String>, time: Option<i64>| {
         side.write_sets += 1;
         side.tables.extend(tables.iter().cloned());
+        // Backwards: what comes first was written last.
+        if let Some(time) = time.and_then(refloat_run::moment) {
+            side.until.get_or_insert_with(|| time.clone());
+            side.since = Some(time);
+        }
     };
     let lowest = seqno.saturating_sub(BACK).max(1);
     for at in (lowest..=seqno).rev() {
@@ -216,7 +241,7 @@ fn judge(
             (Some(Kept::WriteSet(..) | Kept::Change(_)), _) if same => {
                 if parting.node.write_sets + parting.cluster.write_sets > 0 {
                     parting.after = Some(at);
-                    return History::Parted(parting);
+                    return History::Parted(Box::new(parting));
                 }
                 let what = match here {
                     Some(Kept::Change(_)) => "change of the membership",
@@ -227,15 +252,15 @@ fn judge(
                 };
             }
             (Some(here), Some(there)) if *here != Kept::Several && *there != Kept::Several => {
-                if let Kept::WriteSet(_, tables) = here {
-                    count(&mut parting.node, tables);
+                if let Kept::WriteSet(_, tables, time) = here {
+                    count(&mut parting.node, tables, *time);
                 }
-                if let Kept::WriteSet(_, tables) = there {
-                    count(&mut parting.cluster, tables);
+                if let Kept::WriteSet(_, tables, time) = there {
+                    count(&mut parting.cluster, tables, *time);
                 }
             }
             _ if parting.node.write_sets + parting.cluster.write_sets > 0 => {
-                return History::Parted(parting);
+                return History::Parted(Box::new(parting));
             }
             (kept, _) => {
                 let name = if matches!(kept, None | Some(Kept::Several)) {
@@ -253,7 +278,7 @@ fn judge(
         0 => History::Unknown {
             reason: format!("nothing was written between {lowest} and {seqno}"),
         },
-        _ => History::Parted(parting),
+        _ => History::Parted(Box::new(parting)),
     }
 }
 
@@ -272,7 +297,7 @@ pub(crate) fn look(
         return History::Shared { evidence };
     }
     if let Some(parting) = by_view(view, members, at, seqno) {
-        return History::Parted(parting);
+        return History::Parted(Box::new(parting));
     }
     by_rings
 }
@@ -383,8 +408,8 @@ mod tests {
             matches!(only_changes, History::Shared { .. }),
             "{only_changes:?}"
         );
-        let ours = format!("{shared}9 w c2 d.t,d.u\n10 c 6a\n11 w d2 d.u\n");
-        let theirs = format!("{shared}9 c 5b\n10 w c1 d.t\n11 w d1\n");
+        let ours = format!("{shared}9 w c2 d.t,d.u 1700000000\n10 c 6a\n11 w d2 d.u 1700000060\n");
+        let theirs = format!("{shared}9 c 5b\n10 w c1 d.t 1700000099\n11 w d1  \n");
         let History::Parted(parting) = told(&ours, &theirs, 11) else {
             panic!("they have parted");
         };
@@ -395,7 +420,7 @@ mod tests {
         );
         assert_eq!(
             parting.told(),
-            "both hold the same up to 8; from there on n2 (at 11) has 2 write-sets (d.t, d.u) that the cluster does not have, and the cluster (n1, at 20) has 2 write-sets (d.t) at the same seqnos that n2 does not have"
+            "both hold the same up to 8; from there on n2 (at 11) has 2 write-sets (d.t, d.u; written from 2023-11-14T22:13:20Z to 2023-11-14T22:14:20Z) that the cluster does not have, and the cluster (n1, at 20) has 2 write-sets (d.t; written at 2023-11-14T22:14:59Z) at the same seqnos that n2 does not have"
         );
         // Only the cluster has rows there.
         let parted = told(

@@ -9,6 +9,7 @@
 
 pub mod advise;
 mod among;
+mod asked;
 mod bootstrap;
 mod claim;
 mod compare;

@@ -14,6 +14,7 @@ use crate::history::{History, Parting};
 use crate::hold::HoldPlan;
 use crate::proof::Proof;
 pub use hold::plan_hold_for_start;
+pub(crate) use place::give_back_forgotten;
 pub(crate) use plan::holds_data;
 pub use plan::plan_rejoin;
 pub(crate) use start::Giver;
@@ -197,7 +198,7 @@ impl RejoinPlan {
             return Err(RejoinError::Parted {
                 node: self.node.clone(),
                 history: self.uuid.clone(),
-                parting: Box::new(parting.clone()),
+                parting: parting.clone(),
             });
         }
         if !leave.sst {

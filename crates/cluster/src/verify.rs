@@ -17,6 +17,8 @@ use crate::observe::{Member, observe};
 pub struct Verifying<'a> {
     /// The nodes.
     pub members: &'a [Member],
+    /// Names of nodes that somebody has left out: one that is not in step is not missed.
+    pub without: &'a [String],
     /// Rows are counted, and checksums made of tables that have changed; what differs by that is compared row by row.
     pub quick: bool,
     /// Connections to each node; `None`: as many as is usual.
@@ -128,7 +130,9 @@ impl Verifying<'_> {
             return Err(VerifyNodesError::Alone(why));
         };
         let mut nodes = Vec::new();
-        for at in (0..self.members.len()).filter(|at| *at != from) {
+        let missed =
+            |at: &usize| serving.contains(at) || !self.without.contains(&self.members[*at].name);
+        for at in (0..self.members.len()).filter(|at| *at != from && missed(at)) {
             nodes.push(if serving.contains(&at) {
                 self.node(from, at)?
             } else {

@@ -39,6 +39,14 @@ pub fn ended(outcome: &Verified) -> String {
     page
 }
 
+/// That nobody has compared every row of nodes of which only positions are known.
+pub fn not_told(nodes: &[&str]) -> String {
+    format!(
+        "  NOT PROVEN: whether {} held what the others hold: counts and checksums do not tell that, and every row does\n",
+        nodes.join(" and ")
+    )
+}
+
 fn said(node: &NodeVerdict, with: &str) -> String {
     let name = &node.name;
     match (node.same, &node.reason) {

@@ -225,6 +225,7 @@ mod tests {
             history: Some(("u".to_owned(), Some(7))),
             datadir: PathBuf::from("/d"),
             old,
+            shown: refloat_cluster::advise::Shown::default(),
         };
         let planned = RestorePlan {
             source: "shop.sql".to_owned(),

@@ -30,3 +30,9 @@ pub use id::RunId;
 pub use process::Owner;
 pub use progress::{Progress, Snapshot};
 pub use run::Run;
+
+/// A moment as records of runs have it (RFC 3339, UTC), from seconds since 1970. `None`: there is no such date.
+pub fn moment(seconds: i64) -> Option<String> {
+    let moment = jiff::Timestamp::from_second(seconds).ok()?;
+    Some(moment.to_string())
+}

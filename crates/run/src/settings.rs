@@ -17,6 +17,7 @@ mod pool;
 mod provider;
 mod redo;
 mod revert;
+mod started;
 mod value;
 
 use std::fmt;
@@ -37,8 +38,10 @@ pub use provider::{
     GCACHE_MEMORY, GCACHE_PURGE, ProviderOptions, provider_variable, size_in_bytes,
 };
 pub use revert::{
-    RevertReport, RevertResult, RevertedSetting, WSREP_DESYNC, revert_on_server, revert_run,
+    RevertReport, RevertResult, RevertedSetting, SST_DONOR, WSREP_DESYNC, revert_on_server,
+    revert_run,
 };
+pub use started::{forget_start, put_back_start, was_started, write_down_start};
 
 /// How much of a server's durability a run may take for speed while it runs.
 #[derive(

@@ -1,6 +1,10 @@
 //! Whether and how a node encrypts copies, by the rules of its scripts.
 
 use super::facts::{ALL, NodeFacts, SST};
+use super::mistake::{Effect, Found, MistakeKind};
+
+/// Options of the provider that name certificates of the connections within the cluster.
+pub(super) const GROUP_FILES: [&str; 2] = ["socket.ssl_cert", "socket.ssl_ca"];
 
 /// How a node encrypts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,6 +148,53 @@ fn readable(node: &NodeFacts, files: &Files, with_authority: bool) -> Option<Enc
         "the file {bad} for the encryption of copies is not there, or the server's account {} cannot read it",
         machine.user
     )))
+}
+
+/// Certificates that are over, or soon will be: those of the connections within the cluster, of copies, and of the server.
+pub(super) fn certificates(node: &NodeFacts, found: &mut Found) {
+    let Some(machine) = &node.machine else { return };
+    let group: Vec<String> = GROUP_FILES
+        .iter()
+        .filter_map(|name| node.provider_option(name))
+        .collect();
+    let copies = files(node, ALL);
+    let copies = [copies.authority, copies.certificate];
+    let encryption = of(node, node.method().unwrap_or_default());
+    for (file, ending) in &machine.ending {
+        let (what, verified) = if group.contains(file) {
+            (
+                "no node that starts is let in, and none that has lost its connections comes back",
+                true,
+            )
+        } else if copies.contains(&Some(file.as_str()))
+            && matches!(encryption, Encryption::Tls { .. })
+        {
+            let verified = matches!(encryption, Encryption::Tls { verified: true });
+            ("copies that look at certificates fail", verified)
+        } else {
+            (
+                "clients that look at the server's certificate refuse it",
+                false,
+            )
+        };
+        let (effect, when) = match ending.over {
+            true if verified => (Effect::Fails, "ended at"),
+            true => (Effect::Unsafe, "ended at"),
+            false => (Effect::Unsafe, "ends at"),
+        };
+        let then = if ending.over {
+            "since then"
+        } else {
+            "from then on"
+        };
+        found.add(
+            MistakeKind::Certificate,
+            effect,
+            &[&node.name],
+            format!("its certificate {file} {when} {}: {then} {what}", ending.when),
+            "put a new one in its place; the server reads it when it is started again (its own also by FLUSH SSL)",
+        );
+    }
 }
 
 /// Programs that the encryption takes.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use refloat_run::settings::ProviderOptions;
 use serde::Serialize;
 
+use super::candidate::Shown;
 use crate::node::NodeState;
 
 /// Groups in which the scripts look for an option, in their order: the first that has a value counts.
@@ -53,6 +54,9 @@ pub struct MachineFacts {
     pub user: String,
     /// `--defaults-file` of the server.
     pub defaults_file: Option<String>,
+    /// The search path of its process.
+    #[serde(skip)]
+    pub path: Option<String>,
     /// Bytes of memory.
     pub memory: Memory,
     /// Processors.
@@ -71,6 +75,9 @@ pub struct MachineFacts {
     /// Files of certificates and keys that can be read.
     #[serde(skip)]
     pub readable: BTreeSet<String>,
+    /// Certificates that are over or soon will be, by the names that their files have in options.
+    #[serde(skip)]
+    pub ending: BTreeMap<String, Ending>,
     /// Addresses of the server's network; empty: they could not be told.
     pub addresses: BTreeSet<String>,
     /// Who listens at the port of state transfers; empty: nobody.
@@ -83,6 +90,15 @@ pub struct MachineFacts {
     pub account: Option<Account>,
     /// The unit of systemd that starts the server; `None`: none is known.
     pub unit: Option<Unit>,
+}
+
+/// When a certificate ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// Whether it has.
+    pub over: bool,
+    /// As `openssl` says it.
+    pub when: String,
 }
 
 /// A unit of systemd, as `systemctl show` has it.
@@ -195,6 +211,19 @@ impl Options {
 }
 
 impl NodeFacts {
+    /// What its server shows of itself as long as it runs.
+    pub(super) fn shown(&self) -> Shown {
+        let machine = self
+            .machine
+            .as_ref()
+            .filter(|machine| machine.pid.is_some());
+        Shown {
+            defaults_file: machine.and_then(|machine| machine.defaults_file.clone()),
+            basedir: self.variables.get("basedir").cloned(),
+            path: machine.and_then(|machine| machine.path.clone()),
+        }
+    }
+
     /// Whether it can give a copy.
     pub(crate) fn can_give(&self) -> bool {
         self.state
@@ -236,6 +265,14 @@ impl NodeFacts {
             Some("nc") => "nc",
             _ => "socat",
         }
+    }
+
+    /// An option of the provider: what the server says, or else what its files do.
+    pub(super) fn provider_option(&self, name: &str) -> Option<String> {
+        let options = self.setting("wsrep_provider_options")?;
+        let options = ProviderOptions::parse(options.trim_matches(['"', '\'']));
+        let value = options.get(name).filter(|value| !value.is_empty());
+        value.map(str::to_owned)
     }
 
     /// A setting: what the server says, or else what its files do.

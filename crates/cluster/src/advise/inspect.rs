@@ -1,13 +1,16 @@
 //! Looks at the nodes and their machines. Nothing is changed on either: questions, and programs that read.
 
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
 use refloat_wire::{Connection, Target};
 
 use super::candidate::Candidate;
+use super::encryption::GROUP_FILES;
 use super::facts::{
-    Account, AccountFrom, Listener, MachineFacts, NodeFacts, SST_PORT, TEXT_MOST, Unit, clean,
+    Account, AccountFrom, Ending, Listener, MachineFacts, NodeFacts, SST_PORT, TEXT_MOST, Unit,
+    clean,
 };
 use super::reach::{Reach, reaches};
 use super::script::run;
@@ -37,12 +40,26 @@ const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_p
     'wsrep_provider_options', 'ssl_ca', 'ssl_cert', 'ssl_key', 'basedir', 'socket', 'datadir', 'hostname', 'innodb_data_home_dir', \
     'innodb_undo_directory')";
 const STATUS: &str = "SHOW GLOBAL STATUS LIKE 'wsrep_cert_deps_distance'";
+/// Where the account for copies comes from, whose name nobody is told: only MariaDB says it.
+const ORIGIN: &str = "SELECT 'wsrep_sst_auth_origin', GLOBAL_VALUE_ORIGIN FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_NAME = 'WSREP_SST_AUTH'";
 
 /// Everything that is known.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub nodes: Vec<NodeFacts>,
     pub reaches: Vec<Reach>,
+}
+
+impl Facts {
+    /// Whether no node has this name in the cluster. Nodes that are not listed here may be what is named.
+    pub fn lacks(&self, name: &str) -> bool {
+        let sizes = self
+            .nodes
+            .iter()
+            .filter_map(|node| Some(node.state.as_ref()?.size));
+        let all_known = self.nodes.len() as u64 >= sizes.max().unwrap_or(0);
+        all_known && !self.nodes.iter().any(|node| node.cluster_name() == name)
+    }
 }
 
 /// Looks at all nodes at the same time; `joiners` are those that a copy would go to, by name.
@@ -176,11 +193,12 @@ fn ask(member: &Member) -> Result<Answers, String> {
     let mut server = Connection::connect(&impatient(&member.connect)).map_err(failed)?;
     let variables = values(&mut server, VARIABLES).map_err(failed)?;
     let status = values(&mut server, STATUS).map_err(failed)?;
+    let origin = values(&mut server, ORIGIN).unwrap_or_default();
     let distance = status
         .get("wsrep_cert_deps_distance")
         .and_then(|value| value.parse::<f64>().ok())
         .filter(|distance| *distance > 0.0);
-    Ok((variables.into_iter().collect(), distance))
+    Ok((variables.into_iter().chain(origin).collect(), distance))
 }
 
 fn look(
@@ -209,7 +227,10 @@ fn look(
     let needs_account = facts.can_give()
         && methods.split(' ').any(|method| method != "rsync")
         && !methods.is_empty();
-    let defaults = candidate.defaults_file.as_ref();
+    let shown = &candidate.shown;
+    let defaults = shown.defaults_file.as_ref().map(PathBuf::from);
+    let defaults = defaults.or_else(|| candidate.defaults_file.clone());
+    let basedir = facts.variables.get("basedir").or(shown.basedir.as_ref());
     let variables = [
         ("datadir", datadir.trim_end_matches('/').to_owned()),
         (
@@ -218,8 +239,10 @@ fn look(
         ),
         (
             "basedir",
-            variable("basedir").trim_end_matches('/').to_owned(),
+            basedir.map_or_else(String::new, |path| path.trim_end_matches('/').to_owned()),
         ),
+        ("certificates", certificates(facts).join("\n")),
+        ("known_path", shown.path.clone().unwrap_or_default()),
         ("socket", socket),
         // Of a node that is down its option files say it, and those are read there.
         (
@@ -239,6 +262,13 @@ fn look(
     run(host, &variables, LOOK).map(|lines| read(&lines))
 }
 
+/// Files of certificates that the server has named itself.
+fn certificates(facts: &NodeFacts) -> Vec<String> {
+    let own = ["ssl_ca", "ssl_cert"].map(|name| facts.variables.get(name).cloned());
+    let group = GROUP_FILES.map(|name| facts.provider_option(name));
+    own.into_iter().chain(group).flatten().collect()
+}
+
 /// What the lines of a look mean. Lines that nobody knows are left out.
 fn read(lines: &[Vec<String>]) -> MachineFacts {
     let mut machine = MachineFacts::default();
@@ -255,6 +285,7 @@ fn read(lines: &[Vec<String>]) -> MachineFacts {
             ["defaults", file] if !file.is_empty() => {
                 machine.defaults_file = Some((*file).to_owned());
             }
+            ["path", path] => machine.path = Some((*path).to_owned()),
             ["unreadable", reason] => {
                 let one = machine
                     .options
@@ -283,6 +314,13 @@ fn read(lines: &[Vec<String>]) -> MachineFacts {
                     .insert(((*method).to_owned(), (*option).to_owned())),
             ),
             ["readable", file] => drop(machine.readable.insert((*file).to_owned())),
+            ["certificate", file, state @ ("soon" | "over"), when] => {
+                let ending = Ending {
+                    over: *state == "over",
+                    when: (*when).to_owned(),
+                };
+                machine.ending.insert((*file).to_owned(), ending);
+            }
             ["memory", "MemTotal:", bytes] => machine.memory.total = number(bytes),
             ["memory", "MemAvailable:", bytes] => machine.memory.available = number(bytes),
             ["memory", "VmRSS:", bytes] => machine.memory.server = number(bytes),
@@ -355,41 +393,4 @@ fn without_password(value: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::script::lines;
-    use super::*;
-
-    #[test]
-    fn a_look_is_read() {
-        let machine = read(&lines(
-            "hostname\tdb1\npid\t17\nmemory\tMemTotal:\t1000\nmemory\tMemAvailable:\t900\nmemory\tlimit\t800\ncores\t4\n\
-             disk\t100\t50\ndata\t40\t10\noption\tsst\tcompressor\tzstd -3\noption\tmariabackup\tinno-backup-opts\t--password=x --rsync -py\n\
-             account-from\tauth\naccount\tsst\naccount-is\taccepted\ngrant\tRELOAD ON *.*\nlistens\t9\tsocat\nnonsense\t1\t2\t3\t4\t5\n",
-        ));
-        assert_eq!((machine.pid, machine.cores), (Some(17), Some(4)));
-        assert_eq!(
-            (machine.memory.total, machine.memory.available),
-            (Some(800), Some(800))
-        );
-        assert_eq!(
-            (machine.space.free, machine.space.data()),
-            (Some(50), Some(30))
-        );
-        assert_eq!(machine.options.get(&["sst"], "compressor"), Some("zstd -3"));
-        assert_eq!(
-            machine.options.get(&["mariabackup"], "inno-backup-opts"),
-            Some("--password=… --rsync -p…")
-        );
-        let account = machine.account.unwrap();
-        assert_eq!(
-            (
-                account.name.as_str(),
-                account.from,
-                account.refused,
-                account.grants.len()
-            ),
-            ("sst", AccountFrom::SstAuth, None, 1)
-        );
-        assert_eq!(machine.listens[0].program, "socat");
-    }
-}
+mod tests;

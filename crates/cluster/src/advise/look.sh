@@ -1,5 +1,5 @@
 # Looks at the machine of a node the way the scripts of a state transfer do, and writes what it sees as lines of words that are parted by
-# tabs. It changes nothing. Before it stand assignments of: datadir, defaults, basedir, socket, port, port_by_default, methods, account, unit, public, secret.
+# tabs. It changes nothing. Before it stand assignments of: datadir, defaults, basedir, known_path, certificates, socket, port, port_by_default, methods, account, unit, public, secret.
 LC_ALL=C
 export LC_ALL
 PATH=$PATH:/usr/sbin:/sbin:/usr/bin:/bin
@@ -37,6 +37,9 @@ own=yes
 usual=/usr/local/bin:/usr/local/sbin:/bin:/sbin:/usr/bin:/usr/sbin
 path=
 [ -z "$pid" ] || path=$(tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | sed -n 's/^PATH=//p' | head -n 1)
+[ -z "$path" ] || say path "$path"
+# Of one that is down, what it had when it ran.
+path=${path:-$known_path}
 # Programs are looked for where the server does, and behind that where the scripts do.
 search=${basedir:+$basedir/bin:}${path:+$path:}$usual
 if [ "$(id -u)" = 0 ] && [ "$owner" != root ]; then
@@ -105,6 +108,23 @@ for name in tca tcert tkey ssl-ca ssl-cert ssl-key; do
     if [ "$(id -u)" != 0 ] && [ "$(id -un)" != "$owner" ]; then say readable "$(value "$name")"
     elif $as test -r "$one"; then say readable "$(value "$name")"; fi
 done
+
+# Certificates that are over, or soon will be: those of its files, and those that the server has named.
+if openssl=$(where openssl); then
+    {
+        for name in tca tcert ssl-ca ssl-cert; do value "$name"; done
+        value wsrep-provider-options | tr ';' '\n' | tr -d "\"'" | sed -n 's/^[[:space:]]*socket\.ssl_\(cert\|ca\)[[:space:]]*=[[:space:]]*//p'
+        printf '%s\n' "$certificates"
+    } | sort -u | while IFS= read -r name; do
+        [ -n "$name" ] || continue
+        case $name in /*) one=$name ;; *) one=$datadir/$name ;; esac
+        end=$($as "$openssl" x509 -noout -enddate -in "$one" 2>/dev/null </dev/null) || continue
+        state=valid
+        $as "$openssl" x509 -noout -checkend 2592000 -in "$one" >/dev/null 2>&1 </dev/null || state=soon
+        $as "$openssl" x509 -noout -checkend 0 -in "$one" >/dev/null 2>&1 </dev/null || state=over
+        printf 'certificate\t%s\t%s\t%s\n' "$name" "$state" "${end#notAfter=}"
+    done
+fi
 
 awk '$1 == "MemTotal:" || $1 == "MemAvailable:" { print "memory\t" $1 "\t" $2 * 1024 }' /proc/meminfo
 [ -z "$pid" ] || awk '$1 == "VmRSS:" { print "memory\t" $1 "\t" $2 * 1024 }' "/proc/$pid/status" 2>/dev/null

@@ -43,6 +43,7 @@ impl Mistake {
                 | MistakeKind::PortTaken
                 | MistakeKind::MissingTool
                 | MistakeKind::Encryption
+                | MistakeKind::Certificate
         );
         kind && self.nodes.len() == 1 && self.nodes[0] == joiner
     }
@@ -79,6 +80,8 @@ pub enum MistakeKind {
     Format,
     /// One side encrypts, or in another way, or its files are missing.
     Encryption,
+    /// A certificate is over, or soon will be.
+    Certificate,
     /// Everybody on the way can read the copy, or send another one.
     NoTls,
     /// There is no account for copies, or it may not log in.

@@ -40,6 +40,11 @@ pub(super) fn find(facts: &Facts, joiner: Option<&str>) -> Vec<Mistake> {
             streams::compare(from, to, method, &mut found);
         }
     }
+    for node in &facts.nodes {
+        if joiner.is_none_or(|name| name == node.name) || node.can_give() {
+            encryption::certificates(node, &mut found);
+        }
+    }
     ways(facts, &mut found);
     no_tls(facts, joiner, &mut found);
     found.worst_first()
@@ -152,18 +157,13 @@ fn donor_names(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut
     };
     let named: Vec<&str> = names_of(&list).collect();
     let open = list.trim_end().ends_with(',');
-    let exists = |one: &str| facts.nodes.iter().any(|node| node.cluster_name() == one);
-    let unknown: Vec<&str> = named.iter().copied().filter(|one| !exists(one)).collect();
-    let gives = |one: &&str| donors.iter().any(|node| node.cluster_name() == *one);
-    // Nodes that are not listed here may be what is named.
-    let size = facts
-        .nodes
+    let unknown: Vec<&str> = named
         .iter()
-        .filter_map(|node| Some(node.state.as_ref()?.size))
-        .max()
-        .unwrap_or(0);
-    let all_known = facts.nodes.len() as u64 >= size;
-    if !unknown.is_empty() && all_known {
+        .copied()
+        .filter(|one| facts.lacks(one))
+        .collect();
+    let gives = |one: &&str| donors.iter().any(|node| node.cluster_name() == *one);
+    if !unknown.is_empty() {
         let effect = if open || named.iter().any(&gives) {
             Effect::Unsafe
         } else {

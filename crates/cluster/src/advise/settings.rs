@@ -10,6 +10,7 @@ use super::fragment::assignment;
 use super::inspect::Facts;
 use super::suggestion::{GainSource, Suggestion};
 use super::transfer::{compression, memory, rate, threads, time_limits};
+use crate::node::names_of;
 
 /// Threads that apply write-sets, for each processor: <https://galeracluster.com/library/kb/parallel-applier-threads.html>.
 const APPLIERS_PER_CORE: u64 = 4;
@@ -60,7 +61,7 @@ pub(super) fn suggest(
         method_of(to, &donors, method)
             .into_iter()
             .for_each(&mut add);
-        donor(to, &donors).into_iter().for_each(&mut add);
+        donor(facts, to, &donors).into_iter().for_each(&mut add);
         if method == "mariabackup" {
             memory(to, &donors).into_iter().for_each(&mut add);
             for node in std::iter::once(to).chain(donors.iter().copied()) {
@@ -89,7 +90,7 @@ pub(super) fn suggest(
 }
 
 /// Who is asked first for a copy, and that others may be asked then.
-fn donor(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion> {
+fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion> {
     let state = to.state.as_ref();
     let said = match state {
         Some(state) => state.sst.donor.clone(),
@@ -104,12 +105,15 @@ fn donor(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion> {
                 .replace('\'', "''")
         ))
     };
-    if let Some(list) = now {
+    // A name that no node has is no better with a comma behind it.
+    let list = now.as_deref().unwrap_or_default();
+    let known: Vec<&str> = names_of(list).filter(|name| !facts.lacks(name)).collect();
+    if !known.is_empty() {
         if list.trim_end().ends_with(',') {
             return None;
         }
-        let better = format!("{},", list.trim_end());
-        let mut one = Suggestion::new(to, "mysqld", "wsrep_sst_donor", Some(&list), better.as_str())
+        let better = format!("{},", known.join(","));
+        let mut one = Suggestion::new(to, "mysqld", "wsrep_sst_donor", Some(list), better.as_str())
             .because("without a comma at the end no other node may give a copy, also when all that are named are down")
             .gains(GainSource::Documented, "a copy comes from another node instead of from none");
         one.running = running(&better);
@@ -135,7 +139,7 @@ fn donor(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion> {
         .map(|node| clean(node.cluster_name(), 64))
         .collect();
     let better = format!("{},", names.join(","));
-    let mut one = Suggestion::new(to, "mysqld", "wsrep_sst_donor", None, better.as_str())
+    let mut one = Suggestion::new(to, "mysqld", "wsrep_sst_donor", now.as_deref(), better.as_str())
         .because("the nearest first, then those that take no writes, then those that lag least; the comma at the end lets any other node give when none of them can")
         .gains(GainSource::Documented, "the node that serves clients is not the donor by chance")
         .if_decided();

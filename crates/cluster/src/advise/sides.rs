@@ -145,6 +145,25 @@ pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
         );
         return;
     }
+    // What was set while it ran is what its script gets, and nobody is told the name.
+    let set = from.variables.get("wsrep_sst_auth_origin");
+    if written && set.is_some_and(|origin| origin == "SQL") {
+        let after = match &account.refused {
+            Some(reason) => format!(", which is refused ({reason})"),
+            None => String::new(),
+        };
+        found.add(
+            MistakeKind::Account,
+            Effect::Unsafe,
+            &name,
+            format!(
+                "its wsrep_sst_auth was set while it ran: copies log in by that, which cannot be read or tried, and after a restart as its option file says ({:?}){after}",
+                account.name
+            ),
+            "write into its option file what was set, or set what is written there",
+        );
+        return;
+    }
     if let Some(reason) = &account.refused {
         let how = match account.from {
             AccountFrom::SstAuth => format!("wsrep_sst_auth names {:?}", account.name),

@@ -159,6 +159,91 @@ fn donors_are_chosen_by_distance_then_by_what_they_do() {
         state(&mut facts.nodes[1]).primary = false;
     });
     assert_eq!(kinds(&advice), [(MistakeKind::DonorName, Effect::Fails)]);
+    // What no node is called is said, and not proposed.
+    for (list, effect, proposed) in [
+        ("nosuch", Effect::Fails, "a,b,"),
+        ("nosuch,", Effect::Unsafe, "a,b,"),
+        ("nosuch,b", Effect::Unsafe, "b,"),
+    ] {
+        let advice = self::advice(|facts| {
+            let list = Some(list.to_owned());
+            state(&mut facts.nodes[2]).sst.donor = list;
+        });
+        assert_eq!(kinds(&advice), [(MistakeKind::DonorName, effect)], "{list}");
+        assert!(advice.mistakes[0].text.contains("names nosuch,"), "{list}");
+        assert_eq!(
+            better(&advice, "wsrep_sst_donor").as_deref(),
+            Some(proposed)
+        );
+    }
+}
+
+#[test]
+fn certificates_that_are_over_by_what_they_are_for() {
+    let over = |option: &str, group: &str, mode: &str| {
+        let advice = advice(|facts| {
+            let node = &mut facts.nodes[2];
+            let options = format!("socket.ssl_cert = {group}");
+            node.variables
+                .insert("wsrep_provider_options".to_owned(), options);
+            for (name, value) in [
+                ("ssl-cert", option),
+                ("ssl-key", "k.pem"),
+                ("ssl-ca", "ca.pem"),
+                ("ssl-mode", mode),
+            ] {
+                set(node, "sst", name, value);
+                machine(node).readable.insert(value.to_owned());
+            }
+            let ending = Ending {
+                over: true,
+                when: "Jan".to_owned(),
+            };
+            machine(node).ending.insert("x.pem".to_owned(), ending);
+        });
+        let found = advice
+            .mistakes
+            .into_iter()
+            .find(|one| one.kind == MistakeKind::Certificate);
+        found.map(|one| (one.effect, one.text))
+    };
+    let (effect, text) = over("c.pem", "x.pem", "DISABLED").unwrap();
+    assert_eq!(effect, Effect::Fails);
+    assert!(
+        text.contains(
+            "its certificate x.pem ended at Jan: since then no node that starts is let in"
+        ),
+        "{text}"
+    );
+    assert_eq!(
+        over("x.pem", "g.pem", "VERIFY_CA").unwrap().0,
+        Effect::Fails
+    );
+    assert_eq!(
+        over("x.pem", "g.pem", "REQUIRED").unwrap().0,
+        Effect::Unsafe
+    );
+    let (effect, text) = over("c.pem", "g.pem", "VERIFY_CA").unwrap();
+    assert!(
+        effect == Effect::Unsafe && text.contains("clients"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_account_that_was_set_while_the_server_ran_is_not_that_of_its_files() {
+    let advice = advice(|facts| {
+        let node = &mut facts.nodes[0];
+        machine(node).account.as_mut().unwrap().refused = Some("no".to_owned());
+        let origin = ("wsrep_sst_auth_origin".to_owned(), "SQL".to_owned());
+        node.variables.extend([origin]);
+    });
+    assert_eq!(kinds(&advice), [(MistakeKind::Account, Effect::Unsafe)]);
+    let text = &advice.mistakes[0].text;
+    assert!(
+        text.contains("was set while it ran") && text.contains("refused (no)"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -10,6 +10,20 @@ use crate::observe::Member;
 use crate::rejoin::holds_data;
 use crate::view::{ClusterView, NodeView};
 
+/// What is said of a node that somebody has left out.
+const LEFT_OUT: &str = "it is left out";
+
+impl BootstrapPlan {
+    /// Nodes that somebody has left out.
+    pub fn left_out(&self) -> impl Iterator<Item = &str> {
+        let left_out = |one: &&Standing| one.unknown.as_deref() == Some(LEFT_OUT);
+        self.nodes
+            .iter()
+            .filter(left_out)
+            .map(|one| one.name.as_str())
+    }
+}
+
 /// Says which node begins the cluster. Positions are recovered where nodes have not written them down, which starts their servers for a moment.
 ///
 /// # Errors
@@ -115,7 +129,7 @@ fn standing(
         unknown: None,
     };
     if wish.without.contains(&node.name) {
-        found.unknown = Some("it is left out".to_owned());
+        found.unknown = Some(LEFT_OUT.to_owned());
         return found;
     }
     let file = node.grastate.as_ref();

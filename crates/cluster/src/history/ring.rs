@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// What is kept at one seqno.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// A write-set, by what makes it itself, and its tables.
-    WriteSet(String, BTreeSet<String>),
+    /// A write-set, by what makes it itself, its tables, and when its statements began, in seconds since 1970.
+    WriteSet(String, BTreeSet<String>, Option<i64>),
     /// The membership has changed, by what makes that change itself: no rows come of it.
     Change(String),
     /// What was sent was applied nowhere.
@@ -30,7 +30,7 @@ impl Kept {
     /// What makes it itself; `None`: nothing does.
     pub fn identity(&self) -> Option<&str> {
         match self {
-            Self::WriteSet(identity, _) | Self::Change(identity) => Some(identity),
+            Self::WriteSet(identity, ..) | Self::Change(identity) => Some(identity),
             Self::Skipped | Self::Several => None,
         }
     }
@@ -61,7 +61,9 @@ impl Ring {
                 (Some("w"), Some(identity)) => {
                     let tables = words.next().unwrap_or_default().split(',');
                     let tables = tables.filter(|table| !table.is_empty()).map(plain);
-                    Kept::WriteSet(identity.to_owned(), tables.collect())
+                    let tables = tables.collect();
+                    let time = words.next().and_then(|time| time.parse().ok());
+                    Kept::WriteSet(identity.to_owned(), tables, time)
                 }
                 (Some("c"), Some(identity)) => Kept::Change(identity.to_owned()),
                 _ => Kept::Skipped,

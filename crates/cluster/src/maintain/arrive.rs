@@ -5,7 +5,8 @@ use std::time::Instant;
 use super::held::Absence;
 use super::{MaintainError, MaintainPhase, MaintainState, Maintained, Maintenance, POLL, WATCH};
 use crate::among::arrives;
-use crate::control::{Control, StartAs};
+use crate::asked::Start;
+use crate::control::Control;
 use crate::files::server_in;
 use crate::join::{Joining, Seen, brief, is_down};
 use crate::journal::LogMark;
@@ -13,6 +14,7 @@ use crate::keep::{SILENCE, StartWay, Unallowed, Watched, kept, way_now};
 use crate::node::NodeState;
 use crate::observe::{Member, ask};
 use crate::proof::proof;
+use crate::rejoin::give_back_forgotten;
 
 /// So often a node is started again whose provider has given up: its donor may have died.
 const STARTS_AGAIN: u32 = 3;
@@ -27,6 +29,8 @@ impl Maintenance<'_> {
         state: &mut MaintainState,
         mut absence: Absence,
     ) -> Result<Maintained, MaintainError> {
+        // A start that has ended early, by hand or before whoever watched it was killed.
+        give_back_forgotten(self.members, state.plan.at, self.control, self.run);
         self.may_start(state)?;
         // What was kept may have gone meanwhile.
         if self.hold_for_start(state, &mut absence) {
@@ -40,6 +44,7 @@ impl Maintenance<'_> {
         let now = self.wait_for_it(state, &mut absence, &mut joining, started)?;
         let join_seconds = begun.elapsed().as_secs_f64();
         self.is_with_the_others(state, &member)?;
+        self.start_of(state).arrived();
         let left = state.left.unwrap_or(0);
         let proof = proof(&state.plan.uuid, &now, joining.log_of(&now).as_deref());
         for one in &mut absence.watched {
@@ -117,12 +122,22 @@ impl Maintenance<'_> {
 
     /// Ends it without the node: those that kept write-sets are released.
     fn not_back<T>(&self, state: &mut MaintainState, reason: String) -> Result<T, MaintainError> {
+        self.start_of(state).failed();
         self.release(state);
         self.enter(state, MaintainPhase::Ended);
         Err(MaintainError::NotBack {
             node: state.plan.node.clone(),
             reason,
         })
+    }
+
+    fn start_of(&self, state: &MaintainState) -> Start<'_> {
+        Start {
+            member: self.member(state.plan.at),
+            control: self.control,
+            state_dir: self.state_dir,
+            run: self.run,
+        }
     }
 
     /// Starts the node; whether that could be done.
@@ -132,7 +147,7 @@ impl Maintenance<'_> {
         let best = state.plan.holders.first();
         let donor = best.map(|holder| holder.node_name.as_str());
         self.run.events.note(format!("starting {node}"));
-        let started = self.control.start(StartAs::Member, donor.as_slice());
+        let started = self.start_of(state).begin(donor);
         if let Err(error) = &started {
             self.run.events.warn(format!(
                 "{error}. What {node} misses is kept on: mend it and start it by hand, or give it up with Ctrl-C"
@@ -238,6 +253,7 @@ impl Maintenance<'_> {
             ));
             return Ok(false);
         }
+        give_back_forgotten(self.members, state.plan.at, self.control, self.run);
         // A command may start a server as it is, which then begins without a place, and takes a full copy.
         let position = ask(member, &brief()).grastate.and_then(|file| file.seqno);
         if matches!(self.control, Control::Commands { .. })

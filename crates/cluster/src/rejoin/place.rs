@@ -48,6 +48,59 @@ pub(super) fn forgotten_since(
     (is_there && all_keep(members, *seqno)).then_some(*seqno)
 }
 
+/// Gives a node that is down its place back, where its file has forgotten it since its last start and nothing else has happened to it. Whether that
+/// was so. What cannot be told or done keeps nobody from looking at the node as it is.
+pub(crate) fn give_back_forgotten(
+    members: &[Member],
+    at: usize,
+    control: &Control,
+    run: &Run,
+) -> bool {
+    let view = observe("", members, &brief());
+    let node = &view.nodes[at];
+    let forgets = node
+        .grastate
+        .as_ref()
+        .is_some_and(|file| !file.has_history());
+    if node.state.is_some() || !forgets || !matches!(control.is_running(), Ok(Some(false))) {
+        return false;
+    }
+    let Ok(Some(stands)) = control.recover() else {
+        return false;
+    };
+    let Some(seqno) = forgotten_since(&view, members, at, &stands, control) else {
+        return false;
+    };
+    match give_back(&members[at], (&stands.0, seqno), run) {
+        Ok(()) => true,
+        Err(error) => {
+            run.events.warn(error.to_string());
+            false
+        }
+    }
+}
+
+fn give_back(member: &Member, place: (&str, u64), run: &Run) -> Result<(), ControlError> {
+    let (id, (uuid, seqno)) = (run.dir.id().as_str(), place);
+    let Some(host) = &member.host else {
+        return Ok(());
+    };
+    run.events.note(format!(
+        "{} gets the place back that its grastate.dat has forgotten: {uuid}:{seqno} (the file is kept as grastate.dat.refloat-{id})",
+        member.name
+    ));
+    files::give_place_back(host, &member.folder(), id, place, false)
+        .map_err(|error| not_written(member, &error))
+}
+
+fn not_written(member: &Member, error: &crate::HostError) -> ControlError {
+    ControlError::new(
+        &member.name,
+        "writing the grastate.dat of",
+        error.to_string(),
+    )
+}
+
 /// Whether all members but the node keep what comes behind a seqno, and there is none that nobody has looked at. The one that was to give may be on
 /// its way back into step, and the node counted for a while that has crashed.
 fn all_keep(members: &[Member], seqno: u64) -> bool {
@@ -78,27 +131,16 @@ pub(super) fn set_place(plan: &RejoinPlan, member: &Member, run: &Run) -> Result
     let Some(host) = &member.host else {
         return Ok(());
     };
-    let failed = |error: crate::HostError| {
-        ControlError::new(
-            &member.name,
-            "writing the grastate.dat of",
-            error.to_string(),
-        )
-    };
     if let Some(seqno) = plan.place {
-        run.events.note(format!(
-            "{} gets the place back that its grastate.dat has forgotten: {}:{seqno} (the file is kept as grastate.dat.refloat-{id})",
-            plan.node, plan.uuid
-        ));
-        let place = (plan.uuid.as_str(), seqno);
-        files::give_place_back(host, &member.folder(), id, place, false).map_err(failed)?;
+        give_back(member, (&plan.uuid, seqno), run)?;
     }
     if matches!(plan.history, Some(History::Parted(_))) {
         run.events.note(format!(
             "{} gives its place up, so that it takes a full copy (its grastate.dat is kept as grastate.dat.refloat-{id})",
             plan.node
         ));
-        files::give_place_up(host, &member.folder(), id, files::ASTRAY, false).map_err(failed)?;
+        files::give_place_up(host, &member.folder(), id, files::ASTRAY, false)
+            .map_err(|error| not_written(member, &error))?;
     }
     Ok(())
 }

@@ -9,7 +9,8 @@ use super::hold::Held;
 use super::place::{by_its_log, set_place};
 use super::{Leave, RejoinError, RejoinPlan, Rejoined};
 use crate::among::arrives;
-use crate::control::{Control, StartAs};
+use crate::asked::Start;
+use crate::control::Control;
 use crate::error::chain;
 use crate::forecast::RejoinKind;
 use crate::join::{Joining, Seen, ends_of_logs, look, runs};
@@ -74,6 +75,9 @@ impl Rejoining<'_> {
         plan.check(leave)?;
         let mut held = self.hold(plan);
         let came = self.come_back(plan, leave, &mut held, giver);
+        if came.is_err() {
+            self.start_of(plan).failed();
+        }
         let not_released = held.release(came.is_ok().then_some(plan.at));
         Ok(Rejoined {
             not_released,
@@ -119,6 +123,7 @@ impl Rejoining<'_> {
                 reason: astray.end(control, member, (!plan.runs).then_some(run)),
             }
         })?;
+        self.start_of(plan).arrived();
         let log = joining.log_of(&now);
         let proof = proof(&plan.uuid, &now, log.as_deref());
         let by_copy = proof.by == CameBy::Sst;
@@ -188,7 +193,16 @@ impl Rejoining<'_> {
         self.run.events.note(format!("starting {}", plan.node));
         // A restore that was given up may have left with what it was to stand alone.
         self.control.end_standalone()?;
-        Ok(self.control.start(StartAs::Member, donor.as_slice())?)
+        Ok(self.start_of(plan).begin(donor)?)
+    }
+
+    fn start_of(&self, plan: &RejoinPlan) -> Start<'_> {
+        Start {
+            member: &self.members[plan.at],
+            control: self.control,
+            state_dir: self.state_dir,
+            run: self.run,
+        }
     }
 
     fn wait_for_it(

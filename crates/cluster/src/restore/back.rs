@@ -175,7 +175,12 @@ impl Restore<'_> {
             sample: SAMPLE,
             ..AdviseOptions::default()
         };
-        let Ok(advice) = advise(&state.cluster, self.candidates, &options) else {
+        // Those that are down are looked at as they were when they ran.
+        let mut candidates = self.candidates.to_vec();
+        for (candidate, planned) in candidates.iter_mut().zip(&state.plan.nodes) {
+            candidate.shown.clone_from(&planned.shown);
+        }
+        let Ok(advice) = advise(&state.cluster, &candidates, &options) else {
             // Nobody is to be looked at.
             return Ok(());
         };

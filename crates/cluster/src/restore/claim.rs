@@ -5,12 +5,20 @@ use refloat_run::Owner;
 use super::Restore;
 use super::state::{RestoreError, RestoreState};
 use crate::claim::{Claim, Claimed};
+use crate::files;
 
 /// As long as it is there, this process drives the restore.
 #[derive(Debug)]
-pub struct Driving<'a>(
-    #[expect(dead_code, reason = "held until the restore ends")] Option<Claimed<'a>>,
-);
+pub struct Driving<'a>(Option<Claimed<'a>>);
+
+impl Driving<'_> {
+    /// The restore has ended, and nobody is to go on with it.
+    pub fn end(self) {
+        if let Some(claimed) = self.0 {
+            claimed.end();
+        }
+    }
+}
 
 impl Restore<'_> {
     /// Takes the restore for this process.
@@ -39,6 +47,20 @@ impl Restore<'_> {
         // Another one that began in the same moment has not seen this claim, and this one sees that one's.
         refused(self.driven_by_others(state, take_over)?)?;
         Ok(driving)
+    }
+
+    /// Removes what an earlier restore has left that is forgotten.
+    pub fn forget_claim(&self, earlier: &RestoreState, run: &str) {
+        let at = earlier.plan.at;
+        let left = self.claim(earlier, at).ok().flatten();
+        if let (Some(host), true) = (
+            &self.members[at].host,
+            left.is_some_and(|left| left.run == run),
+        ) {
+            let path = Claim::path(&earlier.plan.nodes[at].datadir);
+            // What stays is told by whoever finds it.
+            let _ = files::remove(host, &path);
+        }
     }
 
     /// Who else drives a restore of these nodes, or may do so.

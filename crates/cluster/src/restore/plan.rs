@@ -13,6 +13,7 @@ use super::keepers;
 use super::rates::Rates;
 use super::room::Room;
 use super::state::RestoreWay;
+use crate::advise::{Advice, Shown};
 use crate::control::{Control, StartOption};
 use crate::error::chain;
 use crate::files::{self, Folder};
@@ -80,6 +81,9 @@ pub struct PlannedNode {
     pub datadir: PathBuf,
     /// What becomes of its old data.
     pub old: OldData,
+    /// With what its server ran: what is looked at when it is down is looked at by that.
+    #[serde(default)]
+    pub shown: Shown,
 }
 
 /// What a restore would do.
@@ -113,6 +117,13 @@ pub struct RestorePlan {
 }
 
 impl RestorePlan {
+    /// Takes down what servers that run show of themselves.
+    pub fn know(&mut self, advice: &Advice) {
+        for node in &mut self.nodes {
+            node.shown = advice.shown(&node.name);
+        }
+    }
+
     /// The chosen node's name.
     pub fn chosen(&self) -> &str {
         &self.nodes[self.at].name
@@ -401,6 +412,7 @@ pub(super) fn make(
                 .and_then(|folder| Some(folder.as_ref().ok()?.path.clone()))
                 .unwrap_or_else(|| datadir_of(&members[place], node)),
             old: old[place].clone(),
+            shown: Shown::default(),
         }
     });
     Ok(RestorePlan {

@@ -81,17 +81,18 @@ impl Verifying<'_> {
             looked.tables += 1;
             looked.checksums += u64::from(*here || *there);
             let quoted = format!("{}.{}", quote_ident(database), quote_ident(table));
-            let mut asked = vec![format!("SELECT COUNT(*) FROM {quoted}")];
+            let mut asked = vec![(format!("SELECT COUNT(*) FROM {quoted}"), 0)];
             if *here || *there {
-                asked.push(format!("CHECKSUM TABLE {quoted}"));
+                // The first column is the name of the table.
+                asked.push((format!("CHECKSUM TABLE {quoted}"), 1));
             }
-            let said = on_both(members, &mut conns, |conn| {
+            let [here, there] = on_both(members, &mut conns, |conn| {
                 asked
                     .iter()
-                    .map(|sql| last_value(conn, sql))
+                    .map(|(sql, column)| value(conn, sql, *column))
                     .collect::<Result<Vec<_>, _>>()
             })?;
-            if said[0] != said[1] {
+            if !known_same(&here, &there) {
                 looked.suspect(name);
             }
         }
@@ -115,16 +116,19 @@ fn tables(conn: &mut Connection) -> Result<Tables, Error> {
         .collect())
 }
 
-/// The last column of the first row, of a table that may have gone meanwhile.
-fn last_value(conn: &mut Connection, sql: &str) -> Result<Option<String>, Error> {
+/// A value of the first row. `None`: it is NULL, as the checksum of a table is that cannot be read, or the server has refused: that table may have
+/// gone meanwhile.
+fn value(conn: &mut Connection, sql: &str, column: usize) -> Result<Option<String>, Error> {
     match conn.query(sql) {
-        Ok(rows) => Ok([1, 0]
-            .iter()
-            .find_map(|column| rows.str(0, *column))
-            .map(str::to_owned)),
+        Ok(rows) => Ok(rows.str(0, column).map(str::to_owned)),
         Err(Error::Server { .. }) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Whether both have said the same. That neither could say anything proves nothing.
+fn known_same(here: &[Option<String>], there: &[Option<String>]) -> bool {
+    here == there && here.iter().all(Option::is_some)
 }
 
 fn both<T: Send>(
@@ -156,5 +160,22 @@ fn asking(member: &Member, error: Error) -> VerifyNodesError {
     VerifyNodesError::Server {
         node: member.name.clone(),
         source: Box::new(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::known_same;
+
+    #[test]
+    fn what_neither_node_can_say_is_not_the_same() {
+        let said = |values: &[&str]| -> Vec<Option<String>> {
+            let value = |value: &&str| (*value != "NULL").then(|| (*value).to_owned());
+            values.iter().map(value).collect()
+        };
+        assert!(known_same(&said(&["2", "77"]), &said(&["2", "77"])));
+        assert!(!known_same(&said(&["2", "77"]), &said(&["2", "78"])));
+        assert!(!known_same(&said(&["2", "NULL"]), &said(&["2", "NULL"])));
+        assert!(!known_same(&said(&["NULL"]), &said(&["NULL"])));
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use refloat_cluster::advise::{
-    Advice, AdviseOptions, Candidate, Effect, Mistake, MistakeKind, Suggestion, advise,
+    Advice, AdviseOptions, Candidate, Effect, Mistake, MistakeKind, Shown, Suggestion, advise,
 };
 use refloat_cluster::{Host, Member};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, SstMethod};
@@ -44,6 +44,7 @@ pub fn candidates(cluster: &EphemeralCluster) -> Vec<Candidate> {
         },
         defaults_file: Some(node.config()),
         unit: None,
+        shown: Shown::default(),
     };
     cluster.nodes().iter().map(of).collect()
 }

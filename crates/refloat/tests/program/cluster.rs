@@ -558,8 +558,8 @@ fn is_shown_without_one(state: &Path, page: &str) {
         ", from c-1 (",
         &format!("    grastate.dat: {uuid}:{seqno}, safe_to_bootstrap 0\n"),
         "A transaction may hold 2.00 GiB in any number of rows\n",
-        // Its start was given the donor that it was to ask.
-        "Full copies by rsync, without an account, from c-2 and else any\n",
+        // Its start was given the donor that it was to ask, which was put back when it was there.
+        "Full copies by rsync, without an account\n",
         "They are received by c-1 at 127.0.0.1:",
         "A full copy is of ",
         "critical  c-2: it does not answer: ",
@@ -604,7 +604,11 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
     beside_a_rejoin(state, file, first.id());
     first.kill();
     let left = open();
-    assert_eq!(left[0]["journal"]["changes"][0]["name"], "gcache.mem_size");
+    let changed = |at: usize| left[at]["journal"]["changes"][0].clone();
+    assert_eq!(changed(0)["name"], "gcache.mem_size");
+    // Whom it asks first is told to its server by its command line, for this start only.
+    let asks = ["name", "old", "new"].map(|field| changed(1)[field].clone());
+    assert_eq!(asks, ["wsrep_sst_donor", "", "c-1,"]);
     refloat(&[&rejoin[..], &["--start-limit", "1s"]].concat())
         .exits(1)
         .says("c-2 runs already: waiting for it")
@@ -622,7 +626,24 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
     let reverted = refloat(&["settings", "revert", "--to", &first]).exits(0);
     let line = "gcache.mem_size: 0  put back";
     assert!(reverted.stdout.contains(line), "{}", reverted.stdout);
-    assert_eq!(open().len(), 0);
+    let asked = || node.query("SELECT @@wsrep_sst_donor").ok();
+    assert_eq!((open().len(), asked().as_deref()), (0, Some("")));
+
+    // The node goes on by itself when the program is killed, and is not to ask that one for ever.
+    refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
+    let mut killed = begin(Stdio::null());
+    killed.says("starting c-2");
+    wait("it has begun", || node.pid().unwrap().is_some());
+    killed.kill();
+    wait("it is there", || {
+        let ready = node.query("SHOW STATUS LIKE 'wsrep_ready'");
+        ready.is_ok_and(|said| said.ends_with("ON"))
+    });
+    assert_eq!(asked().as_deref(), Some("c-1,"));
+    for url in [node.url(), first] {
+        refloat(&["settings", "revert", "--to", &url]).exits(0);
+    }
+    assert_eq!((open().len(), asked().as_deref()), (0, Some("")));
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
     let back = refloat(&rejoin).exits(0);
     assert!(

@@ -53,8 +53,45 @@ fn begin_by_hand(node: &GaleraNode) {
 /// From its request on until it is answered its file says nothing of its place.
 fn a_joiner_that_dies_before_it_gets_anything_keeps_its_place(place: &Place) {
     let (node, name) = (place.node(2), place.name(2));
+    let gets_it_back = "gets the place back that its grastate.dat has forgotten: ";
+    dies_early(place, &|| {
+        place
+            .run(&["maintain", name], &["--for", "1m", "--begin"])
+            .exits(0);
+    });
+    let ended = place.run(&["maintain", name], &["--end"]).exits(0);
+    assert!(
+        ended.stderr.contains(gets_it_back) && ended.stderr.contains(" is back by IST"),
+        "{}{}",
+        ended.stderr,
+        ended.stdout
+    );
+    place.all_are_in_step();
+    place.ask(0, "DELETE FROM app.t");
+    dies_early(place, &|| node.stop().expect("it stops"));
+    let plan = place.run(&["rejoin", name], &["--plan"]).exits(0).stdout;
+    assert!(
+        plan.contains("comes     by IST: ") && plan.contains("  place     its grastate.dat has"),
+        "{plan}"
+    );
+    let back = place
+        .run(&["rejoin", name], &["--verify"])
+        .exits(0)
+        .says(gets_it_back);
+    for words in [
+        "is back by IST: 3",
+        "hold the same ",
+        "all nodes hold the same\n",
+    ] {
+        assert!(back.stdout.contains(words), "{words}: {}", back.stdout);
+    }
+}
+
+/// The third node is stopped, misses something, is started by hand, and dies when it has asked for that.
+fn dies_early(place: &Place, stop: &dyn Fn()) {
+    let (node, name) = (place.node(2), place.name(2));
     loop {
-        node.stop().expect("it stops");
+        stop();
         insert(place, 0, 0, 34);
         node.begin(&NodeStart::join()).expect("it starts");
         wait("it asks, or is there", || forgets(node) || place.in_step(2));
@@ -69,24 +106,9 @@ fn a_joiner_that_dies_before_it_gets_anything_keeps_its_place(place: &Place) {
             node.thaw().expect("it goes on");
         }
         place.ask(0, "DELETE FROM app.t");
+        place.run(&["maintain", name], &["--end"]);
         place.run(&["rejoin", name], &[]);
         place.all_are_in_step();
-    }
-    let plan = place.run(&["rejoin", name], &["--plan"]).exits(0).stdout;
-    assert!(
-        plan.contains("comes     by IST: ") && plan.contains("  place     its grastate.dat has"),
-        "{plan}"
-    );
-    let back = place
-        .run(&["rejoin", name], &["--verify"])
-        .exits(0)
-        .says("gets the place back that its grastate.dat has forgotten: ");
-    for words in [
-        "is back by IST: 3",
-        "hold the same ",
-        "all nodes hold the same\n",
-    ] {
-        assert!(back.stdout.contains(words), "{words}: {}", back.stdout);
     }
 }
 
@@ -142,12 +164,13 @@ fn nodes_that_have_parted_are_told_apart(place: &Place) {
             .says(&format!(
                 "{name} and the cluster have parted: both hold the same up to "
             ))
-            .says("has 2 write-sets (app.t) that the cluster does not have")
+            .says("has 2 write-sets (app.t; written ")
+            .says("Z) that the cluster does not have")
             .says("`refloat verify URL-OF-A-NODE URL-OF-IT` names the rows");
         assert!(place.node(at).pid().expect("a node").is_none());
         rejoin(&["--allow-sst"])
             .exits(3)
-            .says("2 write-sets (app.t) that the cluster does not have")
+            .says("2 write-sets (app.t; written ")
             .says(&format!("--allow-sst --discard {history}"));
         let back = rejoin(&["--allow-sst", "--discard", &history, "--verify=quick"]).exits(0);
         assert!(
@@ -185,6 +208,22 @@ fn nodes_that_differ_are_named(place: &Place) {
     assert!(said.contains(r#""differ":["app.t""#), "{said}");
     place.ask(2, "SET SESSION wsrep_on = OFF; UPDATE app.t SET v = 'node 0' WHERE id = 200; DROP TABLE app.only");
     verify(&["--quick"]).exits(0);
+
+    // Rows that no server can read have no checksum: NULL on both is no proof.
+    place.ask(
+        0,
+        "CREATE TABLE app.torn (id INT PRIMARY KEY, v VARCHAR(50)) ENGINE=MyISAM",
+    );
+    for at in 0..3 {
+        place.ask(at, "SET SESSION wsrep_sync_wait = 15; SELECT COUNT(*) FROM app.torn; SET SESSION wsrep_on = OFF; INSERT INTO app.torn VALUES (1, 'a'), (2, 'b'); FLUSH LOCAL TABLES app.torn");
+        let rows = place.node(at).grastate().with_file_name("app/torn.MYD");
+        fs::write(rows, b"torn").expect("it can be written");
+    }
+    let said = verify(&["--quick"]);
+    assert_ne!(said.code, 0, "{}", said.stdout);
+    assert!(said.stderr.contains("app.torn"), "{}", said.stderr);
+    place.ask(0, "DROP TABLE app.torn");
+    verify(&["--quick"]).exits(0);
 }
 
 fn a_cluster_begins_again_where_all_is_held(place: &Place) {
@@ -201,7 +240,7 @@ fn a_cluster_begins_again_where_all_is_held(place: &Place) {
     let unclear = bootstrap(&[])
         .exits(3)
         .says("which node is to begin the cluster is not clear")
-        .says("write-sets (app.t) that the cluster does not have")
+        .says("write-sets (app.t; written ")
         .says("--node NODE begins with that one");
     for at in 0..3 {
         let stands = format!("{} is at {history}:", place.name(at));
@@ -227,20 +266,34 @@ fn a_cluster_begins_again_where_all_is_held(place: &Place) {
     for at in 0..3 {
         place.node(at).kill().expect("it can be killed");
     }
-    let mut running = Running::start(place.cluster(&["bootstrap"], &[]));
+    let without = ["--without", place.name(2)];
+    let mut running = Running::start(place.cluster(&["bootstrap"], &without));
     running.says(" begins the cluster at ");
     running.kill();
+    let serves = |at: usize| {
+        let said = place.node(at).query("SHOW STATUS LIKE 'wsrep_ready'");
+        said.is_ok_and(|said| said.ends_with("ON"))
+    };
     wait("the node is there, or was not started", || {
         let runs = |at| place.node(at).pid().is_ok_and(|pid| pid.is_some());
-        let serves = |at: usize| {
-            let said = place.node(at).query("SHOW STATUS LIKE 'wsrep_ready'");
-            said.is_ok_and(|said| said.ends_with("ON"))
-        };
         (0..3).all(|at| !runs(at) || serves(at))
     });
-    let begun = bootstrap(&["--verify"]).exits(0).stdout;
-    assert_eq!(begun.matches(" is back by IST").count(), 2, "{begun}");
-    assert!(begun.contains("all nodes hold the same\n"), "{begun}");
+    if (0..3).any(serves) {
+        bootstrap(&[])
+            .exits(3)
+            .says(" has not ended: it was begun as --node ")
+            .says("and now nobody is left out");
+    }
+    let verified = bootstrap(&["--verify", without[0], without[1]]);
+    let begun = verified.exits(0).stdout;
+    for words in [
+        " is back by IST",
+        &format!("{} was left out\n", place.name(2)),
+        "all nodes hold the same\n",
+    ] {
+        assert!(begun.contains(words), "{words}: {begun}");
+    }
+    place.run(&["rejoin", place.name(2)], &[]).exits(0);
     place.all_are_in_step();
     assert_eq!(
         place.ask(2, "SELECT COUNT(*) FROM app.t WHERE id >= 500"),

@@ -421,7 +421,31 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
         assert!(said.contains(words), "not {words:?}: {said}");
     }
     assert!(!said.contains("to begin the cluster with"), "{said}");
-    let runs = place.state.path().join("runs");
+    // Who knows nothing of the run sees what it has left.
+    let (runs, away) = ["runs", "away"]
+        .map(|name| place.state.path().join(name))
+        .into();
+    fs::rename(&runs, &away).expect("it can be renamed");
+    let elsewhere = |verb: &[&str]| {
+        let mut command = command(place.state.path());
+        command
+            .arg("cluster")
+            .args(verb)
+            .args(["--no-defaults", "--cluster"]);
+        let run = command.arg(place.cluster.toml()).output();
+        Run::new(run.expect("the program can be started"))
+    };
+    let shown = elsewhere(&["status"]);
+    let said = format!("{}{}", shown.stdout, shown.stderr);
+    assert!(
+        said.contains("a restore of the cluster has not ended"),
+        "{said}"
+    );
+    elsewhere(&["bootstrap", "--plan"])
+        .exits(3)
+        .says("a restore of the cluster that it belongs to has not ended, and process ");
+    let _ = fs::remove_dir_all(&runs);
+    fs::rename(&away, &runs).expect("it can be renamed");
     let mut states = entries(&runs).into_iter().filter_map(|run| {
         let path = runs.join(run).join("restore.json");
         Some((fs::read_to_string(&path).ok()?, path))

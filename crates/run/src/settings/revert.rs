@@ -33,9 +33,12 @@ const KNOWN: &[&str] = &[
     REDO_LOG,
     "sync_binlog",
     WSREP_DESYNC,
+    SST_DONOR,
 ];
 /// Whether a node of a Galera cluster may fall behind without holding the others up.
 pub const WSREP_DESYNC: &str = "wsrep_desync";
+/// Which nodes a node of a Galera cluster asks first for what it needs.
+pub const SST_DONOR: &str = "wsrep_sst_donor";
 /// How often a setting is tried again: MariaDB gives up a shrink of the buffer pool while pages are in use.
 const TRIES: u32 = 3;
 

@@ -1,5 +1,6 @@
 //! `refloat cluster bootstrap`: all nodes are down, and the cluster begins again.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use anyhow::Context as _;
 use clap::Args;
 use refloat_cluster::{
     Begun, BootstrapError, BootstrapPlan, BootstrapWish, Bootstrapping, ClusterView, Control,
-    Leave, Observation, Rejoined, Rejoining, WantedTables, observe, plan_bootstrap,
+    Leave, Observation, Rejoined, Rejoining, Verified, WantedTables, observe, plan_bootstrap,
 };
 use refloat_report::{bootstrap as face, cluster_verify, rejoin as rejoin_face};
 use refloat_run::Run;
@@ -18,11 +19,12 @@ use serde::{Deserialize, Serialize};
 use super::lock::ClusterLock;
 use super::maintain::refuse_second;
 use super::members::{ClusterOf, Nodes};
-use super::rejoin::{Asked, How, VerifyAfter, is_left, is_proven, planned};
+use super::rejoin::{Asked, How, VerifyAfter, has_known_history, is_left, is_proven, planned};
 use super::restore::{refuse_maintained, refuse_open, refuse_restored};
 use super::{print_plan, start_limit, verify};
+use crate::commands::sandbox::shell_word;
 use crate::context::Context;
-use crate::exit::{self, Exit};
+use crate::exit::{self, Exit, ProgramError};
 use crate::record::record;
 use crate::sizes::parse_time;
 use crate::watch::{Show, Watch};
@@ -55,7 +57,8 @@ and nothing is begun until --node says which one is right. What cannot be compar
 The node that begins gets its position and `safe_to_bootstrap: 1` written into its grastate.dat, and is
 started; the others are brought back one after the other, as by `refloat cluster rejoin`. One that would
 need a full copy is left down unless --allow-sst is given, and the rest goes on. After Ctrl-C, a crash or
-a node that did not start, the same command goes on where it ended.
+a node that did not start, the same command goes on where it ended; with another --node or --without it is
+refused.
 
 EXIT CODES:
   0  the cluster serves, and all others are back
@@ -138,6 +141,7 @@ pub fn run(args: &BootstrapArgs, context: &Context) -> anyhow::Result<Exit> {
         .collect();
     let mark = Mark::of(&nodes.name, context);
     let plan = if let Some(plan) = mark.goes_on(&nodes, &view) {
+        as_begun(&plan, args.node.as_deref(), &args.without)?;
         plan
     } else {
         let wish = BootstrapWish {
@@ -173,16 +177,17 @@ pub fn run(args: &BootstrapArgs, context: &Context) -> anyhow::Result<Exit> {
         Err(error) => (None, Some(anyhow::Error::new(error))),
     };
     error = error.or(others.first_error.take());
-    let verified = match args.verify.verify.filter(|_| error.is_none()) {
+    // With all others left out there is nothing to compare.
+    let alone = plan.left_out().count() + 1 == nodes.members.len();
+    let verified = match args.verify.verify.filter(|_| error.is_none() && !alone) {
         None => None,
-        Some(how) => verify::after(&nodes, how == How::Quick, &run)
+        Some(how) => verify::after(&nodes, &args.without, how == How::Quick, &run)
             .map_err(|failed| error = Some(failed.into()))
             .ok(),
     };
-    let same = match &verified {
-        Some(verified) => verified.is_same(),
-        None => !others.unproven,
-    };
+    // What only every row tells, counts and checksums do not.
+    let overrules = verified.as_ref().is_some_and(|verified| !verified.quick);
+    let same = verified.as_ref().is_none_or(Verified::is_same) && (overrules || !others.unproven);
     let result = match &error {
         _ if is_left(context) => RunResult::SettingsLeft,
         Some(error) => exit::result_of(error),
@@ -212,7 +217,7 @@ fn page(
     args: &BootstrapArgs,
     begun: &Begun,
     others: &Others,
-    verified: Option<&refloat_cluster::Verified>,
+    verified: Option<&Verified>,
 ) -> std::io::Result<()> {
     let mut out = std::io::stdout();
     write!(out, "{}", face::begun(begun))?;
@@ -222,14 +227,63 @@ fn page(
     for one in &others.not_back {
         writeln!(out, "{} is NOT BACK: {}", one.node, one.reason)?;
     }
-    match verified {
-        Some(verified) => write!(out, "{}", cluster_verify::ended(verified)),
-        None => writeln!(
-            out,
-            "  compare   {}",
-            verify::command(&args.cluster.cluster)
-        ),
+    for node in &args.without {
+        writeln!(out, "{node} was left out")?;
     }
+    if let Some(verified) = verified {
+        write!(out, "{}", cluster_verify::ended(verified))?;
+    }
+    let back = others.back.iter();
+    let unknown: Vec<&str> = back
+        .filter(|one| !has_known_history(one))
+        .map(|one| one.node.as_str())
+        .collect();
+    let every_row = !unknown.is_empty();
+    if every_row && verified.is_some_and(|verified| verified.quick) {
+        write!(out, "{}", cluster_verify::not_told(&unknown))?;
+    }
+    if verified.is_none_or(|verified| verified.quick && every_row) {
+        let command = verify::command(&args.cluster.cluster, !every_row);
+        writeln!(out, "  compare   {command}")?;
+    }
+    Ok(())
+}
+
+/// Refuses to go on with what another command has begun.
+fn as_begun(plan: &BootstrapPlan, node: Option<&str>, without: &[String]) -> anyhow::Result<()> {
+    let flags = |node: Option<&str>, without: &BTreeSet<&str>| {
+        let without = without
+            .iter()
+            .map(|name| format!("--without {}", shell_word(name)));
+        let node = node.map(|name| format!("--node {}", shell_word(name)));
+        node.into_iter()
+            .chain(without)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let then: BTreeSet<&str> = plan.left_out().collect();
+    let now: BTreeSet<&str> = without.iter().map(String::as_str).collect();
+    if now == then && node.is_none_or(|node| node == plan.node) {
+        return Ok(());
+    }
+    let begun = flags(Some(&plan.node), &then);
+    let now = match flags(node, &now) {
+        given if given.is_empty() => "nobody is left out".to_owned(),
+        given => format!("it is {given}"),
+    };
+    Err(ProgramError::new(
+        Exit::Refused,
+        format!(
+            "the bootstrap of {} has not ended: it was begun as {begun}, and now {now}",
+            plan.cluster
+        ),
+    )
+    .hint(format!("`refloat cluster bootstrap {begun}` goes on with it."))
+    .hint(format!(
+        "{} has begun the cluster: `refloat cluster rejoin NODE` brings others back one by one, and another node can begin it only when all are stopped.",
+        plan.node
+    ))
+    .into())
 }
 
 /// Brings the others back, one after the other. One that is refused or does not come keeps nobody else away.
@@ -369,5 +423,50 @@ impl Mark {
     fn remove(&self) {
         // One that is left behind is looked at only when its node serves alone.
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use refloat_cluster::Standing;
+
+    use super::*;
+
+    #[test]
+    fn only_the_same_command_goes_on() {
+        let standing = |name: &str, unknown: Option<&str>| Standing {
+            name: name.to_owned(),
+            place: None,
+            recovered: false,
+            forgotten: false,
+            last: false,
+            unknown: unknown.map(str::to_owned),
+        };
+        let plan = BootstrapPlan {
+            cluster: "shop".to_owned(),
+            node: "n1".to_owned(),
+            at: 0,
+            uuid: "u".to_owned(),
+            seqno: 9,
+            nodes: vec![
+                standing("n1", None),
+                standing("n2", None),
+                standing("n3", Some("it is left out")),
+            ],
+            warnings: Vec::new(),
+        };
+        let said = |node: Option<&str>, without: &[&str]| {
+            let without: Vec<String> = without.iter().map(|one| (*one).to_owned()).collect();
+            as_begun(&plan, node, &without).map_err(|error| error.to_string())
+        };
+        assert_eq!(said(None, &["n3"]), Ok(()));
+        assert_eq!(said(Some("n1"), &["n3", "n3"]), Ok(()));
+        assert_eq!(
+            said(Some("n2"), &["n3"]).unwrap_err(),
+            "the bootstrap of shop has not ended: it was begun as --node n1 --without n3, and now it is --node n2 --without n3"
+        );
+        let all = said(None, &[]).unwrap_err();
+        assert!(all.ends_with("and now nobody is left out"), "{all}");
+        assert!(said(None, &["n2", "n3"]).is_err());
     }
 }

@@ -20,6 +20,7 @@ use refloat_run::{Run, RunDir};
 use super::copies;
 use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
+use super::rejoin::is_left;
 use super::restore::{refuse_for, refuse_maintained, refuse_open, refuse_restored};
 use super::{print_plan, start_limit};
 use crate::context::Context;
@@ -343,10 +344,11 @@ fn finish(
         Err(error) => (None, Some(anyhow::Error::new(error))),
     };
     // What is still told to others concerns people who did not start this.
-    let is_left = open_maintenance(&run.dir)
-        .is_ok_and(|open| open.is_some_and(|open| !open.holds.is_empty()));
+    let left = open_maintenance(&run.dir)
+        .is_ok_and(|open| open.is_some_and(|open| !open.holds.is_empty()))
+        || is_left(context);
     let result = match (&outcome, &error) {
-        _ if is_left => RunResult::SettingsLeft,
+        _ if left => RunResult::SettingsLeft,
         (Some(outcome), _) if outcome.work_failed.is_some() => RunResult::Failed,
         (Some(outcome), _) if !matches!(outcome.proof.by, CameBy::Ist | CameBy::Stayed) => {
             RunResult::ProofFailed

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use refloat_cluster::advise::Candidate;
+use refloat_cluster::advise::{Candidate, Shown};
 use refloat_cluster::{
     ClusterFile, ClusterView, Control, ControlError, Host, Member, NodeConfig, discover,
 };
@@ -136,6 +136,7 @@ impl ClusterOf {
                 member,
                 defaults_file,
                 unit,
+                shown: Shown::default(),
             }
         });
         let candidates = candidates.collect();

@@ -60,8 +60,8 @@ A history keeps its name when the cluster is begun again with a node that did no
 what comes after is numbered as what was lost. So before a node comes by IST, the last write-set that it \
 has kept is compared with the one of that number that a donor keeps (galera.cache, read by Perl on their \
 machines). Where they differ the node is refused, and both sides are told; where that cannot be seen, \
-positions are all that is known, which is said, and the exit code is 4 unless --verify finds all nodes the \
-same. A node whose server died while it waited for IST gets back the place that its grastate.dat has \
+positions are all that is known, which is said, and the exit code is 4 unless --verify finds every row of \
+all nodes the same; --verify=quick does not tell that. A node whose server died while it waited for IST gets back the place that its grastate.dat has \
 forgotten.
 
 Asked first for what is missed: a node that keeps it, that applications do not write to, that is not \
@@ -204,7 +204,7 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     let verified = match args.verify.verify.filter(|_| outcome.is_some()) {
         None => None,
-        Some(how) => verify::after(&nodes, how == How::Quick, &run)
+        Some(how) => verify::after(&nodes, &[], how == How::Quick, &run)
             .map_err(|failed| error = Some(failed.into()))
             .ok(),
     };
@@ -230,13 +230,19 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     if let Some(outcome) = outcome.filter(|_| !args.json) {
         let mut out = std::io::stdout();
         write!(out, "{}", face::ended(&outcome))?;
-        match &verified {
-            Some(verified) => write!(out, "{}", cluster_verify::ended(verified))?,
-            None => writeln!(
-                out,
-                "  compare   {}",
-                verify::command(&args.cluster.cluster)
-            )?,
+        if let Some(verified) = &verified {
+            write!(out, "{}", cluster_verify::ended(verified))?;
+        }
+        let every_row = !has_known_history(&outcome);
+        if every_row && verified.as_ref().is_some_and(|verified| verified.quick) {
+            write!(out, "{}", cluster_verify::not_told(&[&outcome.node]))?;
+        }
+        if verified
+            .as_ref()
+            .is_none_or(|verified| verified.quick && every_row)
+        {
+            let command = verify::command(&args.cluster.cluster, !every_row);
+            writeln!(out, "  compare   {command}")?;
         }
     }
     if let Some(error) = &error {
@@ -282,10 +288,18 @@ pub fn planned(
     Ok(plan)
 }
 
-/// Whether others are still told to keep something by this process.
+/// Whether others are still told to keep something by this process, or a node that is back to ask somebody first. (What one is told that is still on its
+/// way the same command puts back.)
 pub fn is_left(context: &Context) -> bool {
+    let left = |journal: &settings::Journal| {
+        let on_its_way = matches!(
+            &journal.changes[..],
+            [one] if one.name == settings::SST_DONOR && one.applied.is_none()
+        );
+        journal.owner == Owner::this() && !on_its_way
+    };
     settings::list(context.state_dir())
-        .is_ok_and(|open| open.iter().any(|open| open.journal.owner == Owner::this()))
+        .is_ok_and(|open| open.iter().any(|open| left(&open.journal)))
 }
 
 /// Whether a node has come by the way that was said, and is known to hold what the others hold.
@@ -295,10 +309,80 @@ pub fn is_proven(outcome: &Rejoined, plan: &RejoinPlan, verified: Option<&Verifi
         CameBy::Sst => !matches!(plan.forecast.kind, RejoinKind::Ist { .. }),
         CameBy::Unknown => false,
     };
-    let same = match (verified, &outcome.history) {
-        (Some(verified), _) => verified.knows(&outcome.node),
-        (None, None | Some(History::Shared { .. })) => true,
-        (None, Some(History::Parted(_) | History::Unknown { .. })) => false,
+    let same = match verified {
+        // Counts and checksums see neither definitions nor values that have changed before a server has started.
+        Some(verified) if verified.quick && !has_known_history(outcome) => false,
+        Some(verified) => verified.knows(&outcome.node),
+        None => has_known_history(outcome),
     };
     as_said && same
+}
+
+/// Whether what a node held before is known to be what the others held, or has been replaced by a full copy.
+pub fn has_known_history(outcome: &Rejoined) -> bool {
+    matches!(&outcome.history, None | Some(History::Shared { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use refloat_cluster::{NodeVerdict, Proof, Rejoin};
+
+    use super::*;
+
+    #[test]
+    fn an_unknown_history_takes_every_row() {
+        let mut outcome = Rejoined {
+            node: "n2".to_owned(),
+            proof: Proof {
+                by: CameBy::Ist,
+                evidence: String::new(),
+            },
+            left: Some(3),
+            back: 10,
+            join_seconds: 1.0,
+            copied: None,
+            not_released: Vec::new(),
+            history: Some(History::Unknown {
+                reason: "its file is gone".to_owned(),
+            }),
+        };
+        let plan = RejoinPlan {
+            node: "n2".to_owned(),
+            at: 1,
+            forecast: Rejoin {
+                kind: RejoinKind::Unknown,
+                reason: String::new(),
+            },
+            seqno: Some(3),
+            uuid: "u".to_owned(),
+            donors: Vec::new(),
+            runs: false,
+            only_copy: None,
+            fails: Vec::new(),
+            hold: None,
+            history: None,
+            place: None,
+        };
+        let verified = |quick| Verified {
+            cluster: "c".to_owned(),
+            with: "n1".to_owned(),
+            quick,
+            nodes: vec![NodeVerdict {
+                name: "n2".to_owned(),
+                same: Some(true),
+                tables: 1,
+                checksums: 0,
+                differ: Vec::new(),
+                reason: None,
+            }],
+            seconds: 1.0,
+        };
+        assert!(!is_proven(&outcome, &plan, None));
+        assert!(!is_proven(&outcome, &plan, Some(&verified(true))));
+        assert!(is_proven(&outcome, &plan, Some(&verified(false))));
+        outcome.history = Some(History::Shared {
+            evidence: "both hold write-set 3".to_owned(),
+        });
+        assert!(is_proven(&outcome, &plan, Some(&verified(true))));
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use refloat_cluster::advise::Mistake;
+use refloat_cluster::advise::{Advice, Mistake};
 use refloat_cluster::{
     ClusterView, Control, Rate, Rates, Restore, RestoreError, RestorePlan, RestoreState,
     RestoreStep, RestoreWay, RestoreWish, Restored, asked_for, given_up_restore,
@@ -278,6 +278,7 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
             let restore = restore(&nodes, &controls, &load, &run, (args.start_limit, context));
             let state = restore.begin(&nodes.name, plan)?;
             if let Some((dir, mut old)) = earlier {
+                restore.forget_claim(&old, dir.id().as_str());
                 old.step = RestoreStep::Ended;
                 dir.write(refloat_cluster::RESTORE_STATE, &old)?;
             }
@@ -296,7 +297,9 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
         }
     };
     let result = restore.run(&mut state, args.stop_before.map(RestoreStep::from));
-    drop(driving);
+    if state.step == RestoreStep::Ended {
+        driving.end();
+    }
     finish(result, &state, &run, watch, args.json, context)
 }
 
@@ -322,7 +325,11 @@ fn give_up(
     let begun = state.step;
     let restore = restore(nodes, controls, load, &run, (args.start_limit, context));
     let driving = restore.drive(&state, args.take_over);
-    let result = driving.and_then(|_driving| restore.give_up(&mut state));
+    let result = driving.and_then(|driving| {
+        restore.give_up(&mut state)?;
+        driving.end();
+        Ok(())
+    });
     watch.stop();
     result?;
     if args.json {
@@ -440,7 +447,7 @@ pub fn refuse_maintained(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()
 pub fn refuse_restored(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()> {
     refuse_for(
         &restores_elsewhere(&nodes.members, view),
-        "Wait for its end. One that was killed on a machine that cannot be seen from here goes on when its command is given again with --take-over.",
+        "Wait for its end. One that was killed on a machine that cannot be seen from here goes on when its command is given again with --take-over, and ends with --give-up. The file may be removed when you know that nobody goes on with it.",
     )
 }
 
@@ -524,26 +531,32 @@ fn planned(
         // Nothing stands in it but who has made it.
         let _ = std::fs::remove_dir_all(dir.path());
     }
-    let plan = plan?;
+    let mut plan = plan?;
     if plan.way == RestoreWay::Rebuild && !args.ignore_advice {
         let checked = copies_work(args, &plan, context);
         if checked.is_err() {
             let _ = std::fs::remove_dir_all(dir.path());
         }
-        checked?;
+        if let Some(advice) = checked? {
+            plan.know(&advice);
+        }
     }
     Ok((plan, dir))
 }
 
 /// Refuses what would make the full copies fail, while it can be seen: when all nodes are down it cannot, and each is looked at before it takes its copy.
-fn copies_work(args: &RestoreArgs, plan: &RestorePlan, context: &Context) -> anyhow::Result<()> {
+fn copies_work(
+    args: &RestoreArgs,
+    plan: &RestorePlan,
+    context: &Context,
+) -> anyhow::Result<Option<Advice>> {
     if !plan.nodes.iter().any(|node| node.runs) || plan.nodes.len() < 2 {
-        return Ok(());
+        return Ok(None);
     }
     let advice = copies::look(&args.cluster, None, context)?;
     let fails: Vec<String> = advice.failing().map(Mistake::told).collect();
     if fails.is_empty() {
-        return Ok(());
+        return Ok(Some(advice));
     }
     Err(ProgramError::new(
         Exit::Refused,

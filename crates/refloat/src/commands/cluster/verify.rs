@@ -73,6 +73,7 @@ pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
     let (watch, run) = Watch::begin(COMMAND, show, context)?;
     let verifying = Verifying {
         members: &nodes.members,
+        without: &[],
         quick: args.quick,
         threads: args.threads.map(usize::from),
         run: &run,
@@ -101,20 +102,27 @@ pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// The command that compares all nodes, to be pasted.
-pub fn command(cluster: &str) -> String {
+pub fn command(cluster: &str, quick: bool) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "./_-:@".contains(c);
     let word = if cluster.chars().all(plain) {
         cluster.to_owned()
     } else {
         shell_word(cluster)
     };
-    format!("refloat cluster verify --quick --cluster {word}")
+    let how = if quick { "--quick " } else { "" };
+    format!("refloat cluster verify {how}--cluster {word}")
 }
 
-/// Compares all nodes for a command that has changed something.
-pub fn after(nodes: &Nodes, quick: bool, run: &Run) -> Result<Verified, VerifyNodesError> {
+/// Compares all nodes for a command that has changed something; those that somebody has left out only where they are in step.
+pub fn after(
+    nodes: &Nodes,
+    without: &[String],
+    quick: bool,
+    run: &Run,
+) -> Result<Verified, VerifyNodesError> {
     let verifying = Verifying {
         members: &nodes.members,
+        without,
         quick,
         threads: None,
         run,

@@ -1,0 +1,127 @@
+//! Machines, as a look at them is read, and as it looks.
+
+use super::super::candidate::Shown;
+use super::super::script::lines;
+use super::*;
+
+#[test]
+fn a_look_is_read() {
+    let machine = read(&lines(
+        "hostname\tdb1\npid\t17\nmemory\tMemTotal:\t1000\nmemory\tMemAvailable:\t900\nmemory\tlimit\t800\ncores\t4\n\
+         disk\t100\t50\ndata\t40\t10\noption\tsst\tcompressor\tzstd -3\noption\tmariabackup\tinno-backup-opts\t--password=x --rsync -py\n\
+         account-from\tauth\naccount\tsst\naccount-is\taccepted\ngrant\tRELOAD ON *.*\nlistens\t9\tsocat\nnonsense\t1\t2\t3\t4\t5\n",
+    ));
+    assert_eq!((machine.pid, machine.cores), (Some(17), Some(4)));
+    assert_eq!(
+        (machine.memory.total, machine.memory.available),
+        (Some(800), Some(800))
+    );
+    assert_eq!(
+        (machine.space.free, machine.space.data()),
+        (Some(50), Some(30))
+    );
+    assert_eq!(machine.options.get(&["sst"], "compressor"), Some("zstd -3"));
+    assert_eq!(
+        machine.options.get(&["mariabackup"], "inno-backup-opts"),
+        Some("--password=… --rsync -p…")
+    );
+    let account = machine.account.unwrap();
+    assert_eq!(
+        (
+            account.name.as_str(),
+            account.from,
+            account.refused,
+            account.grants.len()
+        ),
+        ("sst", AccountFrom::SstAuth, None, 1)
+    );
+    assert_eq!(machine.listens[0].program, "socat");
+}
+
+/// A tree of its own beside packages of another version: the server is down, and was seen to run from there.
+#[test]
+fn programs_of_a_server_that_is_down_are_those_that_it_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = |name: &str, version: &str| {
+        let bin = folder.path().join(name).join("bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        let program = bin.join("mariadb-backup");
+        std::fs::write(&program, format!("#!/bin/sh\necho {version}\n")).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).unwrap();
+        bin.parent().unwrap().to_string_lossy().into_owned()
+    };
+    let (own, path) = (tree("own", "11.8"), tree("path", "11.4"));
+    let version = |shown: Shown| {
+        let candidate = Candidate {
+            member: Member {
+                name: "n1".to_owned(),
+                connect: refloat_wire::ConnectOptions::default(),
+                host: Some(Host::Local),
+                datadir: Some(folder.path().to_owned()),
+                log: None,
+            },
+            defaults_file: None,
+            unit: None,
+            shown,
+        };
+        let machine = look(
+            &Host::Local,
+            &candidate,
+            &NodeFacts::default(),
+            "mariabackup",
+        );
+        machine
+            .unwrap()
+            .versions
+            .remove("mariadb-backup")
+            .unwrap_or_default()
+    };
+    let mut shown = Shown {
+        defaults_file: None,
+        basedir: Some(format!("{own}/")),
+        path: Some(format!("{path}/bin:/usr/bin")),
+    };
+    assert_eq!(version(shown.clone()), "11.8");
+    shown.basedir = None;
+    assert_eq!(version(shown), "11.4");
+    assert!(!version(Shown::default()).starts_with("11.4"));
+}
+
+#[test]
+fn a_certificate_that_is_over_is_seen() {
+    /// Of the year 2020, and of nobody.
+    const OVER: &str = "-----BEGIN CERTIFICATE-----\n\
+        MIIBFjCBvAIBATAKBggqhkjOPQQDAjAXMRUwEwYDVQQDDAxyZWZsb2F0LXRlc3Qw\n\
+        HhcNMjAwMTAxMDAwMDAwWhcNMjEwMTAxMDAwMDAwWjAXMRUwEwYDVQQDDAxyZWZs\n\
+        b2F0LXRlc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQnlO2E4eNbffyECfxd\n\
+        4HDhhofnuATDKHkyUtj56eJQYeq92pfe84OPGDdwJ2Wu9RpcMGMouqx1NRJtjiAz\n\
+        +X2WMAoGCCqGSM49BAMCA0kAMEYCIQD2Pvap8WSuMpaCJnD7lX27Cc88w5tGe5fx\n\
+        qWjdyqo9XgIhAL6TZkosysm8xzso92agNJZYMDl7ySzCAkd3DpFg5ln6\n\
+        -----END CERTIFICATE-----\n";
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("over.pem"), OVER).unwrap();
+    let candidate = Candidate {
+        member: Member {
+            name: "n1".to_owned(),
+            connect: refloat_wire::ConnectOptions::default(),
+            host: Some(Host::Local),
+            datadir: Some(folder.path().to_owned()),
+            log: None,
+        },
+        defaults_file: None,
+        unit: None,
+        shown: Shown::default(),
+    };
+    let mut facts = NodeFacts::default();
+    let options = "base_port = 1; socket.ssl_cert = over.pem; socket.ssl_ca = none.pem";
+    let named = ("wsrep_provider_options".to_owned(), options.to_owned());
+    facts.variables.extend([named]);
+    let machine = look(&Host::Local, &candidate, &facts, "rsync").unwrap();
+    let seen: Vec<_> = machine.ending.into_iter().collect();
+    let ending = Ending {
+        over: true,
+        when: "Jan  1 00:00:00 2021 GMT".to_owned(),
+    };
+    assert_eq!(seen, [("over.pem".to_owned(), ending)]);
+}

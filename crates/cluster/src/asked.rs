@@ -1,0 +1,204 @@
+//! Whom a node is told to ask first at its start. Its server takes that as an option of its command line, which is in force until it is started again: so
+//! it is written down before, and put back when the node is there.
+
+use std::path::Path;
+
+use refloat_run::settings::{self, JournalEntry, SST_DONOR, ServerMark};
+use refloat_run::{Run, RunDir};
+use refloat_wire::{Connection, Target};
+
+use crate::control::{Control, StartAs};
+use crate::error::{ControlError, chain};
+use crate::host::{Host, last_line};
+use crate::join::runs;
+use crate::observe::{Member, impatient};
+
+/// Name of the runs in whose folders it stands whom nodes were told to ask.
+const START: &str = "cluster start";
+const LOOK: &str = include_str!("asked.sh");
+
+/// The start of a node, to join its cluster.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Start<'a> {
+    pub member: &'a Member,
+    pub control: &'a Control,
+    /// Where runs have their folders.
+    pub state_dir: &'a Path,
+    /// The run that this is done for.
+    pub run: &'a Run,
+}
+
+/// What a server has without the donors that it was started with.
+#[derive(Debug, PartialEq, Eq)]
+struct Own {
+    hostname: String,
+    port: Option<u16>,
+    donors: String,
+}
+
+impl Start<'_> {
+    /// Starts the node; it asks this one first (`wsrep_node_name`), where that can be put back.
+    ///
+    /// # Errors
+    /// [`ControlError`]: it could not be started.
+    pub fn begin(&self, donor: Option<&str>) -> Result<(), ControlError> {
+        let mut donor = donor.filter(|donor| !donor.is_empty());
+        if let Some(name) = donor
+            && let Err(reason) = self.write_down(&given(name))
+        {
+            self.run.events.note(format!(
+                "{} is not told to ask {name} first, because that could not be put back: {reason}",
+                self.member.name
+            ));
+            donor = None;
+        }
+        self.control.start(StartAs::Member, donor.as_slice())
+    }
+
+    fn write_down(&self, donors: &str) -> Result<(), String> {
+        let own = self.own(donors)?;
+        let port = match self.member.connect.target() {
+            Target::Tcp(_, port) => port,
+            Target::Unix(_) => own.port.unwrap_or(refloat_wire::options::DEFAULT_PORT),
+        };
+        let server = ServerMark {
+            peer: self.member.connect.describe(),
+            uuid: None,
+            hostname: own.hostname,
+            port,
+            // As servers say it.
+            datadir: format!(
+                "{}/",
+                self.member.folder().to_string_lossy().trim_end_matches('/')
+            ),
+            version: String::new(),
+            started: 0,
+        };
+        let entry = JournalEntry {
+            name: SST_DONOR.to_owned(),
+            old: own.donors,
+            new: donors.to_owned(),
+            applied: None,
+            reason: format!("{} asks this one first when it starts", self.member.name),
+        };
+        let dir = RunDir::create(self.state_dir, START).map_err(|error| chain(&error))?;
+        settings::write_down_start(&dir, server, entry).map_err(|error| chain(&error))
+    }
+
+    /// Puts that back of a node that is there, whoever has started it so.
+    pub fn arrived(&self) {
+        if !settings::was_started(self.state_dir, SST_DONOR) {
+            return;
+        }
+        let name = &self.member.name;
+        let left = |reason: String| {
+            self.run.events.warn(format!(
+                "{name} still asks first whom it was told to ({SST_DONOR}): {reason}. `refloat settings revert` puts it back"
+            ));
+        };
+        let mut conn = match Connection::connect(&impatient(&self.member.connect)) {
+            Ok(conn) => conn,
+            Err(error) => return left(chain(&error)),
+        };
+        let now = conn.query_value(format!("SELECT @@GLOBAL.{SST_DONOR}"));
+        let own = match now {
+            // What its process was started with tells it best.
+            Ok(now) => self.own(&now.unwrap_or_default()).ok(),
+            Err(error) => return left(chain(&error)),
+        };
+        let own = own.map(|own| own.donors);
+        let events = &self.run.events;
+        let put = settings::put_back_start(
+            self.state_dir,
+            &mut conn,
+            (SST_DONOR, own.as_deref()),
+            events,
+        );
+        match put {
+            Ok(reports) if reports.iter().any(|report| !report.complete) => {
+                left("the server refuses".to_owned());
+            }
+            Ok(_) => {}
+            Err(error) => left(chain(&error)),
+        }
+    }
+
+    /// Closes what was written down of a node that is down again.
+    pub fn failed(&self) {
+        let written = settings::was_started(self.state_dir, SST_DONOR);
+        if written && matches!(runs(self.control, self.member), Ok(false)) {
+            let peer = self.member.connect.describe();
+            if let Err(error) = settings::forget_start(self.state_dir, SST_DONOR, &peer) {
+                self.run.events.warn(chain(&error));
+            }
+        }
+    }
+
+    /// What the node's server has without these donors.
+    fn own(&self, given: &str) -> Result<Own, String> {
+        let (host, defaults) = match self.control {
+            Control::Sandbox(node) => (&Host::Local, node.config().to_string_lossy().into_owned()),
+            Control::Systemd { host, .. } | Control::Commands { host, .. } => (host, String::new()),
+        };
+        let folder = self.member.folder();
+        let script = format!(
+            "datadir={} defaults={} given={}\n{LOOK}",
+            Host::word(&folder.to_string_lossy()),
+            Host::word(&defaults),
+            Host::word(given)
+        );
+        let output = host.run(&script).map_err(|error| chain(&error))?;
+        if !output.status.success() {
+            return Err(format!(
+                "its option files cannot be read ({})",
+                last_line(&output.stderr)
+            ));
+        }
+        Own::parse(&String::from_utf8_lossy(&output.stdout))
+            .ok_or_else(|| "its option files cannot be read".to_owned())
+    }
+}
+
+/// The comma at the end: if that one cannot, any other.
+fn given(donor: &str) -> String {
+    format!("{donor},")
+}
+
+impl Own {
+    fn parse(said: &str) -> Option<Self> {
+        let mut lines = said.split('\n');
+        Some(Self {
+            hostname: lines.next()?.to_owned(),
+            port: lines.next()?.parse().ok(),
+            donors: lines.next()?.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_own_donors_are_those_of_its_files_and_not_those_of_this_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("my.cnf");
+        let own = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            let script = format!(
+                "datadir={} defaults={} given=a,\n{LOOK}",
+                Host::word(&folder.path().to_string_lossy()),
+                Host::word(&file.to_string_lossy())
+            );
+            let said = Host::Local.run(&script).unwrap();
+            assert!(said.status.success(), "{said:?}");
+            Own::parse(&String::from_utf8_lossy(&said.stdout)).unwrap()
+        };
+        let none = own("[mysqld]\nport = 3333\n");
+        assert_eq!((none.port, none.donors.as_str()), (Some(3333), ""));
+        assert!(!none.hostname.is_empty());
+        let some =
+            own("[mysqld]\nwsrep_sst_donor = b,c\n[galera]\nloose-wsrep-sst-donor = \"a,\"\n");
+        assert_eq!((some.port, some.donors.as_str()), (None, "a,"));
+    }
+}

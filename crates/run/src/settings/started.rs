@@ -1,0 +1,125 @@
+//! A setting that a server is started with, and that is to be as its configuration says once it is there: an option of the command line is in force
+//! until the next restart.
+//!
+//! It is written down before the start, when there is no server to ask: its mark is then what others know of it, and there is no row on it. The folder
+//! is the way back.
+
+use std::path::Path;
+
+use refloat_wire::Connection;
+
+use super::apply::read;
+use super::journal::{self, FORMAT, Journal, JournalEntry, OpenRun, ServerMark};
+use super::revert::{self, RevertReport, RevertResult};
+use super::{Durability, SettingsError, value};
+use crate::{Events, Owner, RunDir};
+
+/// Writes down that a server is about to be started with a setting. `entry.old` is what it would be without.
+///
+/// # Errors
+/// The journal cannot be written, or the setting has a value that could not be put back.
+pub fn write_down_start(
+    dir: &RunDir,
+    server: ServerMark,
+    entry: JournalEntry,
+) -> Result<(), SettingsError> {
+    if let Some(value) = [&entry.old, &entry.new]
+        .into_iter()
+        .find(|value| value::literal(value).is_none())
+    {
+        return Err(SettingsError::BadRow {
+            run: dir.id().to_string(),
+            reason: format!("{} cannot be put back from {value:?}", entry.name),
+        });
+    }
+    let journal = Journal {
+        format: FORMAT,
+        run: dir.id().clone(),
+        owner: Owner::this(),
+        server,
+        durability: Durability::Keep,
+        created: jiff::Timestamp::now().to_string(),
+        changes: vec![entry],
+        row: false,
+        closed: false,
+    };
+    Ok(dir.write(RunDir::SETTINGS, &journal)?)
+}
+
+/// Puts back what a server that is there by now was started with, by this process or by one that has ended. `own` is what it would be without, as far
+/// as that is known better by now.
+///
+/// # Errors
+/// The journals cannot be read or written, or the connection is lost. What the server refuses is in the reports.
+pub fn put_back_start(
+    state_dir: &Path,
+    conn: &mut Connection,
+    (name, own): (&str, Option<&str>),
+    events: &Events,
+) -> Result<Vec<RevertReport>, SettingsError> {
+    let here = ServerMark::of(conn)?;
+    let mut reports = Vec::new();
+    for open in of_starts(state_dir, name)? {
+        let mut journal = open.journal;
+        if !is_here(&journal.server, &here) {
+            continue;
+        }
+        // What was known of it when it was down is known by itself now.
+        journal.server = here.clone();
+        let now = read(conn, name)?;
+        let Some(entry) = journal.changes.first_mut() else {
+            continue;
+        };
+        if let Some(own) = own {
+            own.clone_into(&mut entry.old);
+        }
+        entry.applied = now.filter(|now| value::same(now, &entry.new));
+        let report = revert::revert_journal(conn, &mut journal, events);
+        let dir = RunDir::open(state_dir, &journal.run)?;
+        dir.write(RunDir::SETTINGS, &journal)?;
+        let report = report?;
+        for setting in &report.settings {
+            if let RevertResult::Failed { reason } = &setting.result {
+                events.warn(format!("{name} is still {}: {reason}", setting.now));
+            }
+        }
+        reports.push(report);
+    }
+    Ok(reports)
+}
+
+/// Closes the journals of starts of a server that has ended: what it was started with went with it.
+///
+/// # Errors
+/// The journals cannot be read or written.
+pub fn forget_start(state_dir: &Path, name: &str, peer: &str) -> Result<(), SettingsError> {
+    for open in of_starts(state_dir, name)? {
+        let mut journal = open.journal;
+        if journal.server.peer == peer {
+            journal.closed = true;
+            RunDir::open(state_dir, &journal.run)?.write(RunDir::SETTINGS, &journal)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a server may have been started with this setting by this process, or by one that has ended.
+pub fn was_started(state_dir: &Path, name: &str) -> bool {
+    of_starts(state_dir, name).is_ok_and(|starts| !starts.is_empty())
+}
+
+/// Journals of starts by this process, and by ones that have ended.
+fn of_starts(state_dir: &Path, name: &str) -> Result<Vec<OpenRun>, SettingsError> {
+    let mut open = journal::list(state_dir)?;
+    open.retain(|open| {
+        let is_start = matches!(&open.journal.changes[..], [one] if one.name == name);
+        let is_ours = open.alive == Some(false) || open.journal.owner == Owner::this();
+        is_start && is_ours && !open.journal.row
+    });
+    Ok(open)
+}
+
+/// Whether a server that was down is this one. By what others know of it, its data directory may be written in another way.
+fn is_here(then: &ServerMark, here: &ServerMark) -> bool {
+    then.same_server(here) || (then.started == 0 && then.peer == here.peer)
+}

@@ -74,7 +74,9 @@ pub(crate) fn rejoin(view: &ClusterView, node: &NodeView, how: &Observation) -> 
         Rejoin {
             kind: RejoinKind::Sst {
                 bytes,
-                seconds: bytes.map(|bytes| bytes as f64 / how.sst_bytes_per_second),
+                seconds: bytes
+                    .zip(how.sst_bytes_per_second)
+                    .map(|(bytes, rate)| bytes as f64 / rate),
             },
             reason,
         }

@@ -182,9 +182,11 @@ fn rejoin(node: &NodeView) -> Option<String> {
             let bytes = bytes.map_or(String::new(), |bytes| {
                 format!(" of {}", human::bytes(bytes))
             });
-            let seconds = seconds.map_or(String::new(), |seconds| {
-                format!(", about {}", time(seconds))
-            });
+            let seconds = match seconds {
+                Some(seconds) => format!(", about {}", time(*seconds)),
+                None if bytes.is_empty() => String::new(),
+                None => " at a rate that was not measured".to_owned(),
+            };
             format!("SST{bytes}{seconds}")
         }
         RejoinKind::Unknown => "cannot be told".to_owned(),

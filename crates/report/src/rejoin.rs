@@ -62,9 +62,15 @@ fn way(forecast: &Rejoin) -> String {
         }
         RejoinKind::Sst { bytes, seconds } => {
             let mut text = "by a FULL COPY (SST), which wipes what it has".to_owned();
-            if let Some((bytes, seconds)) = bytes.zip(*seconds) {
-                let time = human::seconds(Duration::from_secs_f64(seconds.clamp(0.0, 1e9)));
-                let _ = write!(text, ": {}, about {time}", human::bytes(bytes));
+            if let Some(bytes) = bytes {
+                let time = seconds.map_or_else(
+                    || "at a rate that was not measured".to_owned(),
+                    |seconds| {
+                        let time = Duration::from_secs_f64(seconds.clamp(0.0, 1e9));
+                        format!("about {}", human::seconds(time))
+                    },
+                );
+                let _ = write!(text, ": {}, {time}", human::bytes(*bytes));
             }
             text
         }

@@ -32,7 +32,7 @@ fn rate(rate: &Rate) -> String {
         RateFrom::Given => "as given",
         RateFrom::Measured { .. } => "as measured last",
         RateFrom::Shown { by, .. } => &format!("as in the last {by}"),
-        RateFrom::Assumed => "assumed",
+        RateFrom::Assumed => return "not measured".to_owned(),
     };
     format!(
         "{}/s ({from})",
@@ -269,7 +269,7 @@ mod tests {
             "Plan for shop.sql, about 1.00 GiB of text:",
             "  way       rebuild: it takes less time",
             "replicate nobody can tell how long",
-            "  by rates  load 1.00 MiB/s (as given), through replication 40.0 MiB/s (assumed), full copies 100 MiB/s (assumed)",
+            "  by rates  load 1.00 MiB/s (as given), through replication not measured, full copies not measured",
             "  into      n1",
             "  n2        is stopped, then takes a full copy, its old data go to /d.refloat-r",
             "  n3        is stopped, then takes a full copy, and LOSES its old data",

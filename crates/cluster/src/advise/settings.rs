@@ -119,8 +119,8 @@ fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggest
         one.running = running(&better);
         return Some(one);
     }
-    // With one that can give, there is nothing to choose.
-    if donors.len() < 2 {
+    // With one that can give there is nothing to choose, unless what stands there names nobody.
+    if donors.is_empty() || (donors.len() < 2 && now.is_none()) {
         return None;
     }
     let mut best: Vec<&&NodeFacts> = donors.iter().collect();
@@ -141,8 +141,10 @@ fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggest
     let better = format!("{},", names.join(","));
     let mut one = Suggestion::new(to, "mysqld", "wsrep_sst_donor", now.as_deref(), better.as_str())
         .because("the nearest first, then those that take no writes, then those that lag least; the comma at the end lets any other node give when none of them can")
-        .gains(GainSource::Documented, "the node that serves clients is not the donor by chance")
-        .if_decided();
+        .gains(GainSource::Documented, "the node that serves clients is not the donor by chance");
+    if now.is_none() {
+        one = one.if_decided();
+    }
     one.running = running(&better);
     Some(one)
 }

@@ -217,16 +217,21 @@ pub(super) fn datadir_of(member: &Member, node: &NodeView) -> PathBuf {
     member.folder_by(node.state.as_ref())
 }
 
-/// How long both ways take.
+/// How long both ways take, by rates that somebody has given or measured.
 fn estimate(text: Option<u64>, data: u64, nodes: usize, rates: &Rates) -> Estimates {
     let others = nodes.saturating_sub(1) as f64;
     Estimates {
-        rebuild: text.map(|text| {
-            let copy = (data as f64 + text as f64 * FILES_PER_TEXT) / rates.copy.bytes_per_second;
-            let load = text as f64 / rates.load.bytes_per_second;
-            load + 2.0 * rates.restart_seconds + others * (rates.restart_seconds + copy)
-        }),
-        replicate: text.map(|text| text as f64 / rates.replicate.bytes_per_second),
+        rebuild: text
+            .filter(|_| rates.load.is_known() && rates.copy.is_known())
+            .map(|text| {
+                let copy =
+                    (data as f64 + text as f64 * FILES_PER_TEXT) / rates.copy.bytes_per_second;
+                let load = text as f64 / rates.load.bytes_per_second;
+                load + 2.0 * rates.restart_seconds + others * (rates.restart_seconds + copy)
+            }),
+        replicate: text
+            .filter(|_| rates.replicate.is_known())
+            .map(|text| text as f64 / rates.replicate.bytes_per_second),
     }
 }
 
@@ -268,7 +273,11 @@ pub(super) fn make(
         .unwrap_or(0);
     let estimates = estimate(text, data, members.len(), &wish.rates);
     let in_step = view.quorum.synced == view.quorum.listed;
-    let (way, why) = match (wish.way, estimates.rebuild.zip(estimates.replicate)) {
+    // The load alone may take longer.
+    let known = text.filter(|_| wish.rates.load.is_known());
+    let load_alone = known.map(|text| text as f64 / wish.rates.load.bytes_per_second);
+    let at_least = estimates.rebuild.or(load_alone);
+    let (way, why) = match (wish.way, at_least.zip(estimates.replicate)) {
         (Some(way), _) => (way, "it was asked for".to_owned()),
         _ if !in_step => (
             RestoreWay::Rebuild,
@@ -278,9 +287,14 @@ pub(super) fn make(
             RestoreWay::Replicate,
             "it takes less time, and the cluster goes on".to_owned(),
         ),
-        (None, Some(_)) => (RestoreWay::Rebuild, "it takes less time".to_owned()),
-        (None, None) => (
+        (None, Some(_)) if estimates.rebuild.is_some() => {
+            (RestoreWay::Rebuild, "it takes less time".to_owned())
+        }
+        (None, _) if text.is_some() => (
             RestoreWay::Replicate,
+            "which way takes less time is not known, because not all rates were measured, and the cluster goes on".to_owned(),
+        ),
+        (None, _) => (            RestoreWay::Replicate,
             "how much there is to load is not known, and the cluster goes on".to_owned(),
         ),
     };
@@ -472,11 +486,15 @@ mod tests {
             replicate: Rate::given(10.0),
             copy: Rate::given(100.0),
             restart_seconds: 5.0,
+            restart_measured: false,
         };
         let both = estimate(Some(1000), 500, 3, &rates);
         assert_eq!(both.replicate, Some(100.0));
         // 10 s of load, two starts, and twice a start and 2000 bytes.
         assert_eq!(both.rebuild, Some(10.0 + 10.0 + 2.0 * (5.0 + 20.0)));
         assert_eq!(estimate(None, 500, 3, &rates).rebuild, None);
+        // What nobody has measured is no estimate.
+        let none = estimate(Some(1000), 500, 3, &Rates::default());
+        assert_eq!((none.rebuild, none.replicate), (None, None));
     }
 }

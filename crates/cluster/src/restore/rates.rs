@@ -15,6 +15,9 @@ const SECONDS_LEAST: f64 = 2.0;
 /// Loads of less text than this take their time for other things than text, and say nothing of the rate of a large one.
 const TEXT_LEAST: f64 = 256.0 * MIB;
 
+/// Full copies of less take their time for starting servers and finding donors. That time is no rate, and is kept apart.
+const COPY_LEAST: f64 = 256.0 * MIB;
+
 /// Commands whose runs show rates too.
 const LOAD: &str = "load";
 const REJOIN: &str = "cluster rejoin";
@@ -46,7 +49,7 @@ pub enum RateFrom {
         /// The command, and what it worked on.
         by: String,
     },
-    /// Nobody knows: of the order of what a local disk and a few cores do.
+    /// Nobody has measured it: of the order of what a local disk and a few cores do. It is shown to nobody, and decides nothing.
     Assumed,
 }
 
@@ -57,10 +60,13 @@ pub struct Rates {
     pub load: Rate,
     /// The same with all nodes applying it too.
     pub replicate: Rate,
-    /// A full copy, a node's start included where it was measured.
+    /// A full copy, without what a node takes to start and join.
     pub copy: Rate,
     /// Seconds for a node to stop, start and join.
     pub restart_seconds: f64,
+    /// Whether small copies have shown that; else it is assumed.
+    #[serde(default)]
+    pub restart_measured: bool,
 }
 
 impl Default for Rates {
@@ -74,11 +80,17 @@ impl Default for Rates {
             replicate: assumed(40.0),
             copy: assumed(100.0),
             restart_seconds: 4.0,
+            restart_measured: false,
         }
     }
 }
 
 impl Rate {
+    /// Whether somebody has given or measured it.
+    pub fn is_known(&self) -> bool {
+        self.from != RateFrom::Assumed
+    }
+
     /// One that somebody has given.
     pub const fn given(bytes_per_second: f64) -> Self {
         Self {
@@ -119,7 +131,7 @@ impl Rates {
 
     fn are_known(&self) -> bool {
         let all = [&self.load, &self.replicate, &self.copy];
-        all.iter().all(|rate| rate.from != RateFrom::Assumed)
+        all.iter().all(|rate| rate.is_known())
     }
 
     /// What the run of another command has shown of rates that are not known yet. What it recorded may be of another version of this
@@ -138,7 +150,7 @@ impl Rates {
         };
         match command {
             // What was begun before an interruption has taken time that is not told.
-            LOAD if said["resumed"].is_null() && number("bytes") >= TEXT_LEAST => {
+            LOAD if said["resumed"].is_null() => {
                 let from = shown(format!(
                     "load into {}",
                     said["target"].as_str().unwrap_or("?")
@@ -148,15 +160,14 @@ impl Rates {
                     Some(name) if name == cluster => &mut self.replicate,
                     Some(_) => return,
                 };
-                rate.learn(from, number("bytes"), number("seconds"));
+                rate.learn_text(from, number("bytes"), number("seconds"));
             }
             REJOIN if said["cluster"] == cluster => {
                 let from = shown(format!(
                     "{command} {}",
                     said["node"].as_str().unwrap_or("?")
                 ));
-                self.copy
-                    .learn(from, number("copied"), number("join_seconds"));
+                self.learn_copies(from, 1.0, (number("copied"), number("join_seconds")));
             }
             _ => {}
         }
@@ -172,21 +183,41 @@ impl Rates {
             RestoreWay::Replicate => &mut self.replicate,
         };
         if let Some(loaded) = state.loaded.as_ref().filter(|loaded| !loaded.resumed) {
-            text.learn(measured(), loaded.bytes as f64, loaded.seconds);
+            text.learn_text(measured(), loaded.bytes as f64, loaded.seconds);
         }
         let joined = state.nodes.iter().filter_map(|node| node.joined.as_ref());
-        let (bytes, seconds) = joined
+        let (copies, bytes, seconds) = joined
             .filter_map(|joined| Some((joined.copied?, joined.join_seconds)))
-            .fold((0.0, 0.0), |(bytes, seconds), (more, took)| {
-                (bytes + more as f64, seconds + took)
+            .fold((0.0, 0.0, 0.0), |(copies, bytes, seconds), (more, took)| {
+                (copies + 1.0, bytes + more as f64, seconds + took)
             });
-        self.copy.learn(measured(), bytes, seconds);
+        self.learn_copies(measured(), copies, (bytes, seconds));
+    }
+
+    /// Large copies show a rate, and small ones what a node takes to start and join.
+    fn learn_copies(&mut self, from: RateFrom, copies: f64, (bytes, seconds): (f64, f64)) {
+        if copies < 1.0 || bytes <= 0.0 {
+            return;
+        }
+        if bytes / copies >= COPY_LEAST {
+            // What is assumed of starts may be longer than all.
+            let starts = (copies * self.restart_seconds).min(seconds / 2.0);
+            self.copy.learn(from, bytes, seconds - starts);
+        } else if !self.restart_measured && seconds > 0.0 {
+            (self.restart_seconds, self.restart_measured) = (seconds / copies, true);
+        }
     }
 }
 
 impl Rate {
+    fn learn_text(&mut self, from: RateFrom, bytes: f64, seconds: f64) {
+        if bytes >= TEXT_LEAST {
+            self.learn(from, bytes, seconds);
+        }
+    }
+
     fn learn(&mut self, from: RateFrom, bytes: f64, seconds: f64) {
-        if self.from == RateFrom::Assumed && seconds >= SECONDS_LEAST && bytes > 0.0 {
+        if !self.is_known() && seconds >= SECONDS_LEAST && bytes > 0.0 {
             *self = Self {
                 bytes_per_second: bytes / seconds,
                 from,
@@ -204,6 +235,8 @@ mod tests {
     use super::*;
     use crate::proof::{CameBy, Proof};
     use crate::rejoin::Rejoined;
+
+    const GIB: u64 = 1 << 30;
 
     fn ended(way: RestoreWay, bytes: u64, seconds: f64, copied: Option<u64>) -> RestoreState {
         let joined = copied.map(|bytes| Rejoined {
@@ -271,23 +304,27 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(1100));
             dir.id().to_string()
         };
-        write(&ended(RestoreWay::Rebuild, 1, 100.0, None));
-        let newer = write(&ended(RestoreWay::Rebuild, 1000, 10.0, Some(500)));
-        let mut of_another = ended(RestoreWay::Replicate, 7, 10.0, None);
+        write(&ended(RestoreWay::Rebuild, GIB, 100.0, None));
+        let newer = write(&ended(RestoreWay::Rebuild, 2 * GIB, 10.0, Some(3 * GIB)));
+        // A small copy takes its time for other things: that is no rate.
+        write(&ended(RestoreWay::Rebuild, 1000, 10.0, Some(500)));
+        let mut of_another = ended(RestoreWay::Replicate, GIB, 10.0, None);
         of_another.cluster = "other".to_owned();
         write(&of_another);
         // What was begun before an interruption, and what took no time, says nothing.
-        let mut resumed = ended(RestoreWay::Rebuild, 5, 10.0, None);
+        let mut resumed = ended(RestoreWay::Rebuild, GIB, 10.0, None);
         resumed.loaded.as_mut().unwrap().resumed = true;
         write(&resumed);
-        write(&ended(RestoreWay::Rebuild, 5, 1.0, None));
+        write(&ended(RestoreWay::Rebuild, GIB, 1.0, None));
         let rates = Rates::measured(folder.path(), "shop");
         let shown = |bytes_per_second| Rate {
             bytes_per_second,
             from: RateFrom::Measured { run: newer.clone() },
         };
-        assert_eq!(rates.load, shown(100.0));
-        assert_eq!(rates.copy, shown(50.0));
+        assert_eq!(rates.load, shown(2.0 * GIB as f64 / 10.0));
+        // Ten seconds are what a start takes on this cluster, and not all of what a copy took.
+        assert!(rates.restart_measured && (rates.restart_seconds - 10.0).abs() < 1e-9);
+        assert_eq!(rates.copy, shown(3.0 * GIB as f64 / 5.0));
         assert_eq!(rates.replicate, Rates::default().replicate);
     }
 
@@ -325,7 +362,7 @@ mod tests {
             RunResult::Done,
             load(3, serde_json::json!({"resumed": {}})),
         );
-        let copied = |cluster: &str| serde_json::json!({"cluster": cluster, "node": "n2", "copied": 700, "join_seconds": 7.0});
+        let copied = |cluster: &str| serde_json::json!({"cluster": cluster, "node": "n2", "copied": 700_u64 << 20, "join_seconds": 11.0});
         let copy = write(REJOIN, RunResult::Done, copied("shop"));
         write(REJOIN, RunResult::Done, copied("other"));
         let rates = Rates::measured(folder.path(), "shop");
@@ -341,13 +378,13 @@ mod tests {
             rates.replicate,
             shown(50.0 * MIB, &many, "load into db1:3306")
         );
-        assert_eq!(rates.copy, shown(100.0, &copy, "cluster rejoin n2"));
+        assert_eq!(rates.copy, shown(100.0 * MIB, &copy, "cluster rejoin n2"));
         // A restore of the cluster itself, though older, knows better.
         let dir = RunDir::create(folder.path(), "cluster restore").unwrap();
-        dir.write(STATE, &ended(RestoreWay::Rebuild, 900, 10.0, None))
+        dir.write(STATE, &ended(RestoreWay::Rebuild, 900 << 20, 10.0, None))
             .unwrap();
         let again = Rates::measured(folder.path(), "shop");
-        assert!((again.load.bytes_per_second - 90.0).abs() < 1e-9);
+        assert!((again.load.bytes_per_second - 90.0 * MIB).abs() < 1e-6);
         assert_eq!(again.copy, rates.copy);
     }
 }

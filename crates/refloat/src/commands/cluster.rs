@@ -119,16 +119,12 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Bytes per second of a full copy: as somebody has said, else as the last restore or `rejoin` of the cluster has shown, else assumed.
-fn sst_rate(given: Option<u64>, cluster: &str, context: &Context) -> f64 {
-    given.map_or_else(
-        || {
-            Rates::measured(context.state_dir(), cluster)
-                .copy
-                .bytes_per_second
-        },
-        |rate| rate.max(1) as f64,
-    )
+/// Bytes per second of a full copy: as somebody has said, else as the last restore or `rejoin` of the cluster has shown. `None`: nobody knows.
+fn sst_rate(given: Option<u64>, cluster: &str, context: &Context) -> Option<f64> {
+    given.map(|rate| rate.max(1) as f64).or_else(|| {
+        let copy = Rates::measured(context.state_dir(), cluster).copy;
+        copy.is_known().then_some(copy.bytes_per_second)
+    })
 }
 
 /// Prints what is going to be done: as a page, or as one line of JSON.

@@ -52,6 +52,9 @@ fn programs_of_a_server_that_is_down_are_those_that_it_had() {
         bin.parent().unwrap().to_string_lossy().into_owned()
     };
     let (own, path) = (tree("own", "11.8"), tree("path", "11.4"));
+    // What the files of this machine say is not of this server.
+    let file = folder.path().join("my.cnf");
+    std::fs::write(&file, "[mysqld]\n").unwrap();
     let version = |shown: Shown| {
         let candidate = Candidate {
             member: Member {
@@ -61,7 +64,7 @@ fn programs_of_a_server_that_is_down_are_those_that_it_had() {
                 datadir: Some(folder.path().to_owned()),
                 log: None,
             },
-            defaults_file: None,
+            defaults_file: Some(file.clone()),
             unit: None,
             shown,
         };

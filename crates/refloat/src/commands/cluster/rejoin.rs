@@ -106,7 +106,7 @@ pub struct RejoinArgs {
     #[command(flatten)]
     verify: VerifyAfter,
 
-    /// Bytes per second that a full copy (SST) moves [default: as in the last restore or rejoin, else 100M]
+    /// Bytes per second that a full copy (SST) moves [default: as in the last restore or rejoin]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     sst_rate: Option<u64>,
 

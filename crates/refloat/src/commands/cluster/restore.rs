@@ -51,7 +51,8 @@ EXAMPLES:
       refloat cluster restore shop.sql.gz --cluster shop.toml \\
           --stop-before bootstrap
 
-Two ways lead there, and the faster one is taken unless --way says otherwise. `replicate` loads into one \
+Two ways lead there, and the faster one is taken unless --way says otherwise; where that is not known, \
+because a rate was not measured on this cluster, replicate is. `replicate` loads into one \
 node of the cluster as it runs. `rebuild` stops the others, starts one node as a server of its own with \
 the provider off and a port of its own, loads into that, begins the cluster anew with it, and has the \
 others take full copies (SST): the cluster serves nobody until that one is back, and is one node until the \
@@ -124,15 +125,15 @@ pub struct RestoreArgs {
     #[arg(long)]
     ignore_advice: bool,
 
-    /// Bytes of text per second that a load moves [default: as in the last restore or load, else 80M]
+    /// Bytes of text per second that a load moves [default: as in the last restore or load]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     load_rate: Option<u64>,
 
-    /// The same through replication [default: as in the last restore or load, else 40M]
+    /// The same through replication [default: as in the last restore or load]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     replicate_rate: Option<u64>,
 
-    /// Bytes per second that a full copy moves [default: as in the last restore or rejoin, else 100M]
+    /// Bytes per second that a full copy moves [default: as in the last restore or rejoin]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     sst_rate: Option<u64>,
 

@@ -414,14 +414,22 @@ fn checks(page: &mut Page, outcome: &LoadOutcome) {
             0 => String::new(),
             n => format!(" ({} NOT: the dump itself changes rows)", human::count(n)),
         };
+        let first = match proof.first_rows_compared {
+            0 => String::new(),
+            n => format!(", first rows of {} compared", human::count(n)),
+        };
         format!(
-            "{counted} counted{not}, {} compared{programs}, {found}",
+            "{counted} counted{not}{first}, {} compared{programs}, {found}",
             human::counted(proof.definitions_compared, "definition")
         )
     } else {
         "not run".to_owned()
     };
     page.line("proof", &text);
+    page.plain_list(
+        "first rows that were not compared",
+        &proof.first_rows_not_compared,
+    );
     page.list("differences", &proof.differences, |difference| {
         format!(
             "{}: expected {}, found {}",

@@ -158,6 +158,10 @@ pub struct Proof {
     pub tables_counted: u64,
     /// Tables whose rows nobody can tell the right number of: the dump has run statements that may have changed any.
     pub tables_not_counted: u64,
+    /// Tables whose first rows were compared with what an `INSERT` of the dump's own text stores, before they were sent in another form.
+    pub first_rows_compared: u64,
+    /// Tables whose first rows were sent in another form without that, and why; sentences.
+    pub first_rows_not_compared: Vec<String>,
     /// Tables whose definition was compared.
     pub definitions_compared: u64,
     /// Views, routines, triggers, events and sequences of the dump that were looked for.

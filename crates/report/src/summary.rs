@@ -174,6 +174,8 @@ fn headline(job: &str, outcome: &LoadOutcome, verified: Option<&VerifyOutcome>) 
         // Counts and definitions are right.
         if verified.differs() {
             "loaded and counted, but the comparison found DIFFERENCES"
+        } else if verified.complete {
+            "loaded and counted, but not all rows could be compared"
         } else {
             "loaded and counted, but NOT compared to the end"
         }

@@ -119,6 +119,11 @@ fn what_a_comparison_says_stands_in_the_first_line() {
     assert!(
         first(&outcome, &verified).ends_with(": loaded and counted, but NOT compared to the end")
     );
+    verified.complete = true;
+    assert!(
+        first(&outcome, &verified)
+            .ends_with(": loaded and counted, but not all rows could be compared")
+    );
     verified.schema_differences.push(SchemaDifference {
         about: "table t".into(),
         a: "there".into(),

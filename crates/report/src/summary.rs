@@ -399,6 +399,15 @@ fn checks(page: &mut Page, outcome: &LoadOutcome) {
             ),
         );
     }
+    if outcome.other_collations > 0 {
+        page.line(
+            "collations",
+            &format!(
+                "{} of tables and columns are the server's own default, another one than the dump's server had: text may compare and sort differently",
+                human::count(outcome.other_collations)
+            ),
+        );
+    }
     page.line("warnings", &human::count(outcome.warnings.total));
     let proof = &outcome.proof;
     let text = if proof.done {

@@ -221,6 +221,9 @@ pub struct LoadOutcome {
     pub ignored_rows: u64,
     /// Statements left out on purpose, with the reason.
     pub skipped: Bounded<String>,
+    /// Tables and columns whose collation the dump leaves to the server, and that have another one here than where such dumps come from. It
+    /// takes nothing from the proof.
+    pub other_collations: u64,
     /// Warnings of the server.
     pub warnings: Bounded<LoadWarning>,
     /// Statements and rows that the server refused.

@@ -19,4 +19,5 @@ pub mod load;
 pub mod manifest;
 mod members;
 pub mod source;
+mod values;
 pub mod verify;

@@ -40,7 +40,7 @@ use crate::load::context::kill_on_cancel;
 use crate::load::phases::Phases;
 use crate::manifest;
 use narrow::Narrow;
-use pair::{Pair, out_of_reach};
+use pair::{Pair, has_no_rows, out_of_reach};
 pub(crate) use side::ServerSide;
 use side::{Side, unmatched};
 use source::Source;
@@ -148,11 +148,16 @@ fn run_verify(
     if options.compared != Compared::Schema {
         compare_rows(options, run, &mut sides, outcome, clock)?;
     }
-    for note in outcome.not_compared.iter().chain(&outcome.notes) {
+    for note in outcome
+        .rows_not_compared
+        .iter()
+        .chain(&outcome.not_compared)
+        .chain(&outcome.notes)
+    {
         run.events.note(note.clone());
     }
     outcome.complete = true;
-    outcome.same = !outcome.differs();
+    outcome.same = !outcome.differs() && outcome.rows_not_compared.is_empty();
     run.progress.set_phase(Phase::Done);
     Ok(())
 }
@@ -301,13 +306,20 @@ fn pairs(options: &VerifyOptions, sides: &[Side; 2], outcome: &mut VerifyOutcome
         let label = format!("{}.{}", name.0, name.1);
         let out = |table| out_of_reach(table, options.no_history);
         if let Some(reason) = out(a).or_else(|| out(*b)) {
-            outcome
-                .not_compared
-                .push(format!("rows of table {label}: {reason}"));
+            // Where neither has rows of its own there is nothing that could be another one.
+            let list = if [a, *b].iter().all(has_no_rows) {
+                &mut outcome.not_compared
+            } else {
+                &mut outcome.rows_not_compared
+            };
+            list.push(format!("rows of table {label}: {reason}"));
             continue;
         }
         let pair = Pair::new(label, [a, *b], vendors);
-        outcome.not_compared.extend(pair.notes.iter().cloned());
+        outcome
+            .rows_not_compared
+            .extend(pair.untold.iter().cloned());
+        outcome.notes.extend(pair.notes.iter().cloned());
         if pair.columns.is_empty() {
             continue;
         }

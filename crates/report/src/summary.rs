@@ -174,6 +174,8 @@ fn headline(job: &str, outcome: &LoadOutcome, verified: Option<&VerifyOutcome>) 
         // Counts and definitions are right.
         if verified.differs() {
             "loaded and counted, but the comparison found DIFFERENCES"
+        } else if verified.complete {
+            "loaded and counted, but not all rows could be compared"
         } else {
             "loaded and counted, but NOT compared to the end"
         }
@@ -397,6 +399,15 @@ fn checks(page: &mut Page, outcome: &LoadOutcome) {
             ),
         );
     }
+    if outcome.other_collations > 0 {
+        page.line(
+            "collations",
+            &format!(
+                "{} of tables and columns are the server's own default, another one than the dump's server had: text may compare and sort differently",
+                human::count(outcome.other_collations)
+            ),
+        );
+    }
     page.line("warnings", &human::count(outcome.warnings.total));
     let proof = &outcome.proof;
     let text = if proof.done {
@@ -414,14 +425,22 @@ fn checks(page: &mut Page, outcome: &LoadOutcome) {
             0 => String::new(),
             n => format!(" ({} NOT: the dump itself changes rows)", human::count(n)),
         };
+        let first = match proof.first_rows_compared {
+            0 => String::new(),
+            n => format!(", first rows of {} compared", human::count(n)),
+        };
         format!(
-            "{counted} counted{not}, {} compared{programs}, {found}",
+            "{counted} counted{not}{first}, {} compared{programs}, {found}",
             human::counted(proof.definitions_compared, "definition")
         )
     } else {
         "not run".to_owned()
     };
     page.line("proof", &text);
+    page.plain_list(
+        "first rows that were not compared",
+        &proof.first_rows_not_compared,
+    );
     page.list("differences", &proof.differences, |difference| {
         format!(
             "{}: expected {}, found {}",

@@ -265,6 +265,7 @@ impl<'a> Conductor<'a> {
         outcome.write_paths = tally.paths;
         outcome.as_it_stands_rows = tally.as_it_stands;
         outcome.retries = tally.retries;
+        outcome.other_collations = u64::from(self.other_defaults);
         outcome.warnings = tally.warnings;
         outcome.failures = tally.failures;
         // Those of an earlier process are known by their number only: it has listed them.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use refloat_run::cancel::{HookGuard, abandonable};
@@ -11,7 +11,7 @@ use refloat_run::probe;
 use refloat_run::{Cancel, Progress};
 use refloat_run::{Event, Events};
 use refloat_sqltext::InsertVerb;
-use refloat_wire::{Connection, Identity, OkInfo};
+use refloat_wire::{Connection, Identity, OkInfo, Vendor};
 
 use super::chunk::Chunk;
 use super::chunk_size::ChunkSize;
@@ -37,6 +37,8 @@ pub const DEPRECATED: &[u16] = &[1287, 3719, 3720, 4095, 4096];
 const NO_TEXT: u16 = 1300;
 /// `ER_DUP_ENTRY`: expected as a warning of `INSERT IGNORE`.
 pub const DUPLICATE_ENTRY: u16 = 1062;
+/// `ER_UNKNOWN_SYSTEM_VARIABLE`.
+const UNKNOWN_VARIABLE: u16 = 1193;
 /// What every connection of a load sets first, so that nothing is inherited from the server's defaults.
 const SESSION_INIT: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mode = '', SESSION wait_timeout = 86400, \
      SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, SESSION sql_select_limit = 18446744073709551615, \
@@ -94,6 +96,8 @@ pub struct Context {
     setup: Setup,
     counts: Counts,
     lists: Mutex<Lists>,
+    /// Whether temporary tables would get into the binary log; asked once.
+    temporary_logged: OnceLock<bool>,
 }
 
 impl std::ops::Deref for Context {
@@ -121,6 +125,8 @@ struct Lists {
     failures: Bounded<StatementFailure>,
     differences: Bounded<ProofDifference>,
     paths: BTreeMap<&'static str, (WritePath, u64)>,
+    /// Why first rows were not compared, with the first such table and how many there are.
+    not_compared: BTreeMap<String, (String, u64)>,
 }
 
 /// What the threads counted.
@@ -141,6 +147,8 @@ pub struct Tally {
     pub as_it_stands: u64,
     /// Rows by write path.
     pub paths: Vec<(WritePath, u64)>,
+    /// First rows that were not compared, with the reason; sentences.
+    pub not_compared: Vec<String>,
 }
 
 impl Context {
@@ -154,6 +162,7 @@ impl Context {
             setup,
             counts,
             lists: Mutex::default(),
+            temporary_logged: OnceLock::new(),
         }
     }
 
@@ -270,7 +279,7 @@ impl Context {
         verb: InsertVerb,
         ok: &OkInfo,
     ) -> Result<(), refloat_wire::Error> {
-        if ok.warnings == 0 {
+        if ok.warnings == 0 || table.is_trial() {
             return Ok(());
         }
         // What is deprecated says nothing about a row: MySQL warns of each value that names an old character set.
@@ -337,6 +346,36 @@ impl Context {
     /// Keeps a difference between what the dump asked for and what is there.
     pub fn differ(&self, difference: ProofDifference) {
         self.lists().differences.push(difference);
+    }
+
+    /// Whether the server writes what is done with temporary tables to its binary log, unless that is off for the session.
+    pub fn logs_temporary_tables(
+        &self,
+        conn: &mut Connection,
+    ) -> Result<bool, refloat_wire::Error> {
+        if let Some(known) = self.temporary_logged.get() {
+            return Ok(*known);
+        }
+        // A server that does not know the format any more logs rows.
+        let logged = conn.query("SELECT @@log_bin, @@session.binlog_format");
+        let logged = match logged {
+            Ok(found) => {
+                let on = matches!(found.str(0, 0), Some("1" | "ON"));
+                let format = found.str(0, 1).unwrap_or("STATEMENT");
+                let mixed = conn.server().vendor == Vendor::MariaDb && format == "MIXED";
+                on && (mixed || format == "STATEMENT")
+            }
+            Err(error) if error.server_code() == Some(UNKNOWN_VARIABLE) => false,
+            Err(error) => return Err(error),
+        };
+        Ok(*self.temporary_logged.get_or_init(|| logged))
+    }
+
+    /// Keeps why the first rows of a table were not compared.
+    pub fn note_not_compared(&self, table: &Table, reason: String) {
+        let mut lists = self.lists();
+        let entry = lists.not_compared.entry(reason);
+        entry.or_insert_with(|| (table.label(), 0)).1 += 1;
     }
 
     /// Counts time that a worker had nothing to do.
@@ -436,6 +475,14 @@ impl Context {
             failures: lists.failures.clone(),
             differences: lists.differences.clone(),
             paths: lists.paths.values().copied().collect(),
+            not_compared: lists
+                .not_compared
+                .iter()
+                .map(|(reason, (table, count))| match count {
+                    1 => format!("table {table}: {reason}"),
+                    _ => format!("table {table} and {} more: {reason}", count - 1),
+                })
+                .collect(),
         }
     }
 
@@ -479,8 +526,8 @@ pub fn be_patient(conn: &mut Connection) -> Result<(), refloat_wire::Error> {
 pub fn init_session(conn: &mut Connection, binlog_off: bool) -> Result<(), refloat_wire::Error> {
     conn.exec(SESSION_INIT)?;
     let no_limit = match conn.server().vendor {
-        refloat_wire::Vendor::MariaDb => "SET SESSION max_statement_time = 0",
-        refloat_wire::Vendor::MySql => "SET SESSION max_execution_time = 0",
+        Vendor::MariaDb => "SET SESSION max_statement_time = 0",
+        Vendor::MySql => "SET SESSION max_execution_time = 0",
     };
     conn.exec(no_limit)?;
     // MySQL asks for a privilege; without it the server keeps fewer warnings, which is noticed where they count.

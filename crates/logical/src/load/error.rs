@@ -8,6 +8,7 @@ use refloat_run::settings::SettingsError;
 use refloat_sqltext::Item;
 use refloat_store::InputError;
 
+use super::options::WritePath;
 use super::outcome::{LoadOutcome, StatementFailure};
 use crate::source::cutter::ITEM_MAX;
 
@@ -111,6 +112,47 @@ impl fmt::Display for EarlierMark {
             self.bytes.end,
             self.rows,
             self.of_table
+        )
+    }
+}
+
+/// A value that a write path stores as another one than the dump has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherValue {
+    /// The file.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u64,
+    /// Byte of the decompressed text, from 0.
+    pub offset: u64,
+    /// Database and table.
+    pub table: String,
+    /// The column.
+    pub column: String,
+    /// The path.
+    pub path: WritePath,
+    /// What it stores, shortened.
+    pub by_path: String,
+    /// What the dump's own `INSERT` stores, shortened.
+    pub as_text: String,
+}
+
+impl fmt::Display for OtherValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            file,
+            line,
+            offset,
+            table,
+            column,
+            path,
+            by_path,
+            as_text,
+        } = self;
+        write!(
+            f,
+            "{file}: line {line}, byte {offset}: column {column} of table {table} would hold {by_path} by {path}, and holds {as_text} by the \
+             dump's own INSERT (tried on temporary tables); nothing of these rows was written"
         )
     }
 }
@@ -283,6 +325,9 @@ pub enum LoadError {
         /// Database and table.
         table: String,
     },
+    /// The first rows of a table would not be stored as the dump has them.
+    #[error("{0}")]
+    StoredOtherwise(Box<OtherValue>),
     /// A setting could not be journalled, changed or put back.
     #[error(transparent)]
     Settings(#[from] SettingsError),

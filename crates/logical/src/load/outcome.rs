@@ -158,6 +158,10 @@ pub struct Proof {
     pub tables_counted: u64,
     /// Tables whose rows nobody can tell the right number of: the dump has run statements that may have changed any.
     pub tables_not_counted: u64,
+    /// Tables whose first rows were compared with what an `INSERT` of the dump's own text stores, before they were sent in another form.
+    pub first_rows_compared: u64,
+    /// Tables whose first rows were sent in another form without that, and why; sentences.
+    pub first_rows_not_compared: Vec<String>,
     /// Tables whose definition was compared.
     pub definitions_compared: u64,
     /// Views, routines, triggers, events and sequences of the dump that were looked for.
@@ -217,6 +221,9 @@ pub struct LoadOutcome {
     pub ignored_rows: u64,
     /// Statements left out on purpose, with the reason.
     pub skipped: Bounded<String>,
+    /// Tables and columns whose collation the dump leaves to the server, and that have another one here than where such dumps come from. It
+    /// takes nothing from the proof.
+    pub other_collations: u64,
     /// Warnings of the server.
     pub warnings: Bounded<LoadWarning>,
     /// Statements and rows that the server refused.

@@ -36,6 +36,37 @@ impl RowVisitor for Bounds {
     }
 }
 
+/// Notes where the first rows end, up to a number of them.
+struct FirstBounds {
+    bounds: Bounds,
+    left: usize,
+}
+
+impl RowVisitor for FirstBounds {
+    type Error = ();
+
+    fn begin_row(&mut self, at: usize) -> Result<(), ()> {
+        self.bounds.start = at;
+        Ok(())
+    }
+    fn end_row(&mut self, end: usize) -> Result<(), ()> {
+        self.bounds.rows.push(self.bounds.start..end);
+        self.left -= 1;
+        if self.left == 0 { Err(()) } else { Ok(()) }
+    }
+}
+
+/// Where the first rows stand, at most `most` (one or more) of them; fewer where the text cannot be walked.
+pub fn first_bounds(form: &Form, text: &[u8], mode: LexMode, most: usize) -> Vec<Range<usize>> {
+    let mut first = FirstBounds {
+        bounds: Bounds::new(),
+        left: most,
+    };
+    // It ends with an error where there are more rows.
+    let _ = form.visit(text, mode, &mut first);
+    first.bounds.rows
+}
+
 /// Looks for a row whose value at one position is left to the server.
 struct Generated {
     position: usize,

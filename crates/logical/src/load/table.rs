@@ -12,9 +12,11 @@ use super::deferral::Deferral;
 use super::marks::TableDetail;
 use crate::members::has_empty_member;
 
+mod compared;
 mod period;
 mod shown;
 
+pub use compared::{Compared, Kind};
 pub use period::{NEVER_2038, NEVER_2106, PeriodEnd};
 pub use shown::columns as shown_columns;
 
@@ -279,6 +281,10 @@ pub struct Table {
     plain: AtomicBool,
     /// Set once it turned out to hold dates that only their text says: zero dates, above all.
     spelled_dates: AtomicBool,
+    /// Of which rows the first ones were compared.
+    compared: Mutex<Compared>,
+    /// Whether rows only go there to be looked at.
+    trial: bool,
 }
 
 /// Pieces of one table that could not be encoded before the fast path is given up for it.
@@ -318,7 +324,23 @@ impl Table {
             built: AtomicU64::new(0),
             plain: AtomicBool::new(false),
             spelled_dates: AtomicBool::new(false),
+            compared: Mutex::default(),
+            trial: false,
         }
+    }
+
+    /// A temporary table of a writer, whose rows nobody counts.
+    pub fn trial(db: &str, name: &str, layout: Arc<Layout>) -> Self {
+        Self {
+            layout: Mutex::new(Some(layout)),
+            trial: true,
+            ..Self::new(0, db.to_owned(), name.to_owned(), true, 0)
+        }
+    }
+
+    /// Whether rows only go there to be looked at: what the server says of them it says again of the table that they are for.
+    pub fn is_trial(&self) -> bool {
+        self.trial
     }
 
     /// `db.name`, for messages.
@@ -347,6 +369,13 @@ impl Table {
     /// Keeps what was read, or forgets it: the dump may have changed the table since.
     pub fn set_layout(&self, layout: Option<Layout>) {
         *self.layout.lock().unwrap_or_else(PoisonError::into_inner) = layout.map(Arc::new);
+        self.compared().forget();
+    }
+
+    /// Of which rows the first ones were compared. Whoever has it holds up all that write rows of the table, until theirs are known to be
+    /// stored as they should.
+    pub fn compared(&self) -> MutexGuard<'_, Compared> {
+        self.compared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts committed rows.

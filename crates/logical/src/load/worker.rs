@@ -2,6 +2,7 @@
 
 mod commit;
 mod diagnose;
+mod first_rows;
 mod reconnect;
 
 use std::sync::Arc;
@@ -101,10 +102,11 @@ impl Worker {
         let mut gone = false;
         loop {
             let failed = match self.attempt(chunk, path) {
-                Ok(written) => {
+                Ok((path, written)) => {
                     self.account(chunk, path, written, started);
                     return Ok(());
                 }
+                Err(Uncommitted::Attempt(Attempt::Otherwise(error))) => return Err(*error),
                 Err(Uncommitted::Interrupted) => return Err(self.link.ctx.interrupted()),
                 Err(_) if self.link.ctx.cancel.is_cancelled() => {
                     return Err(self.link.ctx.interrupted());
@@ -145,8 +147,7 @@ impl Worker {
                 } => {
                     return Err(source_error(file, offset, source));
                 }
-                failed
-                @ (Attempt::Wire(_) | Attempt::NotExact(_) | Attempt::RowTooLarge { .. }) => {
+                failed => {
                     self.link.rollback(chunk)?;
                     match self.there_after_all(chunk, gone)? {
                         None => return self.diagnose(chunk, &failed, started),
@@ -162,7 +163,12 @@ impl Worker {
         }
     }
 
-    fn attempt(&mut self, chunk: &Chunk, path: WritePath) -> Result<Written, Uncommitted> {
+    fn attempt(
+        &mut self,
+        chunk: &Chunk,
+        path: WritePath,
+    ) -> Result<(WritePath, Written), Uncommitted> {
+        let path = self.proven_path(chunk, path)?;
         let stretches = self.begin(chunk)?;
         let early = if chunk.table.is_transactional() {
             None
@@ -180,7 +186,7 @@ impl Worker {
         self.correct(&stretches, written, 0)?;
         self.commit(chunk, &stretches)?;
         chunk.table.note_described();
-        Ok(written)
+        Ok((path, written))
     }
 
     /// Begins the transaction of a chunk, with the marks of its rows.

@@ -16,6 +16,7 @@ pub use load_data::LoadDataWriter;
 pub use text::TextWriter;
 
 use super::chunk::Chunk;
+use super::error::LoadError;
 use super::link::Link;
 use super::options::WritePath;
 use refloat_sqltext::InsertVerb;
@@ -111,6 +112,8 @@ pub enum Attempt {
         /// Bytes needed.
         size: usize,
     },
+    /// The first rows would not be stored as the dump has them.
+    Otherwise(Box<LoadError>),
 }
 
 impl From<refloat_wire::Error> for Attempt {

@@ -4,6 +4,7 @@
 //! cuts statements, the others digest rows. What a literal means is known by the column, which the server tells that the
 //! dump is compared with, or else the dump's own definition. Rows of a table that is created anew later do not count.
 
+mod assigned;
 mod cells;
 mod described;
 mod session;
@@ -556,7 +557,12 @@ impl Walker for Collector<'_> {
         item: &Item,
         kind: &StatementKind,
         text: &[u8],
-    ) -> Result<(), VerifyError> {
+    ) -> Result<ControlFlow<()>, VerifyError> {
+        if matches!(kind, StatementKind::Insert)
+            && let Some((header, row)) = assigned::row(text, place.session.mode())
+        {
+            return self.tuples(place, item.line, (&Arc::new(header), &row));
+        }
         match kind {
             StatementKind::CreateDatabase { database, .. } => {
                 self.database(&String::from_utf8_lossy(database));
@@ -659,7 +665,7 @@ impl Walker for Collector<'_> {
             _ => {}
         }
         self.reader.statement(kind, text);
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     }
 
     fn comment(&mut self, text: &[u8]) {

@@ -31,13 +31,15 @@ pub struct VerifyOutcome {
     pub schema_differences: Bounded<SchemaDifference>,
     /// Tables whose rows differ.
     pub table_differences: Bounded<TableDifference>,
-    /// What was not compared, and why; sentences.
+    /// Rows of tables, and columns of them, that could not be compared, and why; sentences. With any, nothing is proven to be the same.
+    pub rows_not_compared: Vec<String>,
+    /// What else was not compared, and why; sentences.
     pub not_compared: Vec<String>,
     /// What a reader of the result should know; sentences.
     pub notes: Vec<String>,
-    /// Whether everything was compared to the end, and nothing differs.
+    /// Whether all rows were compared to the end, and nothing differs.
     pub same: bool,
-    /// Whether everything was compared to the end.
+    /// Whether it came to its end.
     pub complete: bool,
 }
 

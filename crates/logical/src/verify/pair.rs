@@ -83,7 +83,9 @@ pub struct Pair {
     pub same_ranges: bool,
     /// Must be read while writers are stopped.
     pub locked: bool,
-    /// What is not compared, and why.
+    /// Columns that are not compared, and why.
+    pub untold: Vec<String>,
+    /// How columns are compared, where that is another way than byte by byte.
     pub notes: Vec<String>,
 }
 
@@ -156,6 +158,15 @@ pub fn out_of_reach(table: TableOf<'_>, no_history: bool) -> Option<String> {
     }
 }
 
+/// Whether a table keeps no rows of its own, wherever it shows some from.
+pub fn has_no_rows(table: &TableOf<'_>) -> bool {
+    match table {
+        TableOf::Server(table) => table.policy == DataPolicy::Elsewhere,
+        TableOf::Dump(entry) => !entry.data,
+        TableOf::Other(table) => table.problem.is_none() && table.digest.rows == 0,
+    }
+}
+
 impl Pair {
     /// Puts two tables of the same name together. `vendors`: of the first and the second.
     pub fn new(label: String, tables: [TableOf<'_>; 2], vendors: [&str; 2]) -> Self {
@@ -170,7 +181,8 @@ impl Pair {
             TableOf::Dump(entry) => entry.history,
             TableOf::Other(_) => false,
         });
-        let mut notes: Vec<String> = tables
+        let mut notes = Vec::new();
+        let mut untold: Vec<String> = tables
             .iter()
             .flat_map(|table| match table {
                 TableOf::Other(table) => table.notes.as_slice(),
@@ -186,7 +198,7 @@ impl Pair {
                 .iter()
                 .find(|other| other.name.eq_ignore_ascii_case(own.name))
             else {
-                notes.push(format!(
+                untold.push(format!(
                     "column {} of table {label}: only the first has it",
                     own.name
                 ));
@@ -220,7 +232,7 @@ impl Pair {
                 .iter()
                 .any(|own| own.name.eq_ignore_ascii_case(other.name))
             {
-                notes.push(format!(
+                untold.push(format!(
                     "column {} of table {label}: only the second has it",
                     other.name
                 ));
@@ -252,6 +264,7 @@ impl Pair {
             readings,
             same_ranges,
             locked,
+            untold,
             notes,
         }
     }

@@ -362,6 +362,10 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         LoadError::Text { .. } | LoadError::RowsMissing { .. } => {
             (Exit::Failed, vec![CUT.to_owned()])
         }
+        LoadError::StoredOtherwise(_) => (
+            Exit::ProofFailed,
+            vec!["With --write-path insert the dump's own statements are sent: the same command with it goes on from here. Please report this.".to_owned()],
+        ),
         LoadError::CommitLost { .. } => (
             Exit::Failed,
             vec!["Connect to the server itself, past any proxy. On a Galera cluster, let nothing else write to the node while it loads.".to_owned()],

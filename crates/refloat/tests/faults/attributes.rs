@@ -279,12 +279,20 @@ fn a_collation_that_the_dump_leaves_to_the_server_is_named_where_it_is_another()
             Some(new) => run.says(&format!("{about} {}", there(new, "utf8mb4_general_ci"))),
             None => run.never_says("no collation"),
         };
-        match column {
+        let run = match column {
             Some(new) => run.says(&format!(
                 "{about} column b: {}",
                 there(new, "utf16_general_ci")
             )),
             None => run.never_says("column b:"),
         };
+        let count = [table, column].into_iter().flatten().count();
+        if count > 0 {
+            run.says(&format!(
+                "  collations  {count} of tables and columns are the server's own default"
+            ));
+        } else {
+            run.never_says("  collations  ");
+        }
     }
 }

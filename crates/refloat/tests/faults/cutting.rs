@@ -1,5 +1,5 @@
 //! A way to a server that breaks at a chosen moment, when the server has done what it was asked for and before anybody hears of it; or one
-//! on which a commit becomes a rollback that looks like a commit.
+//! on which a commit becomes a rollback that looks like a commit; or one that changes what is sent.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -23,6 +23,8 @@ struct State {
     words: Vec<u8>,
     /// Roll back instead of cutting.
     undo: bool,
+    /// Send this instead of the words, wherever they are.
+    becomes: Option<Vec<u8>>,
     /// Not only one request, but every one with these words.
     every: bool,
     left: AtomicU64,
@@ -33,21 +35,33 @@ struct State {
 impl Cutter {
     /// A way that is cut at the `nth` request with these words.
     pub fn start(server: &Instance, words: &[u8], nth: u64) -> Self {
-        Self::begin(server, words, nth, false)
+        Self::begin(server, words, nth, false, None)
+    }
+
+    /// A way on which these words become others of the same length, in rows as well.
+    pub fn changing(server: &Instance, words: &[u8], becomes: &[u8]) -> Self {
+        assert_eq!(words.len(), becomes.len());
+        Self::begin(server, words, 0, false, Some(becomes.to_vec()))
     }
 
     /// A way on which the `nth` commit is a rollback.
     pub fn undoing(server: &Instance, nth: u64) -> Self {
-        Self::begin(server, b"COMMIT", nth, true)
+        Self::begin(server, b"COMMIT", nth, true, None)
     }
 
     /// A way on which every commit is a rollback.
     pub fn undoing_all(server: &Instance) -> Self {
-        Self::begin(server, b"COMMIT", 0, true)
+        Self::begin(server, b"COMMIT", 0, true, None)
     }
 
     /// All requests with these words are meant where `nth` is 0.
-    fn begin(server: &Instance, words: &[u8], nth: u64, undo: bool) -> Self {
+    fn begin(
+        server: &Instance,
+        words: &[u8],
+        nth: u64,
+        undo: bool,
+        becomes: Option<Vec<u8>>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let url = server.url();
@@ -60,6 +74,7 @@ impl Cutter {
         let state = Arc::new(State {
             words: words.to_vec(),
             undo,
+            becomes,
             every: nth == 0,
             left: AtomicU64::new(nth),
             cut: AtomicBool::new(false),
@@ -134,9 +149,19 @@ fn forward(state: &Arc<State>, client: &TcpStream, server: &TcpStream) {
         if read == 0 {
             break;
         }
+        if let Some(becomes) = &state.becomes {
+            let words = state.words.as_slice();
+            for at in 0..(read + 1).saturating_sub(words.len()) {
+                if buffer[at..].starts_with(words) {
+                    buffer[at..at + words.len()].copy_from_slice(becomes);
+                    state.cut.store(true, Ordering::Relaxed);
+                }
+            }
+        }
         let request = &buffer[..read];
         // A request for its own: what comes in the middle of rows is none.
-        let hit = request.len() < 64
+        let hit = state.becomes.is_none()
+            && request.len() < 64
             && request
                 .windows(state.words.len())
                 .any(|window| window == state.words.as_slice());

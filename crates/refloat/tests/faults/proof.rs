@@ -1,7 +1,10 @@
 //! A proof that fails: what somebody else does to a table while it is loaded is found, named, and exits with 4.
 
+use refloat_sandbox::ServerKind;
+
+use crate::cutting::Cutter;
 use crate::held::Held;
-use crate::support::{BOTH, Desk, dump, shared};
+use crate::support::{BOTH, Desk, dump, finish, shared};
 
 /// Rows of the load: half of them are enough for rows to be committed while it waits for the rest.
 const ROWS: u64 = 400_000;
@@ -75,5 +78,60 @@ fn rows_and_definitions_that_are_others_at_the_end_are_a_failed_proof() {
             run.stdout
         );
         desk.ask(server, "DROP DATABASE @db");
+    }
+}
+
+/// Nothing that is counted tells of a value that becomes another one between the program and the server: here `NULL` becomes the text
+/// `\N`, as it once did in a session of `NO_BACKSLASH_ESCAPES`, and a text another one of the same length.
+#[test]
+fn a_value_that_becomes_another_one_on_its_way_ends_the_load() {
+    const LOAD_DATA: (&[u8], &[u8], &str, &str) = (
+        b"ESCAPED BY X'5C'",
+        b"ESCAPED BY X'7C'",
+        "load-data",
+        "would hold '\\\\N' by LOAD DATA, and holds NULL by the dump's own INSERT",
+    );
+    const BULK: (&[u8], &[u8], &str, &str) = (
+        b"\x08one text",
+        b"\x08two text",
+        "bulk",
+        "would hold 'two text' by array-bound insert, and holds 'one text' by the dump's own INSERT",
+    );
+    // No table has a key, the last one no transactions either.
+    let tables = ["", "", " ENGINE=MyISAM"].iter().zip(["a", "b", "c"]);
+    let tables = tables.map(|(engine, name)| {
+        let row = match name {
+            "a" => "(1,'text')",
+            _ => "(1,'other'),\n(2,NULL),\n(3,'one text')",
+        };
+        format!("CREATE TABLE {name} (id INT, v VARCHAR(20)){engine};\nINSERT INTO {name} VALUES {row};\n")
+    });
+    let text = dump(&tables.collect::<String>());
+    for kind in ServerKind::ALL {
+        let server = shared(kind);
+        let bulk = kind.is_mariadb().then_some(BULK);
+        for (words, becomes, path, says) in [LOAD_DATA].into_iter().chain(bulk) {
+            let desk = Desk::new();
+            let cutter = Cutter::changing(server, words, becomes);
+            let file = desk.file("dump.sql", &text);
+            let more = ["--threads", "1", "--durability", "relaxed", "--write-path"];
+            let load = |path| {
+                let mut command = desk.load_command(&file, &cutter.url(), &more);
+                command.arg(path);
+                finish(command)
+            };
+            load(path).exits(4).says(says).says("--write-path insert");
+            assert!(cutter.has_cut(), "{kind}, {path}: nothing was changed");
+            assert_eq!(desk.rows(server, "a"), Some(1), "{kind}, {path}");
+            assert_eq!(desk.rows(server, "b"), Some(0), "{kind}, {path}");
+            // It goes on with the dump's own statements.
+            load("insert").exits(0);
+            let sum = "SELECT GROUP_CONCAT(id, IFNULL(v, ' NULL') ORDER BY id) FROM @db.";
+            for table in ["b", "c"] {
+                let found = desk.ask(server, &format!("{sum}{table}"));
+                assert_eq!(found, "1other,2 NULL,3one text", "{kind}, {path}, {table}");
+            }
+            desk.ask(server, "DROP DATABASE @db");
+        }
     }
 }

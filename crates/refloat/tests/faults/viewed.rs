@@ -52,8 +52,8 @@ fn they_are_compared_with_nothing_and_are_no_difference() {
         let desk = Desk::new();
         let file = desk.file("dump.sql", text("", ""));
         finish(desk.load_command(&file, &server.url(), &["--verify", "digest"]))
-            .exits(0)
-            .says("not compared")
+            .exits(4)
+            .says("rows NOT compared")
             .says("what this does to rows is not followed: INSERT INTO v");
         all_is_in(&desk, server);
         // So they are when only the table is asked for.

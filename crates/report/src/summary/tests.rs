@@ -53,6 +53,8 @@ fn outcome() -> LoadOutcome {
     outcome.proof = Proof {
         done: true,
         tables_counted: 2,
+        first_rows_compared: 1,
+        first_rows_not_compared: vec!["table shop.orders: so it is".to_owned()],
         definitions_compared: 2,
         ..Proof::default()
     };
@@ -72,7 +74,9 @@ load of shop.sql.gz into root@db1:3306 (MariaDB 11.8.6): done and proven
   chunk       32.0 MiB, 166,000 rows on average
   settings    nothing was changed on the server
   warnings    0
-  proof       2 tables counted, 2 definitions compared, no difference
+  proof       2 tables counted, first rows of 1 compared, 2 definitions compared, no difference
+first rows that were not compared:
+  - table shop.orders: so it is
 ";
     assert_eq!(load(&outcome(), None), expected);
 }
@@ -114,6 +118,11 @@ fn what_a_comparison_says_stands_in_the_first_line() {
     };
     assert!(
         first(&outcome, &verified).ends_with(": loaded and counted, but NOT compared to the end")
+    );
+    verified.complete = true;
+    assert!(
+        first(&outcome, &verified)
+            .ends_with(": loaded and counted, but not all rows could be compared")
     );
     verified.schema_differences.push(SchemaDifference {
         about: "table t".into(),

@@ -20,7 +20,8 @@ const REMARKS_SHOWN: usize = 20;
 pub fn verify(outcome: &VerifyOutcome) -> String {
     let mut page = Page::default();
     let verdict = match (outcome.complete, outcome.differs()) {
-        (true, false) => "the SAME",
+        (true, false) if outcome.same => "the SAME",
+        (true, false) => "NOT PROVEN the same",
         (true, true) => "DIFFERENT",
         (false, true) => "DIFFERENT, and not compared to the end",
         (false, false) => "NOT compared to the end",
@@ -65,6 +66,7 @@ pub fn verify(outcome: &VerifyOutcome) -> String {
     if hidden > 0 {
         page.entry_heading(&format!("rows of {hidden} more tables differ"));
     }
+    page.plain_list("rows NOT compared", &few(&outcome.rows_not_compared));
     page.plain_list("not compared", &few(&outcome.not_compared));
     page.plain_list("notes", &few(&outcome.notes));
     page.text

@@ -54,6 +54,10 @@ impl Conductor<'_> {
         for difference in programs {
             proof.differences.push(difference);
         }
+        let compared = self.entries.iter().filter(|entry| !entry.dropped);
+        let compared = compared.filter(|entry| entry.table.compared().any);
+        proof.first_rows_compared = compared.count() as u64;
+        proof.first_rows_not_compared = self.ctx.tally().not_compared;
         proof.orphans = std::mem::take(&mut self.orphans);
         let early: Bounded<ProofDifference> = self.ctx.tally().differences;
         proof.differences.total += early.total;

@@ -294,6 +294,7 @@ fn failure(
         Attempt::Wire(error) => (error.server_code().unwrap_or(0), error.to_string()),
         Attempt::NotExact(message) => (0, message.clone()),
         Attempt::Source { source, .. } => (0, source.to_string()),
+        Attempt::Otherwise(error) => (0, error.to_string()),
         Attempt::RowTooLarge { size } => (
             0,
             format!("the row needs a packet of {size} bytes, more than the server takes"),

@@ -180,7 +180,7 @@ impl Link {
             .filter(|warning| warning.code != GENERATED_VALUE_IGNORED)
         {
             match chunk.header.verb {
-                InsertVerb::InsertIgnore if warning.code == 1062 => {}
+                InsertVerb::InsertIgnore if warning.code == 1062 || chunk.table.is_trial() => {}
                 InsertVerb::InsertIgnore => self.ctx.warn(LoadWarning {
                     about: chunk.table.label(),
                     code: warning.code,

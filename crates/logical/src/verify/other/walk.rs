@@ -40,14 +40,14 @@ pub struct Place {
 pub trait Walker {
     /// A file begins; the place is its own.
     fn file(&mut self, place: &Place);
-    /// A statement that is none of rows, `SET` and `USE` among them.
+    /// A statement that has no tuples, `SET` and `USE` among them.
     fn statement(
         &mut self,
         place: &Place,
         item: &Item,
         kind: &StatementKind,
         text: &[u8],
-    ) -> Result<(), VerifyError>;
+    ) -> Result<ControlFlow<()>, VerifyError>;
     /// A comment outside of statements.
     fn comment(&mut self, text: &[u8]);
     /// Tuples.
@@ -246,7 +246,10 @@ fn sql(
                     }
                     _ => {}
                 }
-                walker.statement(place, &item, kind, text)?;
+                let flow = walker.statement(place, &item, kind, text)?;
+                if flow.is_break() {
+                    return Ok(flow);
+                }
                 if let Some(mode) = mode {
                     items.set_mode(mode);
                 }

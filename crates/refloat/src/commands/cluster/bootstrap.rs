@@ -18,11 +18,10 @@ use serde::{Deserialize, Serialize};
 
 use super::lock::ClusterLock;
 use super::maintain::refuse_second;
-use super::members::{ClusterOf, Nodes};
+use super::members::{ClusterOf, Nodes, shell_word};
 use super::rejoin::{Asked, How, VerifyAfter, has_known_history, is_left, is_proven, planned};
 use super::restore::{refuse_maintained, refuse_open, refuse_restored};
 use super::{print_plan, start_limit, verify};
-use crate::commands::sandbox::shell_word;
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::record::record;

@@ -8,8 +8,7 @@ use refloat_report::cluster_verify as face;
 use refloat_run::Run;
 use refloat_run::events::RunResult;
 
-use super::members::{ClusterOf, Nodes};
-use crate::commands::sandbox::shell_word;
+use super::members::{ClusterOf, Nodes, shell_word};
 use crate::context::Context;
 use crate::exit::{self, Exit};
 use crate::record::record;
@@ -103,14 +102,11 @@ pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
 
 /// The command that compares all nodes, to be pasted.
 pub fn command(cluster: &str, quick: bool) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "./_-:@".contains(c);
-    let word = if cluster.chars().all(plain) {
-        cluster.to_owned()
-    } else {
-        shell_word(cluster)
-    };
     let how = if quick { "--quick " } else { "" };
-    format!("refloat cluster verify {how}--cluster {word}")
+    format!(
+        "refloat cluster verify {how}--cluster {}",
+        shell_word(cluster)
+    )
 }
 
 /// Compares all nodes for a command that has changed something; those that somebody has left out only where they are in step.

@@ -395,8 +395,9 @@ fn feed(path: PathBuf, pipe: PathBuf) {
 
 type Variant = (&'static str, fn(&mut LoadOptions));
 
-/// The ways of loading: all of them for the first dump of a case, for the others the two that differ most.
-fn variants(kind: ServerKind, all: bool) -> Vec<Variant> {
+/// The ways of loading: all of them for the first dump of a case, for the others, and for the second MariaDB, the two that differ most.
+fn variants(kind: ServerKind, first: bool) -> Vec<Variant> {
+    let all = first && kind != ServerKind::MariaDb118;
     let default: Variant = ("default", |_| {});
     let deferred: Variant = ("small chunks, deferred indexes, 4 threads", small_chunks);
     let load_data: Variant = ("LOAD DATA, 3 rows per chunk, deferred indexes", |options| {

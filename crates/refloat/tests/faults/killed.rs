@@ -20,8 +20,8 @@ use crate::ways::{Part, Sources, Way};
 /// Kills on each kind of server, unless somebody asks for more: MySQL takes several times as long to begin again.
 fn usual_kills(kind: ServerKind) -> u64 {
     match kind {
-        ServerKind::MySql97 => 5,
-        _ => 10,
+        ServerKind::MySql97 => 4,
+        _ => 7,
     }
 }
 

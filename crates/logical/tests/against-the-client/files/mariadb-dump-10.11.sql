@@ -1,3 +1,4 @@
+-- not for mysql-9.7: it takes no values of generated columns
 /*M!999999\- enable the sandbox mode */ 
 -- MariaDB dump 10.19  Distrib 10.11.19-MariaDB, for debian-linux-gnu (x86_64)
 --

@@ -45,7 +45,10 @@ test: toolchain servers ## Run every test but the slow ones, on real servers
 
 .PHONY: test-slow
 test-slow: toolchain servers ## Run the slow tests too: big volumes, long faults
-	$(CARGO) test --locked --workspace -- --include-ignored --skip a_provider_that_can_freeze
+	REFLOAT_KINDS=all $(CARGO) test --locked --workspace -- --include-ignored --skip a_provider_that_can_freeze
+	$(CARGO) build --release --locked -p refloat
+	bench/aborted/run --runs 20
+	bench/aborted/run --runs 20 --server mariadb-11.8
 	REFLOAT_NODES=mariadb-11.8 $(CARGO) test --locked --workspace --test=advise --test=healthd --test=maintain --test=program --test=rejoin --test=sandbox --test=status
 	REFLOAT_NODES=mariadb-11.8 $(CARGO) test --locked -p refloat --test=faults galera::
 

@@ -256,7 +256,7 @@ fn exchanged(kind: ServerKind, rights: &str, statement: &str, found: Option<&str
 
 #[test]
 fn a_table_that_is_exchanged_for_another_of_the_same_definition_is_noticed() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         exchanged(kind, ", PROCESS", RENAME, Some("t-ä"));
         exchanged(kind, ", PROCESS", PARTITION, Some("p"));
         // Without the right to see which table is which its time of creation is looked at; where nothing tells, that is said.

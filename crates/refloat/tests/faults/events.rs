@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
 
 use crate::support::{Desk, ask, dump, finish_with_input};
@@ -19,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
 fn events_do_not_run_before_the_rows_are_in() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let server = servers::start(&servers::quick(kind).option("event_scheduler", "ON"));
         let desk = Desk::new();
         let db = &desk.db;

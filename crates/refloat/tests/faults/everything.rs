@@ -96,7 +96,7 @@ fn snapshot(server: &Ephemeral) -> Snapshot {
 
 #[test]
 fn a_dump_of_everything_with_and_without_the_servers_own_schema() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let server = server(kind);
         let desk = Desk::new();
         // Where transactions are counted, enough rows for indexes to be put off beyond the dump's last line.

@@ -376,7 +376,7 @@ fn binary_junk_within_a_dump_stops_it_where_it_stands() {
 #[test]
 fn a_producer_that_fails_does_not_look_like_a_dump() {
     let mut desk = Desk::new();
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let url = shared(kind).url();
         let run = finish(desk.load_command(Path::new("-"), &url, &[]));
         run.exits(1).says("standard input: is empty").says("hint: ");

@@ -57,7 +57,7 @@ const MANY: u32 = 6000;
 /// By each kind of key several connections read one table; without a key, one reads it.
 #[test]
 fn every_kind_of_key_cuts_its_table() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let (desk, server) = (Desk::new(), shared(kind));
         let mut conn = servers::connect(server);
         conn.exec(format!("CREATE DATABASE {}", desk.db)).unwrap();
@@ -205,7 +205,7 @@ fn keys_that_must_not_be_used_are_not() {
 /// MariaDB 11.8 does not double a backtick in the names of a foreign key and of its columns.
 #[test]
 fn foreign_keys_with_backticks_in_their_names() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let tables = [
             "CREATE TABLE `p``1` (`i``d` INT, `i``e` INT, PRIMARY KEY (`i``d`, `i``e`))",
             "CREATE TABLE c (`a``x` INT, `b````y` INT, KEY (`a``x`, `b````y`), CONSTRAINT `c``c` FOREIGN KEY (`a``x`, `b````y`) \
@@ -228,7 +228,7 @@ fn foreign_keys_with_backticks_in_their_names() {
 /// The text of a SET does not tell which of two members of one name is in it.
 #[test]
 fn members_of_one_name_stay_apart() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let tables = [
             "SET SESSION sql_mode = ''",
             "CREATE TABLE s (i INT NOT NULL PRIMARY KEY, v SET('a', 'b', 'a', 'c'))",

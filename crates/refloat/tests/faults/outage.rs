@@ -124,7 +124,7 @@ fn sums(desk: &Desk, server: &Ephemeral) -> String {
 
 #[test]
 fn what_is_done_survives_an_outage() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let (mut server, volume) = on_a_disk(kind);
         let mut desk = Desk::new();
         for durability in ["relaxed", "disposable"] {
@@ -209,7 +209,7 @@ fn tables_that_come_back_without_rows_are_in_nobodys_way() {
 
 #[test]
 fn a_file_of_rows_that_the_server_does_not_know_is_explained() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let server = servers::start(&servers::quick(kind));
         let desk = Desk::new();
         ask(&server, &format!("CREATE DATABASE `{}`", desk.db));
@@ -265,7 +265,7 @@ fn files_of_own_tables_that_the_server_does_not_know_are_explained() {
 /// MariaDB says that a definition was altered before its file has its name for good.
 #[test]
 fn a_load_whose_marks_are_gone_has_its_definitions_on_the_disk() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let (mut server, volume) = on_a_disk(kind);
         let mut desk = Desk::new();
         let file = desk.file("dump.sql", dump(&table("items", ROWS)));
@@ -311,7 +311,7 @@ fn a_load_whose_marks_are_gone_has_its_definitions_on_the_disk() {
 /// What a dump alters and renames by itself is not done again, so it has to be there.
 #[test]
 fn statements_that_are_noted_as_done_have_their_definitions_on_the_disk() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let (mut server, volume) = on_a_disk(kind);
         let mut desk = Desk::new();
         let (items, other) = (table("items", 1_000), table("other", 1_000));
@@ -347,7 +347,7 @@ fn statements_that_are_noted_as_done_have_their_definitions_on_the_disk() {
 fn loads_go_on_after_outages() {
     let seed = number("REFLOAT_OUTAGE_SEED", u64::from(std::process::id())).max(1);
     let outages = number("REFLOAT_OUTAGES", OUTAGES);
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         eprintln!("{kind}: REFLOAT_OUTAGE_SEED={seed}");
         let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let (mut server, volume) = on_a_disk(kind);

@@ -76,7 +76,7 @@ fn redo_ahead(server: &Instance) -> u64 {
 
 #[test]
 fn what_is_done_is_on_the_disk() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let server = servers::start(&durable(kind));
         record(&server);
         let mut desk = Desk::new();

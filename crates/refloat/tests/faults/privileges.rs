@@ -55,7 +55,7 @@ fn definers_that_the_account_may_not_name_are_refused_beforehand() {
         "DELIMITER ;;\nCREATE DEFINER=`root`@`localhost` PROCEDURE `p`()\nBEGIN\n  SELECT 1;\nEND ;;\nDELIMITER ;\n",
         "DELIMITER ;;\n/*!50106 CREATE*/ /*!50117 DEFINER=`root`@`localhost`*/ /*!50106 EVENT `e` ON SCHEDULE EVERY 1 YEAR DO SELECT 1 */ ;;\nDELIMITER ;\n",
     ];
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let server = servers::start(&servers::quick(kind));
         ask(&server, "SET GLOBAL log_bin_trust_function_creators = 1");
         let mut desk = Desk::new();

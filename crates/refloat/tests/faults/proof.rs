@@ -1,7 +1,5 @@
 //! A proof that fails: what somebody else does to a table while it is loaded is found, named, and exits with 4.
 
-use refloat_sandbox::ServerKind;
-
 use crate::cutting::Cutter;
 use crate::held::Held;
 use crate::support::{BOTH, Desk, dump, finish, shared};
@@ -107,7 +105,7 @@ fn a_value_that_becomes_another_one_on_its_way_ends_the_load() {
         format!("CREATE TABLE {name} (id INT, v VARCHAR(20)){engine};\nINSERT INTO {name} VALUES {row};\n")
     });
     let text = dump(&tables.collect::<String>());
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let server = shared(kind);
         let bulk = kind.is_mariadb().then_some(BULK);
         for (words, becomes, path, says) in [LOAD_DATA].into_iter().chain(bulk) {

@@ -54,7 +54,7 @@ fn no_marks(server: &Instance) {
 
 #[test]
 fn after_kill_9_another_machine_goes_on() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let server = server(kind);
         let before = settings(&server);
         let desk = Desk::new();
@@ -526,7 +526,7 @@ fn rows_that_were_left_out_before_are_not_missed() {
 
 #[test]
 fn a_lost_writer_connects_again_and_the_load_goes_on() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let server = server(kind);
         let desk = Desk::new();
         let held = Held::start(&desk, &server, ROWS, &["--threads", "2"]);

@@ -33,7 +33,7 @@ fn server(kind: ServerKind) -> Ephemeral {
 
 #[test]
 fn ctrl_c_and_sigterm_while_rows_are_written() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let server = server(kind);
         let before = settings(&server);
         let mut desk = Desk::new();
@@ -218,7 +218,7 @@ fn after_kill_9_settings_are_listed_and_put_back() {
 
 #[test]
 fn a_server_killed_in_the_middle_is_said_and_its_settings_stay_known() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let mut server = server(kind);
         let before = settings(&server);
         let desk = Desk::new();
@@ -278,7 +278,7 @@ fn a_server_that_is_back_at_once_is_known_for_another_start() {
 
 #[test]
 fn a_killed_connection_stops_the_load_and_says_which_table() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let server = server(kind);
         let before = settings(&server);
         let desk = Desk::new();

@@ -220,6 +220,15 @@ pub fn shared(kind: ServerKind) -> &'static Instance {
     servers::server(kind)
 }
 
+/// Every kind of server for the slow tests (`REFLOAT_KINDS=all`); else one of each vendor, because the tests of loads, dumps and comparisons have all of them.
+pub fn kinds() -> &'static [ServerKind] {
+    if std::env::var_os("REFLOAT_KINDS").is_some() {
+        &ServerKind::ALL
+    } else {
+        &BOTH
+    }
+}
+
 /// All settings of a server that a load could leave changed.
 pub fn settings(server: &Instance) -> BTreeMap<String, String> {
     let moving = [

@@ -62,7 +62,7 @@ fn same(from: &Instance, to: &Instance) {
 
 #[test]
 fn rows_larger_than_the_packets_of_their_server_are_dumped_copied_and_compared() {
-    for kind in ServerKind::ALL {
+    for &kind in crate::support::kinds() {
         let (source, target) = (server(kind, LIMIT), server(kind, 64 << 20));
         let desk = Desk::new();
         fill(&desk, &source);

@@ -17,9 +17,9 @@ use crate::generator::{Combination, combination};
 
 /// The database of dumps that name none.
 const DATABASE: &str = "it";
-/// Combinations for each server where nothing else is said; fewer for the second MariaDB.
-const COMBINATIONS: u64 = 500;
-const COMBINATIONS_SECOND: u64 = 150;
+/// Combinations where nothing else is said, for one server of each vendor, and for the second MariaDB: more than 500 on all of them.
+const COMBINATIONS: u64 = 250;
+const COMBINATIONS_SECOND: u64 = 125;
 /// Combinations in one dump.
 const TOGETHER: u64 = 25;
 /// Combinations that the stock client refuses and that are loaded alone, of each server, where no other number of combinations is asked for.

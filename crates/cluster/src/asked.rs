@@ -15,7 +15,7 @@ use crate::observe::{Member, impatient};
 
 /// Name of the runs in whose folders it stands whom nodes were told to ask.
 const START: &str = "cluster start";
-const LOOK: &str = include_str!("asked.sh");
+const LOOK: &str = concat!(include_str!("server.sh"), include_str!("asked.sh"));
 
 /// The start of a node, to join its cluster.
 #[derive(Debug, Clone, Copy)]

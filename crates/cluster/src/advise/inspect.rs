@@ -20,7 +20,7 @@ use crate::observe::{Member, Observation, WantedTables, impatient, observe, valu
 use crate::view::NodeView;
 
 /// What is run on the machine of a node.
-const LOOK: &str = include_str!("look.sh");
+const LOOK: &str = concat!(include_str!("../server.sh"), include_str!("look.sh"));
 /// Where servers keep their data when nobody says otherwise.
 const DEFAULT_DATADIR: &str = "/var/lib/mysql";
 

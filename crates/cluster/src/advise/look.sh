@@ -1,32 +1,9 @@
 # Looks at the machine of a node the way the scripts of a state transfer do, and writes what it sees as lines of words that are parted by
-# tabs. It changes nothing. Before it stand assignments of: datadir, defaults, basedir, known_path, certificates, socket, port, port_by_default, methods, account, unit, public, secret.
-LC_ALL=C
-export LC_ALL
-PATH=$PATH:/usr/sbin:/sbin:/usr/bin:/bin
+# tabs. It changes nothing. Before it stand server.sh and assignments of: basedir, known_path, certificates, socket, port, port_by_default, methods, account, unit, public, secret.
 say() { printf '%s\t%s\n' "$1" "$2"; }
 say hostname "$(cat /proc/sys/kernel/hostname 2>/dev/null)"
 
-# The server's process: it works in its data directory. Scripts that it has started do too, and have a role.
-real=$(readlink -f -- "$datadir" 2>/dev/null)
-pid=
-for cwd in $(find /proc -maxdepth 2 -path '/proc/[0-9]*/cwd' -lname "$real" 2>/dev/null); do
-    one=${cwd%/cwd}
-    words=$(tr '\0' '\n' <"$one/cmdline" 2>/dev/null)
-    if printf '%s\n' "$words" | head -n 8 | grep -qE '(^|/)(mariadbd|mysqld)$' && ! printf '%s\n' "$words" | grep -qx -e --role; then
-        pid=${one#/proc/}
-        break
-    fi
-done
 say pid "$pid"
-argument() { [ -n "$pid" ] && tr '\0' '\n' <"/proc/$pid/cmdline" 2>/dev/null | sed -n "s/^--$1=//p" | tail -n 1; }
-file=$(argument defaults-file)
-[ -n "$file" ] || file=$defaults
-extra=$(argument defaults-extra-file)
-suffix=$(argument defaults-group-suffix)
-set --
-[ -z "$suffix" ] || set -- "--defaults-group-suffix=$suffix"
-[ -z "$extra" ] || set -- "--defaults-extra-file=$extra" "$@"
-[ -z "$file" ] || set -- "--defaults-file=$file" "$@"
 say defaults "$file"
 
 owner=$(stat -L -c %U -- "${pid:+/proc/}${pid:-$datadir}" 2>/dev/null)

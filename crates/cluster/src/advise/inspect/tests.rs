@@ -4,6 +4,22 @@ use super::super::candidate::Shown;
 use super::super::script::lines;
 use super::*;
 
+/// A node on this machine.
+fn candidate(datadir: &std::path::Path) -> Candidate {
+    Candidate {
+        member: Member {
+            name: "n1".to_owned(),
+            connect: refloat_wire::ConnectOptions::default(),
+            host: Some(Host::Local),
+            datadir: Some(datadir.to_owned()),
+            log: None,
+        },
+        defaults_file: None,
+        unit: None,
+        shown: Shown::default(),
+    }
+}
+
 #[test]
 fn a_look_is_read() {
     let machine = read(&lines(
@@ -57,16 +73,9 @@ fn programs_of_a_server_that_is_down_are_those_that_it_had() {
     std::fs::write(&file, "[mysqld]\n").unwrap();
     let version = |shown: Shown| {
         let candidate = Candidate {
-            member: Member {
-                name: "n1".to_owned(),
-                connect: refloat_wire::ConnectOptions::default(),
-                host: Some(Host::Local),
-                datadir: Some(folder.path().to_owned()),
-                log: None,
-            },
             defaults_file: Some(file.clone()),
-            unit: None,
             shown,
+            ..candidate(folder.path())
         };
         let machine = look(
             &Host::Local,
@@ -104,18 +113,7 @@ fn a_certificate_that_is_over_is_seen() {
         -----END CERTIFICATE-----\n";
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("over.pem"), OVER).unwrap();
-    let candidate = Candidate {
-        member: Member {
-            name: "n1".to_owned(),
-            connect: refloat_wire::ConnectOptions::default(),
-            host: Some(Host::Local),
-            datadir: Some(folder.path().to_owned()),
-            log: None,
-        },
-        defaults_file: None,
-        unit: None,
-        shown: Shown::default(),
-    };
+    let candidate = candidate(folder.path());
     let mut facts = NodeFacts::default();
     let options = "base_port = 1; socket.ssl_cert = over.pem; socket.ssl_ca = none.pem";
     let named = ("wsrep_provider_options".to_owned(), options.to_owned());

@@ -12,6 +12,7 @@ use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, list_on_server};
 use refloat_sandbox::{GaleraNode, Instance, Sandbox};
 use refloat_wire::{ConnectOptions, Connection, Target};
 
+use crate::commands::sandbox::shell_word as quoted;
 use crate::connect::ConnectArgs;
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
@@ -53,7 +54,7 @@ pub fn shell_word(word: &str) -> String {
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    quoted(word)
 }
 
 impl ClusterOf {

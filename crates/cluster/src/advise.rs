@@ -30,6 +30,7 @@ pub use candidate::{Candidate, Shown};
 pub use facts::{
     Account, AccountFrom, Ending, Listener, MachineFacts, Memory, NodeFacts, Options, Space, Unit,
 };
+pub(crate) use facts::{SST_PORT, host_and_port};
 pub use fragment::fragment;
 use inspect::Facts;
 pub use mistake::{Effect, Mistake, MistakeKind};

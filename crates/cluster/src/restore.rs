@@ -16,6 +16,7 @@ mod donor;
 mod down;
 mod give_up;
 mod keepers;
+mod measure;
 mod plan;
 mod rates;
 mod room;
@@ -120,9 +121,42 @@ pub fn plan_restore(
     let seen: Vec<plan::Seen> = nodes
         .map(|((node, member), control)| plan::see(member, node, *control))
         .collect();
-    let plan = plan::make(&view, members, &seen, wish, load, text, run.as_str())
-        .map_err(RestoreError::Refused)?;
-    before_anything_stops(plan, members, load)
+    let make = |wish: &RestoreWish| {
+        plan::make(&view, members, &seen, wish, load, text, run.as_str())
+            .map_err(RestoreError::Refused)
+    };
+    let mut plan = before_anything_stops(make(wish)?, members, load)?;
+    if !plan.is_undecided(wish) {
+        return Ok(plan);
+    }
+    if !wish.measure {
+        plan.warnings.push("a restore measures the rates that are not known, for a second each, before it chooses the way".to_owned());
+        return Ok(plan);
+    }
+    // Nothing stands against it, so that the cluster may be written to.
+    let mut rates = wish.rates.clone();
+    let told = measure::measure(&mut rates, &view, members, plan.at);
+    plan.rates = rates.clone();
+    match make(&RestoreWish {
+        rates,
+        ..wish.clone()
+    }) {
+        Ok(measured) if measured.way == plan.way => {
+            let warnings = plan.warnings;
+            plan = RestorePlan {
+                warnings,
+                ..measured
+            };
+        }
+        Ok(measured) => plan = before_anything_stops(measured, members, load)?,
+        Err(RestoreError::Refused(against)) => plan.warnings.push(format!(
+            "the other way takes less time, and something stands against it: {}",
+            against.join("; ")
+        )),
+        Err(error) => return Err(error),
+    }
+    plan.warnings.extend(told);
+    Ok(plan)
 }
 
 /// What the load would be refused for is found while the cluster still serves.

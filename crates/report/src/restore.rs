@@ -32,6 +32,7 @@ fn rate(rate: &Rate) -> String {
         RateFrom::Given => "as given",
         RateFrom::Measured { .. } => "as measured last",
         RateFrom::Shown { by, .. } => &format!("as in the last {by}"),
+        RateFrom::Tried => "as measured just now",
         RateFrom::Assumed => return "not measured".to_owned(),
     };
     format!(
@@ -137,12 +138,14 @@ fn nodes(state: &RestoreState, step: RestoreStep, page: &mut String) {
             said.push(match (&state.loaded, &state.uuid) {
                 (_, Some(uuid)) => format!("loaded, and has begun the history {uuid}"),
                 (Some(_), None) => "loaded".to_owned(),
-                _ if step > RestoreStep::Standalone => if state.given_up {
-                    "stood alone, and may hold a part of what was to be loaded"
-                } else {
-                    "stands alone"
+                _ if step > RestoreStep::Standalone && state.plan.way == RestoreWay::Rebuild => {
+                    if state.given_up {
+                        "stood alone, and may hold a part of what was to be loaded"
+                    } else {
+                        "stands alone"
+                    }
+                    .to_owned()
                 }
-                .to_owned(),
                 _ => "chosen to be loaded into".to_owned(),
             });
         }

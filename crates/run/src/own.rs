@@ -1,7 +1,7 @@
 //! What of a server is Refloat's own.
 //!
 //! Refloat keeps tables on the servers that it works on: the journal of settings in [`JOURNAL_SCHEMA`], the progress marks of loads in
-//! [`MARKS_SCHEMA`]. Only these tables are its own, told by their names and their columns. Somebody may have a database of one of these
+//! [`MARKS_SCHEMA`], for a moment rows of [`RATES_SCHEMA`]. Only these tables are its own, told by their names and their columns. Somebody may have a database of one of these
 //! names, or a table of one of those in it, and then everything else in it is as any other data: it is dumped, copied and verified. A
 //! database of these names that holds nothing else is Refloat's. Where somebody's table has the name of one of Refloat's, Refloat
 //! cannot keep its own: a load is refused before it touches anything.
@@ -18,8 +18,14 @@ pub const MARKS_SCHEMA: &str = "refloat_load";
 /// Tables of the progress marks: of each unfinished load, of its committed rows, of what else it did.
 pub const MARKS_TABLES: [&str; 3] = ["runs", "marks", "steps"];
 
+/// The schema that rates are measured in, for a moment.
+pub const RATES_SCHEMA: &str = "refloat_rates";
+/// Its tables: rows that are replicated, and rows that are not.
+pub const RATES_TABLES: [&str; 2] = ["replicated", "alone"];
+const RATES_COLUMNS: &[&str] = &["id", "n", "moment", "name", "text"];
+
 /// Refloat's own tables: schema, name, and the columns that every version has made.
-const COLUMNS: [(&str, &str, &[&str]); 6] = [
+const COLUMNS: [(&str, &str, &[&str]); 8] = [
     (JOURNAL_SCHEMA, JOURNAL_TABLE, &["run", "journal"]),
     (JOURNAL_SCHEMA, SETTLED, &["a"]),
     (MARKS_SCHEMA, "runs", &["run", "about"]),
@@ -43,11 +49,13 @@ const COLUMNS: [(&str, &str, &[&str]); 6] = [
     ),
     (MARKS_SCHEMA, "steps", &["run", "kind", "name", "detail"]),
     (MARKS_SCHEMA, SETTLED, &["a"]),
+    (RATES_SCHEMA, RATES_TABLES[0], RATES_COLUMNS),
+    (RATES_SCHEMA, RATES_TABLES[1], RATES_COLUMNS),
 ];
 
 /// Whether tables of Refloat's own are kept in a database of this name, whatever else it holds.
 pub fn is_own_schema(database: &str) -> bool {
-    [JOURNAL_SCHEMA, MARKS_SCHEMA].contains(&database)
+    [JOURNAL_SCHEMA, MARKS_SCHEMA, RATES_SCHEMA].contains(&database)
 }
 
 /// Whether this is the name of a table of Refloat's own. It is one where it has its columns, too ([`has_own_columns`]; [`namesakes`] asks
@@ -102,7 +110,7 @@ pub fn namesakes(conn: &mut Connection, database: &str) -> Result<BTreeSet<Strin
 /// Those of the connection.
 pub fn all_namesakes(conn: &mut Connection) -> Result<Vec<String>, Error> {
     let mut all = Vec::new();
-    for schema in [JOURNAL_SCHEMA, MARKS_SCHEMA] {
+    for schema in [JOURNAL_SCHEMA, MARKS_SCHEMA, RATES_SCHEMA] {
         let names = namesakes(conn, schema)?.into_iter();
         all.extend(names.map(|name| format!("{schema}.{name}")));
     }

@@ -359,7 +359,7 @@ impl NodeFacts {
 }
 
 /// `10.0.0.1:4444`, `[fe80::1]:4444`, `db1`, and what may stand behind a slash.
-fn host_and_port(address: &str) -> (Option<String>, Option<u16>) {
+pub(crate) fn host_and_port(address: &str) -> (Option<String>, Option<u16>) {
     let address = address.split('/').next().unwrap_or_default().trim();
     let (host, port) = match address.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => {

@@ -243,6 +243,7 @@ mod tests {
             node: node.map(str::to_owned),
             way: None,
             rates: Rates::default(),
+            measure: false,
             discard_old: false,
             known: Vec::new(),
         };

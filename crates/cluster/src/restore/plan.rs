@@ -23,6 +23,8 @@ use crate::view::{ClusterView, NodeView};
 
 /// InnoDB's files take about this much more room than dump text, indexes included.
 const FILES_PER_TEXT: f64 = 1.5;
+/// Less text is loaded in the time in which servers stop and start, so that no rate has to be known: 16 MiB.
+const TEXT_LEAST: u64 = 16 << 20;
 /// Why nothing is known of the files of a node.
 const NO_MACHINE: &str = "no machine is named to look at its files (ssh)";
 
@@ -35,6 +37,8 @@ pub struct RestoreWish {
     pub way: Option<RestoreWay>,
     /// Rates for the estimate.
     pub rates: Rates,
+    /// Whether those that nobody knows are measured on the cluster where the way depends on them: rows are written to it for that.
+    pub measure: bool,
     /// Whether nodes may lose their old data where those cannot be set aside.
     pub discard_old: bool,
     /// Where nodes stood, by name, before an earlier restore had one of them give its place up: history and last write-set.
@@ -122,6 +126,13 @@ impl RestorePlan {
         for node in &mut self.nodes {
             node.shown = advice.shown(&node.name);
         }
+    }
+
+    /// Whether it takes rates that nobody knows to choose the way.
+    pub(super) fn is_undecided(&self, wish: &RestoreWish) -> bool {
+        let large = self.text_bytes.is_some_and(|text| text >= TEXT_LEAST);
+        let both = self.estimates.rebuild.zip(self.estimates.replicate);
+        wish.way.is_none() && self.way == RestoreWay::Replicate && large && both.is_none()
     }
 
     /// The chosen node's name.

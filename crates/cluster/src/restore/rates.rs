@@ -1,5 +1,5 @@
 //! By which rates the time of a restore is estimated: those that earlier restores of the cluster have shown, where there were any, else
-//! those of other runs that the same state directory tells of.
+//! those that other work in the same cluster has shown, as far as the state directory tells of it.
 
 use std::path::Path;
 
@@ -42,13 +42,15 @@ pub enum RateFrom {
         /// Its run.
         run: String,
     },
-    /// A run of another command has shown it, maybe on another server.
+    /// A run of another command has shown it in this cluster.
     Shown {
         /// That run.
         run: String,
         /// The command, and what it worked on.
         by: String,
     },
+    /// It was measured on this cluster just now, for a second.
+    Tried,
     /// Nobody has measured it: of the order of what a local disk and a few cores do. It is shown to nobody, and decides nothing.
     Assumed,
 }
@@ -102,8 +104,7 @@ impl Rate {
 
 impl Rates {
     /// The newest that restores of this cluster have shown, as far as their runs are still in the state directory. What none of them has
-    /// shown is of the newest `load` into one server and into this cluster, and of the newest full copy that `rejoin` in this cluster has
-    /// waited for; others are assumed.
+    /// shown is of the newest `load` into this cluster, and of the newest full copy that `rejoin` in it has waited for.
     pub fn measured(state_dir: &Path, cluster: &str) -> Self {
         let runs = RunDir::list(state_dir).unwrap_or_default();
         let mut rates = Self::default();
@@ -155,12 +156,11 @@ impl Rates {
                     "load into {}",
                     said["target"].as_str().unwrap_or("?")
                 ));
-                let rate = match said["galera"]["cluster"].as_str() {
-                    None => &mut self.load,
-                    Some(name) if name == cluster => &mut self.replicate,
-                    Some(_) => return,
-                };
-                rate.learn_text(from, number("bytes"), number("seconds"));
+                // One into a server of its own says nothing of these machines.
+                if said["galera"]["cluster"] == cluster {
+                    self.replicate
+                        .learn_text(from, number("bytes"), number("seconds"));
+                }
             }
             REJOIN if said["cluster"] == cluster => {
                 let from = shown(format!(
@@ -349,7 +349,8 @@ mod tests {
             said.as_object_mut().unwrap().extend(more.clone());
             said
         };
-        let one = write(LOAD, RunResult::Done, load(1000, serde_json::json!({})));
+        // Into a server of its own, which may be any.
+        write(LOAD, RunResult::Done, load(1000, serde_json::json!({})));
         // A small one takes its time for other things than text.
         write(LOAD, RunResult::Done, load(9, serde_json::json!({})));
         let many = serde_json::json!({"galera": {"cluster": "shop"}});
@@ -373,7 +374,7 @@ mod tests {
                 by: by.to_owned(),
             },
         };
-        assert_eq!(rates.load, shown(100.0 * MIB, &one, "load into db1:3306"));
+        assert_eq!(rates.load, Rates::default().load);
         assert_eq!(
             rates.replicate,
             shown(50.0 * MIB, &many, "load into db1:3306")

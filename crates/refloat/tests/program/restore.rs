@@ -243,6 +243,7 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
     let numbers = Numbers::begin(&place);
     place.all_are_in_step();
     numbers.while_written(&place, || what_must_not_be_is_refused(&place));
+    numbers.while_written(&place, || rates_are_measured_before_a_way_is_chosen(&place));
     numbers.are_there(&place, 100);
     let old = uuid(place.node(0));
     let settings = |at: usize| {
@@ -971,6 +972,66 @@ fn files_are_read_by_ssh(place: &Place, path: &str, file: &Path) {
     let why = node["files_unreadable"].as_str().unwrap_or_default();
     assert!(why.contains("Host key verification failed"), "{node}");
     assert!(!why.contains('\n'), "{why:?}");
+}
+
+/// Rates that nobody knows are measured on the cluster itself, of which nothing stays; not by a plan, and not for a dump that is loaded in a moment.
+fn rates_are_measured_before_a_way_is_chosen(place: &Place) {
+    let large = place.state.path().join("large.sql");
+    let mut text =
+        "CREATE DATABASE large; USE large; CREATE TABLE t (id INT PRIMARY KEY, v MEDIUMTEXT);\n"
+            .to_owned();
+    for id in 0..20 {
+        let _ = writeln!(
+            text,
+            "INSERT INTO t VALUES ({id}, '{}');",
+            "x".repeat(1 << 20)
+        );
+    }
+    text.push_str("-- Dump completed\n");
+    fs::write(&large, text).expect("the dump can be written");
+    let run = |dump: &Path, args: &[&str]| {
+        let output = place.restore_of(dump, &place.cluster.toml(), args).output();
+        Run::new(output.expect("the program can be started"))
+    };
+    let plan = place.touches_nothing(|| run(&large, &["--plan"])).exits(0);
+    assert!(
+        plan.stdout
+            .contains("a restore measures the rates that are not known"),
+        "{}",
+        plan.stdout
+    );
+    // What a measurement that was killed has left is no obstacle; a table of somebody is.
+    place.ask(
+        1,
+        "CREATE DATABASE refloat_rates; CREATE TABLE refloat_rates.theirs (id INT PRIMARY KEY)",
+    );
+    let stop = ["--stop-before", "load"];
+    run(&large, &stop)
+        .exits(5)
+        .says("copies")
+        .says("(as measured just now)")
+        .says("a database refloat_rates is there, and holds somebody's tables");
+    run(&large, &["--give-up"]).exits(0);
+    place.ask(1, "DROP TABLE refloat_rates.theirs");
+    let plan = run(&large, &stop).exits(5).stderr;
+    assert_eq!(plan.matches("(as measured just now)").count(), 3, "{plan}");
+    assert!(!plan.contains("nobody can tell how long"), "{plan}");
+    run(&large, &["--give-up"]).exits(0);
+    for at in 0..3 {
+        assert_eq!(place.ask(at, "SHOW DATABASES LIKE 'refloat%'"), "");
+        let files = entries(&place.node(at).folder().join("data"));
+        let left = files.iter().find(|name| name.contains("refloat-rate"));
+        assert_eq!(left, None);
+    }
+    let small = place.state.path().join("small.sql");
+    fs::write(
+        &small,
+        "CREATE DATABASE small; CREATE TABLE small.t (id INT PRIMARY KEY);\n-- Dump completed\n",
+    )
+    .expect("the dump can be written");
+    let plan = run(&small, &stop).exits(5).stderr;
+    assert!(plan.contains("load not measured"), "{plan}");
+    run(&small, &["--give-up"]).exits(0);
 }
 
 /// Plans, and what stands against one: nothing is touched by either.

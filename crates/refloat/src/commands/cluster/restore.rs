@@ -125,15 +125,15 @@ pub struct RestoreArgs {
     #[arg(long)]
     ignore_advice: bool,
 
-    /// Bytes of text per second that a load moves [default: as in the last restore or load]
+    /// Bytes of text per second that a load moves [default: as in the last restore, or measured]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     load_rate: Option<u64>,
 
-    /// The same through replication [default: as in the last restore or load]
+    /// The same through replication [default: as in the last restore or load, or measured]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     replicate_rate: Option<u64>,
 
-    /// Bytes per second that a full copy moves [default: as in the last restore or rejoin]
+    /// Bytes per second that a full copy moves [default: as in the last restore or rejoin, or measured]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     sst_rate: Option<u64>,
 
@@ -521,6 +521,7 @@ fn planned(
             Way::Replicate => RestoreWay::Replicate,
         }),
         rates: rates(args, &nodes.name, context),
+        measure: !args.what.plan,
         discard_old: args.discard_old,
         known: known.to_vec(),
     };

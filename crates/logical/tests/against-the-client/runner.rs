@@ -154,7 +154,7 @@ impl Bench {
             if let Err(said) = self.stock(&[], text.as_bytes()) {
                 panic!("the stock client takes them one by one and not together: {said}");
             }
-            if !self.compare(text.as_bytes()).is_empty() {
+            if !good.is_empty() && !self.compare(text.as_bytes()).is_empty() {
                 // Which of them?
                 let before = self.failures.len();
                 for one in &good {
@@ -314,7 +314,11 @@ impl Bench {
     fn warned(&self, text: &[u8]) -> BTreeSet<u16> {
         self.empty();
         let path = self.folder.path().join("shown.sql");
-        fs::write(&path, text).unwrap();
+        // The client takes what the server answers in UTF-16 for empty texts.
+        let lines = text.split_inclusive(|byte| *byte == b'\n');
+        let lines =
+            lines.filter(|line| memchr::memmem::find(line, b"character_set_results").is_none());
+        fs::write(&path, lines.collect::<Vec<_>>().concat()).unwrap();
         let output = self
             .server
             .client_command()

@@ -36,7 +36,6 @@ mod renamed;
 mod resume;
 mod rows;
 mod session;
-mod stray;
 mod table;
 mod transaction;
 mod tuning;
@@ -54,6 +53,7 @@ use refloat_run::settings::{AppliedSettings, Facts, SettingsPlan};
 use refloat_run::{Cancel, Event, Run};
 use refloat_wire::{CommitCounter, ConnectOptions, Connection};
 
+pub use crate::source::stray::Stray;
 pub use collation::other_collation;
 pub use error::{EarlierMark, LoadError, LoadFailure, Refusal};
 pub(crate) use form::DelimitedRows;
@@ -72,7 +72,6 @@ pub(crate) use outline::Modes;
 pub(crate) use plan::plan_from;
 pub use plan::{LoadPlan, PlannedTable, looks_whole, plan, refused};
 pub(crate) use programs::literal;
-pub use stray::Stray;
 pub(crate) use table::{Layout, NEVER_2038, NEVER_2106};
 pub(crate) use writer::tuples;
 

@@ -19,6 +19,7 @@ mod mydumper;
 pub(crate) mod native;
 mod options;
 mod shell;
+pub(crate) mod stray;
 pub(crate) mod stream;
 mod tab;
 

@@ -403,7 +403,7 @@ fn checks(page: &mut Page, outcome: &LoadOutcome) {
         page.line(
             "collations",
             &format!(
-                "{} of tables and columns are the server's own default, another one than the dump's server had: text may compare and sort differently",
+                "{} of tables and columns come from this server's default: the dump names only their character set, and its own server probably used another. Text may compare and sort differently",
                 human::count(outcome.other_collations)
             ),
         );

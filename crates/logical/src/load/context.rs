@@ -262,8 +262,8 @@ impl Context {
             || self.writes_one_by_one(&chunk.table)
             || session.lex_mode().charset_family != refloat_sqltext::CharsetFamily::Plain
             || (!session.keeps_literals() && chunk.form.delimited().is_none())
-            // An empty field of a file stays empty whatever the mode.
-            || (self.write_path == WritePath::LoadData && session.has_mode("EMPTY_STRING_IS_NULL"));
+            // The mode is of the parser: an empty field of a file stays empty, and MariaDB takes any empty parameter for NULL, that of x'' too.
+            || session.has_mode("EMPTY_STRING_IS_NULL");
         if as_text {
             WritePath::Insert
         } else {

@@ -52,11 +52,13 @@ impl Deferral {
 
 /// Decides what of a definition can be put off; returns the clauses that drop it, and those that add it again.
 ///
-/// `keep_unique` keeps unique keys, so that a row that breaks one is refused by itself.
+/// `keep_unique` keeps unique keys, so that a row that breaks one is refused by itself. With `keys_of_server` keys that the server has made for
+/// foreign keys are made anew as keys of the table: those of its own it replaces by others, of other names, when the foreign keys come again.
 pub fn split(
     create: &str,
     keep_indexes: bool,
     keep_unique: bool,
+    keys_of_server: bool,
 ) -> Option<(Vec<String>, Deferral)> {
     let text = create.as_bytes();
     let parsed = parse_create_table(text, LexMode::default()).ok()?;
@@ -90,6 +92,24 @@ pub fn split(
             ));
         }
     }
+    if keep_indexes && keys_of_server {
+        let serves = |key: &&Key| {
+            let columns = || key.parts.iter().filter_map(|part| part.column.as_ref());
+            let mut foreign = parsed.foreign_keys();
+            foreign.any(|foreign| columns().eq(foreign.columns.iter()))
+        };
+        let plain = keys.iter().filter(|key| key.kind == KeyKind::Index);
+        // Those behind it as well: their order stays.
+        let (drop, add): (Vec<String>, Vec<String>) = plain
+            .skip_while(|key| !serves(key))
+            .filter_map(|key| {
+                let clause = String::from_utf8_lossy(&text[key.range.clone()]);
+                let drop = format!("DROP KEY {}", shown(key.name.as_ref()?));
+                Some((drop, format!("ADD {clause}")))
+            })
+            .unzip();
+        drops.extend(drop.into_iter().chain(add));
+    }
     if !keep_indexes {
         for (place, key) in keys.iter().enumerate() {
             // A key in front of one that stays would come behind it when it is added again; the server sorts keys by
@@ -114,6 +134,16 @@ pub fn split(
         }
     }
     (deferral.len() > 0).then_some((drops, deferral))
+}
+
+/// How many plain keys a definition has; of one that is not understood, as many as there can be.
+pub fn indexes(create: &[u8], mode: LexMode) -> usize {
+    let Ok(table) = parse_create_table(create, mode) else {
+        return usize::MAX;
+    };
+    let is_plain =
+        |element: &&Element| matches!(element, Element::Key(key) if key.kind == KeyKind::Index);
+    table.elements.iter().filter(is_plain).count()
 }
 
 fn shown(name: &[u8]) -> String {

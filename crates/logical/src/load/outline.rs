@@ -24,7 +24,7 @@ use super::options::{LoadOptions, StatementClass, SystemSchemaMode};
 use super::own::is_namesake;
 use super::pattern::{is_system_database, matches_any, may_match_in};
 use super::renamed;
-use super::stray::stray;
+use crate::source::stray::stray;
 
 pub use charsets::Named;
 pub use mode::Modes;
@@ -378,8 +378,19 @@ impl<'a> Gather<'a> {
     }
 
     /// Whether a load may stop at a statement of this kind.
-    fn is_suspect(&self, kind: &StatementKind, text: &[u8]) -> bool {
+    fn is_suspect(&self, kind: &StatementKind, text: &[u8], mode: LexMode) -> bool {
         let class = match kind {
+            StatementKind::Insert
+            | StatementKind::Update
+            | StatementKind::Delete
+            | StatementKind::AlterTable { .. }
+            | StatementKind::RenameTable
+            | StatementKind::DropTable { .. }
+            | StatementKind::Call
+            | StatementKind::CreateTable { like: true, .. }
+            | StatementKind::CreateTable { select: true, .. } => {
+                return self.choice.is_partial() && self.whose(kind, text, mode) == Whose::Unclear;
+            }
             StatementKind::Dangerous(Danger::DynamicSql) => StatementClass::DynamicSql,
             StatementKind::Dangerous(_) | StatementKind::Rollback => return true,
             StatementKind::Other => return stray(kind, text).is_some(),
@@ -489,7 +500,7 @@ impl<'a> Gather<'a> {
             self.matches(table.database.as_deref(), &table.name);
             self.namesake(table, text, mode, line);
         }
-        self.outline.suspect |= self.is_suspect(kind, text);
+        self.outline.suspect |= self.is_suspect(kind, text, mode);
         if self.brings(kind) {
             self.charsets(kind, text, mode, line);
         }

@@ -1,5 +1,6 @@
 //! Where the statements of a file end.
 
+use super::stray::is_message;
 use refloat_sqltext::{Item, ItemKind, LexMode, ScanError, ScanOptions, Scanner, Step, classify};
 
 /// Bytes of rows in one piece, the unit that is never divided between chunks.
@@ -56,7 +57,19 @@ impl Cutter {
     /// Cuts the next item from the front of `buf`; `eof`: nothing follows.
     pub fn next(&mut self, buf: &[u8], eof: bool) -> Result<Step, ScanError> {
         match self {
-            Self::Client(scanner) => scanner.next(buf, eof),
+            Self::Client(scanner) => {
+                let (offset, line) = (scanner.offset(), scanner.line());
+                scanner.next(buf, eof).map_err(|error| match error {
+                    // An apostrophe of a message is no quote.
+                    ScanError::UnterminatedQuote { .. } if is_message(buf.trim_ascii_start()) => {
+                        let blanks = &buf[..buf.len() - buf.trim_ascii_start().len()];
+                        let (offset, line) =
+                            (offset + blanks.len() as u64, line + newlines(blanks));
+                        ScanError::Message { offset, line }
+                    }
+                    error => error,
+                })
+            }
             Self::Lines(lines) => lines.next(buf, eof),
         }
     }
@@ -163,6 +176,21 @@ mod tests {
                 (5, 68, "DROP VIEW v".to_owned(), false),
             ]
         );
+    }
+
+    #[test]
+    fn an_apostrophe_of_a_message_is_no_quote() {
+        let text = b"SELECT 1;\n\nmysqldump: Couldn't execute 'SELECT 1': Unknown table (1109)\nSELECT 2;\n";
+        let mut cutter = Cutter::new(Ends::Client);
+        let Ok(Step::Item(first)) = cutter.next(text, true) else {
+            panic!("the first statement is whole");
+        };
+        let error = cutter.next(&text[first.len..], true).unwrap_err();
+        let found = ScanError::Message {
+            offset: 11,
+            line: 3,
+        };
+        assert_eq!(error, found);
     }
 
     #[test]

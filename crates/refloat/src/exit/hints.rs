@@ -28,6 +28,8 @@ const UNKNOWN_CHARSET: u16 = 1115;
 const GENERATED: u16 = 3105;
 /// `ER_WRONG_VALUE_FOR_VAR`.
 const WRONG_VALUE: u16 = 1231;
+/// Of a value that does not fit: out of range, cut, no number or date, no text, too long.
+const CHANGED: &[u16] = &[1264, 1265, 1292, 1366, 1406];
 /// `ER_UNKNOWN_COLLATION`.
 const UNKNOWN_COLLATION: u16 = 1273;
 /// What to do about text that ends too early.
@@ -353,6 +355,10 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
             hints.push("With --on-error continue the load goes on after a refused statement, lists all of them and exits with 1.".to_owned());
             (Exit::Failed, hints)
         }
+        LoadError::Scan {
+            source: ScanError::Message { .. },
+            ..
+        } => (Exit::Failed, vec![Stray::Message.hint().to_owned()]),
         LoadError::Scan { source, .. } if is_cut(source) => (Exit::Failed, vec![CUT.to_owned()]),
         LoadError::Scan { .. } => (Exit::Failed, vec!["The dump is damaged here: make it again, or copy it again and compare checksums.".to_owned()]),
         LoadError::Text { message, .. } if message.ends_with("no delimiter follows it") => (
@@ -418,6 +424,11 @@ pub fn failure_hint(failure: &StatementFailure) -> Option<String> {
                  If no other table has lost it, run DROP TABLE {kept} on the server, then the same command again."
             )
         }),
+        code if CHANGED.contains(&code) => Some(
+            "A load never changes a value to make it fit, even where the dump's sql_mode is not strict: there the stock client stores it changed, with a \
+             warning. Correct the value or the column's definition in the dump."
+                .to_owned(),
+        ),
         code if is_unknown_file(code, &failure.message) => Some(unknown_file(
             failure.table.as_deref().unwrap_or("DATABASE.TABLE"),
         )),

@@ -289,7 +289,7 @@ fn a_collation_that_the_dump_leaves_to_the_server_is_named_where_it_is_another()
         let count = [table, column].into_iter().flatten().count();
         if count > 0 {
             run.says(&format!(
-                "  collations  {count} of tables and columns are the server's own default"
+                "  collations  {count} of tables and columns come from this server's default"
             ));
         } else {
             run.never_says("  collations  ");

@@ -129,8 +129,10 @@ fn a_dump_that_creates_its_database_is_loaded_twice() {
             format!("CREATE DATABASE `{db}` /*!40100 DEFAULT CHARACTER SET latin1 */;\n"),
         ] {
             let event = "CREATE EVENT e ON SCHEDULE EVERY 1 DAY STARTS '2035-01-01 00:00:00' DISABLE DO DELETE FROM items WHERE id < 0;\n";
+            // Its session checks foreign keys, and the parent comes first.
+            let child = "CREATE TABLE child (i INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES items (id)) ENGINE=InnoDB;\nINSERT INTO child VALUES (1,1);\n";
             let text = dump(&format!(
-                "{create}USE `{db}`;\n{}{event}",
+                "{create}USE `{db}`;\n{}{child}{event}",
                 table("items", 30)
             ));
             let file = desk.file("dump.sql", &text);
@@ -155,6 +157,28 @@ fn a_dump_that_creates_its_database_is_loaded_twice() {
             desk.ask(server, "DROP DATABASE @db");
         }
     }
+}
+
+/// What cannot be attributed to the tables that are chosen is found before anything is touched, by a plan and by the load.
+#[test]
+fn what_reaches_beyond_a_choice_of_tables_is_refused_before_anything() {
+    let desk = Desk::new();
+    let server = shared(ServerKind::MariaDb1011);
+    let more =
+        "INSERT INTO items SELECT * FROM other;\nDROP TABLE items;\nRENAME TABLE other TO items;\n";
+    let text = dump(&format!(
+        "{}{}{more}",
+        table("items", 30),
+        table("other", 3)
+    ));
+    let file = desk.file("dump.sql", &text);
+    for args in [&["--tables", "items", "--plan"][..], &["--tables", "items"]] {
+        desk.load(&file, server, args)
+            .exits(3)
+            .says("INSERT INTO items SELECT * FROM other")
+            .says("RENAME TABLE other TO items");
+    }
+    assert_eq!(desk.rows(server, "items"), None);
 }
 
 /// With a choice of tables nothing else is looked at, made or touched.

@@ -14,6 +14,16 @@ pub enum ScanError {
         /// Line of that place.
         line: u64,
     },
+    /// A line is no statement but what a program has printed. The scanner never says so; who reads dumps knows such lines.
+    #[error(
+        "line {line}, byte {offset}, is a message of the program that made the dump, and no statement"
+    )]
+    Message {
+        /// Where it begins.
+        offset: u64,
+        /// Its line.
+        line: u64,
+    },
     /// The input ends inside of a comment.
     #[error("input ends inside of a comment that begins at byte {offset}, line {line}")]
     UnterminatedComment {

@@ -43,6 +43,7 @@ impl Conductor<'_> {
             &create,
             !indexes,
             self.ctx.options.on_error == OnError::Continue,
+            self.entries[index].leaves_keys,
         ) else {
             return Ok(());
         };

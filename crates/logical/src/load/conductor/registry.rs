@@ -62,6 +62,8 @@ pub struct Entry {
     pub keys_disabled: bool,
     /// Whether it has foreign keys, once somebody has looked; looked at again when the dump may have changed it.
     pub has_foreign_keys: Option<bool>,
+    /// Whether its definition leaves keys to the server that its foreign keys take.
+    pub leaves_keys: bool,
     /// Whether others refer to it, once somebody has looked, with so many tables of the dump there; as above.
     pub is_referred_to: Option<(usize, bool)>,
     /// Whether its indexes and foreign keys are all in place.
@@ -312,6 +314,7 @@ impl Conductor<'_> {
             versioned: false,
             keys_disabled: false,
             has_foreign_keys: None,
+            leaves_keys: false,
             is_referred_to: None,
             complete: false,
             dropped: false,

@@ -18,8 +18,8 @@ use crate::load::outcome::{LoadWarning, StatementFailure};
 use crate::load::pattern::matches_any;
 use crate::load::programs::Kind;
 use crate::load::renamed;
-use crate::load::stray::{Stray, stray};
 use crate::load::transaction::OPEN_HINT;
+use crate::source::stray::{Stray, stray};
 
 /// `ER_NO_DEFAULT_FOR_FIELD`.
 const NO_DEFAULT: u16 = 1364;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use refloat_sqltext::{Item, ObjectName};
+use refloat_sqltext::{Item, LexMode, ObjectName};
 
 use super::Conductor;
 use super::objects::chosen_only;
 use super::registry::{TableKey, Touch, quoted_name};
+use crate::load::deferral::indexes;
 use crate::load::definition::{Lost, OtherDefault, differences, other_defaults, written_for};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::ExistingPolicy;
@@ -119,7 +120,10 @@ impl Conductor<'_> {
         entry.shown = shown_columns(&create);
         entry.engine = super::registry::engine_of(&create);
         entry.versioned = super::registry::is_versioned(&create);
-        entry.has_foreign_keys = Some(super::registry::has_foreign_keys(&create));
+        let has_foreign_keys = super::registry::has_foreign_keys(&create);
+        entry.has_foreign_keys = Some(has_foreign_keys);
+        entry.leaves_keys = has_foreign_keys
+            && indexes(&written.text, mode) < indexes(create.as_bytes(), LexMode::default());
         if ELSEWHERE
             .iter()
             .any(|engine| entry.engine.eq_ignore_ascii_case(engine))
@@ -215,9 +219,17 @@ impl Conductor<'_> {
         let quoted = quoted_name(key);
         let server =
             |error| LoadError::server(format!("dropping table {}.{}", key.0, key.1), error);
-        self.control
-            .exec(format!("DROP TABLE IF EXISTS {quoted}"))
-            .map_err(server)?;
+        // The children that are to be replaced too may be there still, and the dump's session may check.
+        let checks = self.session()?.foreign_key_checks();
+        let set = |on: bool| format!("SET SESSION foreign_key_checks = {}", u8::from(on));
+        if checks {
+            self.control.exec(set(false)).map_err(server)?;
+        }
+        let dropped = self.control.exec(format!("DROP TABLE IF EXISTS {quoted}"));
+        if checks {
+            self.control.exec(set(true)).map_err(server)?;
+        }
+        dropped.map_err(server)?;
         self.touched = true;
         self.forget(key);
         Ok(())

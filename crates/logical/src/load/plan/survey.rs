@@ -17,11 +17,11 @@ use crate::load::options::{
 use crate::load::outcome::{Bounded, head};
 use crate::load::outline::{Gather, Modes, Outline};
 use crate::load::pattern::matches_any;
-use crate::load::stray::stray;
 use crate::load::transaction::{Begun, OPEN_HINT, Transaction, autocommit_by};
 use crate::source::cutter::Ends;
 use crate::source::items::{Items, ItemsError, Runs};
 use crate::source::layout::{DelimitedFile, Layout, RowForm};
+use crate::source::stray::stray;
 
 /// Bytes of rows that are cut at a time.
 const BLOCK: usize = 4 << 20;

@@ -49,8 +49,8 @@ pub fn not_empty(
             if let Some((run, about)) = earlier.others.first() {
                 let _ = write!(
                     refusal.hint,
-                    " An unfinished load of this source (run {run}, begun {}) would go on with the options that it had: {}",
-                    about.begun, about.options
+                    " A load of this source is unfinished (run {run}, begun {}), and was given other options: the command that began it resumes it.",
+                    about.begun
                 );
             }
             refusals.push(refusal);

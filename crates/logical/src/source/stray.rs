@@ -73,12 +73,19 @@ pub fn stray(kind: &StatementKind, text: &[u8]) -> Option<Stray> {
     if text.starts_with(MARK) {
         return Some(Stray::Mark);
     }
+    is_message(text).then_some(Stray::Message)
+}
+
+/// Whether a text begins with a line that a program has printed.
+pub fn is_message(text: &[u8]) -> bool {
     let end = memchr::memchr(b'\n', text).unwrap_or(text.len());
-    let line = std::str::from_utf8(&text[..end]).ok()?;
+    let Ok(line) = std::str::from_utf8(&text[..end]) else {
+        return false;
+    };
     let of_program = line.split_once(": ").is_some_and(|(program, _)| {
         PROGRAMS.contains(&program.rsplit('/').next().unwrap_or(program))
     });
-    (of_program || LINES.iter().any(|begin| line.starts_with(begin))).then_some(Stray::Message)
+    of_program || LINES.iter().any(|begin| line.starts_with(begin))
 }
 
 #[cfg(test)]

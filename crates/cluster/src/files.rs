@@ -12,6 +12,8 @@ pub(crate) const LOADED: &str = "# refloat cluster restore: rows came into these
 /// The same of one that went on without the others.
 pub(crate) const ASTRAY: &str = "# refloat cluster rejoin: this node has gone on without the others, or they without it: with its old seqno it would\n\
     # join by IST, and differ from them for ever.\n";
+/// The same of one that holds what nobody wants any more.
+pub(crate) const DISCARDED: &str = "# refloat cluster rejoin --discard: what this node held was given up, so that it takes a full copy.\n";
 /// No place in any history.
 pub(crate) const NOWHERE: &str = "00000000-0000-0000-0000-000000000000";
 

@@ -215,6 +215,10 @@ pub enum RestoreError {
         node: String,
         /// The one that was loaded into.
         from: String,
+        /// The cluster's history.
+        uuid: String,
+        /// What was loaded.
+        dump: String,
         /// What was found.
         reason: String,
     },

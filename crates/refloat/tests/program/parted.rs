@@ -206,7 +206,7 @@ fn nodes_that_differ_are_named(place: &Place) {
     }
     let said = verify(&["--quick", "--json"]).exits(4).stdout;
     assert!(said.contains(r#""differ":["app.t""#), "{said}");
-    place.ask(2, "SET SESSION wsrep_on = OFF; UPDATE app.t SET v = 'node 0' WHERE id = 200; DROP TABLE app.only");
+    gets_a_copy_all_the_same(place);
     verify(&["--quick"]).exits(0);
 
     // Rows that no server can read have no checksum: NULL on both is no proof.
@@ -224,6 +224,28 @@ fn nodes_that_differ_are_named(place: &Place) {
     assert!(said.stderr.contains("app.torn"), "{}", said.stderr);
     place.ask(0, "DROP TABLE app.torn");
     verify(&["--quick"]).exits(0);
+}
+
+/// The others keep what it has missed, and that would leave it as it is.
+fn gets_a_copy_all_the_same(place: &Place) {
+    let name = place.name(2);
+    let copy = format!("--allow-sst --discard {}", uuid(place, 0));
+    let command = format!("`refloat cluster rejoin {name} {copy} --cluster ");
+    let said = place.run(&["verify"], &["--quick"]).exits(4).stdout;
+    assert!(said.contains(&command), "{said}");
+    place.node(2).stop().expect("it stops");
+    let copy: Vec<&str> = copy.split(' ').collect();
+    let plan = place.run(&["rejoin", name], &["--plan"]).exits(0).stdout;
+    assert!(plan.contains("comes     by IST"), "{plan}");
+    let back = place.run(&["rejoin", name], &copy).exits(0);
+    assert!(
+        back.stderr
+            .contains("place     is taken away, so that it takes a full copy")
+            && back.stdout.contains("is back by a FULL COPY (SST)"),
+        "{}{}",
+        back.stderr,
+        back.stdout
+    );
 }
 
 fn a_cluster_begins_again_where_all_is_held(place: &Place) {

@@ -204,7 +204,7 @@ pub fn run(args: &BootstrapArgs, context: &Context) -> anyhow::Result<Exit> {
     record(&run, seconds, summary, result, error.as_ref());
     watch.stop();
     if let Some(begun) = begun.filter(|_| !args.json) {
-        page(args, &begun, &others, verified.as_ref())?;
+        page(args, &begun, &others, verified.as_ref(), context)?;
     }
     if let Some(error) = &error {
         exit::report(error, context);
@@ -217,6 +217,7 @@ fn page(
     begun: &Begun,
     others: &Others,
     verified: Option<&Verified>,
+    context: &Context,
 ) -> std::io::Result<()> {
     let mut out = std::io::stdout();
     write!(out, "{}", face::begun(begun))?;
@@ -231,6 +232,7 @@ fn page(
     }
     if let Some(verified) = verified {
         write!(out, "{}", cluster_verify::ended(verified))?;
+        write!(out, "{}", context.with_cluster(&verify::copies(verified)))?;
     }
     let back = others.back.iter();
     let unknown: Vec<&str> = back

@@ -77,6 +77,7 @@ pub(super) fn tools(node: &NodeFacts, method: &str, side: Side, found: &mut Foun
         );
     }
     any_of.extend(encryption::tools(node, method));
+    any_of.retain(|_| !machine.programs_elsewhere);
     for (programs, why) in any_of {
         if !programs
             .iter()

@@ -362,6 +362,32 @@ fn versions_of_servers_and_of_the_backup_program() {
         versions.insert("mariadb-backup".to_owned(), text.to_owned());
     });
     assert_eq!(tool, [(MistakeKind::Version, Effect::Fails)]);
+    // Of a node that is down nobody has shown where its programs are.
+    let down = |version: &'static str| {
+        kinds(&advice(|facts| {
+            facts.nodes[2].state = None;
+            set(
+                &mut facts.nodes[2],
+                "server",
+                "wsrep-sst-method",
+                "mariabackup",
+            );
+            let machine = machine(&mut facts.nodes[2]);
+            machine.pid = None;
+            let versions = &mut machine.versions;
+            versions.insert(
+                "mariadb-backup".to_owned(),
+                "mariadb-backup based on MariaDB server 10.6.20-MariaDB".to_owned(),
+            );
+            versions.insert(
+                "server".to_owned(),
+                format!("mariadbd  Ver {version}-MariaDB for Linux"),
+            );
+            super::inspect::doubt_programs(&mut facts.nodes);
+        }))
+    };
+    assert!(down("10.11.19").contains(&(MistakeKind::Version, Effect::Fails)));
+    assert!(!down("10.6.20").contains(&(MistakeKind::Version, Effect::Fails)));
 }
 
 #[test]

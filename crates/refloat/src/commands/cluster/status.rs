@@ -13,7 +13,7 @@ use refloat_report::cluster;
 use refloat_run::signals::install_signal_handlers;
 use refloat_run::{Cancel, RunDir};
 
-use super::members::{ClusterOf, Nodes, shell_word};
+use super::members::{ClusterOf, Nodes};
 use super::{maintain, restore, seconds, sst_rate};
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
@@ -160,8 +160,7 @@ fn begun_here(
     let flags = args.cluster.flags();
     let mut found = Vec::new();
     if let Some((dir, state)) = restore::open(&nodes.name, context)? {
-        let source = shell_word(&state.plan.source);
-        let next = format!("refloat cluster restore {source} {flags} --resume");
+        let next = restore::goes_on(&state, &flags);
         let named = (state.plan.chosen().to_owned(), state.step.word().to_owned());
         found.push(begun(WorkKind::Restore, &dir, named, next));
     }

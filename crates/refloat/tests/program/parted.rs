@@ -259,6 +259,10 @@ fn a_cluster_begins_again_where_all_is_held(place: &Place) {
     let history = uuid(place, 2);
     place.node(2).stop().expect("it stops");
     let bootstrap = |more: &[&str]| place.run(&["bootstrap"], more);
+    place
+        .run(&["status"], &[])
+        .exits(1)
+        .says("`refloat cluster bootstrap --plan --cluster ");
     let unclear = bootstrap(&[])
         .exits(3)
         .says("which node is to begin the cluster is not clear")

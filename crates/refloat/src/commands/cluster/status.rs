@@ -92,11 +92,17 @@ pub fn run(args: &StatusArgs, context: &Context) -> anyhow::Result<Exit> {
         print(&view, args.json, "")?;
         if view.quorum.answering == 0 {
             let why = view.nodes.iter().find_map(|node| node.unreachable.clone());
-            return Err(ProgramError::new(
+            let error = ProgramError::new(
                 Exit::Failed,
                 format!("no node answers: {}", why.unwrap_or_default()),
-            )
-            .into());
+            );
+            // A restore that has not ended begins it itself.
+            let error = if view.work.iter().any(|work| work.kind == WorkKind::Restore) {
+                error
+            } else {
+                error.hint("Where all of them are down, `refloat cluster bootstrap --plan` says which one holds what is newest, and without --plan begins the cluster again with it.")
+            };
+            return Err(error.into());
         }
         return Ok(Exit::Done);
     }

@@ -282,6 +282,12 @@ fn a_cluster_begins_again_where_all_is_held(place: &Place) {
     ] {
         assert!(begun.stdout.contains(&words), "{words}: {}", begun.stdout);
     }
+    let begun = begun
+        .says("the cluster serves, and a node was refused after ")
+        .says("hint: The cluster serves, and this node was not started.");
+    for words in ["nothing was touched", "Nothing was started"] {
+        assert!(!begun.stderr.contains(words), "{words}: {}", begun.stderr);
+    }
     let discard = ["--allow-sst", "--discard", &history];
     place.run(&["rejoin", place.name(2)], &discard).exits(0);
     place.all_are_in_step();

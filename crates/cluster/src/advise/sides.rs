@@ -146,6 +146,21 @@ pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
         );
         return;
     }
+    // The script looks into its own group by itself; what stands in the server's group it has from the server.
+    let in_group = |group: &str| from.option(&[group], "wsrep-sst-auth").is_some();
+    if written && !has_account && in_group("server") && !in_group("sst") {
+        found.add(
+            MistakeKind::Account,
+            Effect::Unsafe,
+            &name,
+            format!(
+                "its option file says wsrep_sst_auth ({:?}), and its server runs without: it was written there after the start, and until the next one copies log in without it",
+                account.name
+            ),
+            "set it in the server as well (SET GLOBAL wsrep_sst_auth), or start that again",
+        );
+        return;
+    }
     // What was set while it ran is what its script gets, and nobody is told the name.
     let set = from.variables.get("wsrep_sst_auth_origin");
     if written && set.is_some_and(|origin| origin == "SQL") {

@@ -244,6 +244,24 @@ fn an_account_that_was_set_while_the_server_ran_is_not_that_of_its_files() {
         text.contains("was set while it ran") && text.contains("refused (no)"),
         "{text}"
     );
+    // Written after the start.
+    let later = |group: &'static str| {
+        super::tests::advice(|facts| {
+            let node = &mut facts.nodes[0];
+            state(node).sst.has_account = false;
+            set(node, group, "wsrep-sst-auth", "set");
+        })
+    };
+    let advice = later("server");
+    assert_eq!(kinds(&advice), [(MistakeKind::Account, Effect::Unsafe)]);
+    let text = &advice.mistakes[0].text;
+    assert!(text.contains("its server runs without"), "{text}");
+    assert!(
+        later("sst")
+            .mistakes
+            .iter()
+            .all(|one| one.kind != MistakeKind::Account)
+    );
 }
 
 #[test]

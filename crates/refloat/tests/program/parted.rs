@@ -156,7 +156,10 @@ fn nodes_that_have_parted_are_told_apart(place: &Place) {
         .run(&["bootstrap"], &["--plan"])
         .exits(3)
         .says("the cluster serves already (")
-        .says(&format!("`refloat cluster rejoin {} --cluster ", place.name(1)));
+        .says(&format!(
+            "`refloat cluster rejoin {} --cluster ",
+            place.name(1)
+        ));
     for at in [1, 2] {
         let name = place.name(at);
         let rejoin = |more: &[&str]| place.run(&["rejoin", name], more);

@@ -153,7 +153,7 @@ impl Astray {
             None => "its position counts no more: keep what is needed of it, and remove its grastate.dat before the next start".to_owned(),
         };
         format!(
-            "it has begun a cluster of its own beside that of the others: {said}. {now}. Its option files name nobody to join, or somebody else (wsrep_cluster_address, wsrep_cluster_name): correct them. \
+            "it has begun a cluster of its own beside that of the others: {said}; {now}. Its option files name nobody to join, or somebody else (wsrep_cluster_address, wsrep_cluster_name): correct them. \
              What applications wrote to it meanwhile is on it alone, and {place}"
         )
     }

@@ -1,8 +1,9 @@
 //! From one node to all of its cluster.
 
 use std::collections::HashSet;
+use std::thread;
 
-use refloat_wire::{ConnectOptions, Connection, Target};
+use refloat_wire::{ConnectOptions, Connection, Error, Target};
 
 use crate::DiscoverError;
 use crate::entrance::Entrance;
@@ -50,39 +51,16 @@ pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
             reason: "it has no wsrep_provider".to_owned(),
         });
     }
-    let status = values(&mut server, "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_incoming_addresses', 'wsrep_local_index')").map_err(failed)?;
-    let addresses = status
-        .get("wsrep_incoming_addresses")
-        .map_or("", String::as_str);
-    let own = status
-        .get("wsrep_local_index")
-        .and_then(|index| index.parse::<usize>().ok());
+    let said = Said::of(&mut server).map_err(failed)?;
     // Through a load balancer each connection may land on another node: none of them is reached by that address.
     let balancer = Entrance::look(seed)?.filter(|way| way.is_behind);
     // A tunnel, or a mapped port, leads to one node, and may be the only way to it.
     let is_balanced = balancer.is_some_and(|way| way.is_balanced() || way.direct.is_some());
-    let (mut members, mut unnamed) = (Vec::new(), 0);
-    let mut named = HashSet::new();
-    for (at, address) in addresses.split(',').map(str::trim).enumerate() {
-        if own == Some(at) && !is_balanced {
-            // The way that is known to work.
-            members.push(member(seed.clone()));
-            continue;
-        }
-        match host_and_port(address) {
-            Some((host, port))
-                if members.len() < MEMBERS_MOST && named.insert((host.clone(), port)) =>
-            {
-                members.push(member(ConnectOptions {
-                    host: Some(host),
-                    port: Some(port),
-                    socket: None,
-                    ..seed.clone()
-                }));
-            }
-            _ => unnamed += 1,
-        }
-    }
+    let mut found = Found::default();
+    found.take(&said, seed, !is_balanced);
+    found.ask_all(&said, seed);
+    let mut unnamed = found.unnamed();
+    let mut members = found.members;
     if members.is_empty() {
         // Outside of a component a node names nobody.
         members.push(member(seed.clone()));
@@ -97,6 +75,99 @@ pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
         unnamed,
         is_balanced,
     })
+}
+
+/// What a node says of the members of its component.
+#[derive(Debug, Default)]
+struct Said {
+    /// What tells clusters apart.
+    uuid: String,
+    addresses: Vec<String>,
+    /// Its own place among them.
+    own: Option<usize>,
+}
+
+impl Said {
+    fn of(server: &mut Connection) -> Result<Self, Error> {
+        let status = values(
+            server,
+            "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_incoming_addresses', 'wsrep_local_index', 'wsrep_cluster_state_uuid')",
+        )?;
+        let text = |name: &str| status.get(name).map_or("", String::as_str);
+        let addresses = text("wsrep_incoming_addresses").split(',');
+        Ok(Self {
+            uuid: text("wsrep_cluster_state_uuid").to_owned(),
+            addresses: addresses.map(|one| one.trim().to_owned()).collect(),
+            own: text("wsrep_local_index").parse().ok(),
+        })
+    }
+}
+
+/// The members that nodes have named. The list of one node may lack a member for as long as both run, and that of another has it.
+#[derive(Debug, Default)]
+struct Found {
+    members: Vec<Member>,
+    named: HashSet<(String, u16)>,
+    /// The length of the longest list.
+    most: usize,
+}
+
+impl Found {
+    fn unnamed(&self) -> usize {
+        self.most.saturating_sub(self.members.len())
+    }
+
+    /// Takes what a node says. `is_own`: the address that was asked is that node's own, and the way that is known to work.
+    fn take(&mut self, said: &Said, seed: &ConnectOptions, is_own: bool) {
+        self.most = self.most.max(said.addresses.len());
+        for (at, address) in said.addresses.iter().enumerate() {
+            let known = host_and_port(address);
+            if is_own && said.own == Some(at) {
+                self.named.extend(known);
+                self.members.push(member(seed.clone()));
+                continue;
+            }
+            match known {
+                Some(known) if self.named.contains(&known) => {}
+                Some((host, port)) if self.members.len() < MEMBERS_MOST => {
+                    self.named.insert((host.clone(), port));
+                    self.members.push(member(ConnectOptions {
+                        host: Some(host),
+                        port: Some(port),
+                        socket: None,
+                        ..seed.clone()
+                    }));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Asks all that were named for those that they name, until nobody names a new one. Who does not answer, or is of another cluster, says nothing.
+    fn ask_all(&mut self, first: &Said, seed: &ConnectOptions) {
+        let mut asked = 0;
+        while asked < self.members.len() {
+            let next: Vec<ConnectOptions> = self.members[asked..]
+                .iter()
+                .map(|member| impatient(&member.connect))
+                .collect();
+            asked = self.members.len();
+            let ask = |connect: &ConnectOptions| Said::of(&mut Connection::connect(connect)?);
+            let answers: Vec<Result<Said, Error>> = thread::scope(|scope| {
+                let threads: Vec<_> = next
+                    .iter()
+                    .map(|one| scope.spawn(move || ask(one)))
+                    .collect();
+                let ended = threads.into_iter().filter_map(|thread| thread.join().ok());
+                ended.collect()
+            });
+            for said in answers.into_iter().flatten() {
+                if said.uuid == first.uuid {
+                    self.take(&said, seed, false);
+                }
+            }
+        }
+    }
 }
 
 fn member(connect: ConnectOptions) -> Member {
@@ -135,6 +206,39 @@ pub(crate) fn host_and_port(address: &str) -> Option<(String, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_member_that_one_node_does_not_name_is_found_by_another() {
+        let said = |addresses: &[&str], own| Said {
+            addresses: addresses.iter().map(|one| (*one).to_owned()).collect(),
+            own,
+            ..Said::default()
+        };
+        let seed = ConnectOptions {
+            host: Some("balancer".to_owned()),
+            ..ConnectOptions::default()
+        };
+        let names = |found: &Found| -> Vec<String> {
+            let members = found.members.iter();
+            members.map(|member| member.name.clone()).collect()
+        };
+        let mut found = Found::default();
+        found.take(&said(&["", "a:1", "b:2"], Some(1)), &seed, false);
+        assert_eq!(
+            (names(&found), found.unnamed()),
+            (vec!["a:1".to_owned(), "b:2".to_owned()], 1)
+        );
+        found.take(&said(&["c:3", "a:1", "b:2"], Some(0)), &seed, false);
+        assert_eq!(
+            (names(&found).join(" "), found.unnamed()),
+            ("a:1 b:2 c:3".to_owned(), 0)
+        );
+        // The address that was asked stands for the node's own.
+        let mut found = Found::default();
+        found.take(&said(&["a:1", "b:2"], Some(0)), &seed, true);
+        found.take(&said(&["a:1", "b:2"], Some(1)), &seed, false);
+        assert_eq!(names(&found), ["balancer:3306", "b:2"]);
+    }
 
     #[test]
     fn addresses() {

@@ -12,6 +12,8 @@ pub(crate) const LOADED: &str = "# refloat cluster restore: rows came into these
 /// The same of one that went on without the others.
 pub(crate) const ASTRAY: &str = "# refloat cluster rejoin: this node has gone on without the others, or they without it: with its old seqno it would\n\
     # join by IST, and differ from them for ever.\n";
+/// The same of one that holds what nobody wants any more.
+pub(crate) const DISCARDED: &str = "# refloat cluster rejoin --discard: what this node held was given up, so that it takes a full copy.\n";
 /// No place in any history.
 pub(crate) const NOWHERE: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -234,6 +236,17 @@ pub(crate) fn remove_half_copy(
     Ok(!said.trim().is_empty())
 }
 
+/// Writes the process of a script that receives a copy into the folder in which this one is: in the last part of a copy, when files are prepared and
+/// moved to where they belong, the file is gone in which its number stood. A shell that was given a text to run has no such word by itself.
+const JOINER_HERE: &str = r#"for file in $(grep -la wsrep_sst_ /proc/[0-9]*/cmdline 2>/dev/null); do
+words=$(tr '\000' '\n' 2>/dev/null <"$file") || continue
+printf '%s\n' "$words" | grep -qx joiner || continue
+dir=$(printf '%s\n' "$words" | grep -A 1 -x -e '--datadir' | tail -n 1)
+pid=${file#/proc/}; pid=${pid%/cmdline}
+[ "$dir" -ef . ] || [ "/proc/$pid/cwd/" -ef . ] || continue
+echo "$pid"; break
+done; :"#;
+
 /// The process of the script that receives a full copy into this folder, while it runs.
 pub(crate) fn copy_comes(host: &Host, datadir: &Path) -> Result<Option<u32>, HostError> {
     // A number that is left of a script that was killed may be another process's by now.
@@ -244,7 +257,7 @@ pub(crate) fn copy_comes(host: &Host, datadir: &Path) -> Result<Option<u32>, Hos
          case $pid in ''|*[!0-9]*) continue;; esac\n\
          tr '\\0' ' ' 2>/dev/null <\"/proc/$pid/cmdline\" | grep -qE 'wsrep_sst.*joiner|rsync.*--daemon' || continue\n\
          echo \"$pid\"; exit 0\n\
-         done",
+         done\n{JOINER_HERE}",
         word(datadir)
     );
     let said = host.run(&script)?;
@@ -310,6 +323,29 @@ mod tests {
         let error =
             give_place_up(&Host::Local, Path::new("/no/such"), "r1", LOADED, true).unwrap_err();
         assert!(error.to_string().contains("/no/such"), "{error}");
+    }
+
+    #[test]
+    fn a_script_that_receives_a_copy_is_found_without_its_file() {
+        let (here, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut script = std::process::Command::new("sh")
+            .stdin(std::process::Stdio::piped())
+            .args([
+                "-c",
+                "read -r line; :",
+                "/x/wsrep_sst_mariabackup",
+                "--role",
+            ])
+            .args(["joiner", "--datadir"])
+            .arg(here.path())
+            .spawn()
+            .unwrap();
+        let comes = |folder: &Path| copy_comes(&Host::Local, folder).unwrap();
+        let found = (comes(here.path()), comes(other.path()));
+        script.kill().unwrap();
+        script.wait().unwrap();
+        assert_eq!(found, (Some(script.id()), None));
+        assert_eq!(comes(here.path()), None);
     }
 
     #[test]

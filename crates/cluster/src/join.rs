@@ -25,8 +25,8 @@ const TELL: Duration = Duration::from_secs(30);
 
 /// How often its log is looked through.
 const READ: Duration = Duration::from_secs(3);
-/// What `wsrep_local_state_comment` says of a node that has left its cluster by itself.
-const DISCONNECTED: &str = "Disconnected";
+/// How often one is asked that answers and is not in step yet: each connection is counted, and may be a line of its log.
+const ANSWERS: Duration = Duration::from_secs(1);
 
 /// A node that was asked to start.
 pub(crate) struct Joining<'a> {
@@ -38,6 +38,8 @@ pub(crate) struct Joining<'a> {
     apart: Option<Instant>,
     /// Others, and where their logs ended before it was started.
     others: Vec<(&'a Member, LogMark)>,
+    /// When it answered last, and was not in step.
+    answered: Option<Instant>,
     /// When its log was looked through last.
     read: Option<Instant>,
     begun: Instant,
@@ -67,6 +69,7 @@ impl<'a> Joining<'a> {
             others: Vec::new(),
             gone: None,
             apart: None,
+            answered: None,
             read: None,
             begun: now,
             told: now,
@@ -77,6 +80,7 @@ impl<'a> Joining<'a> {
     pub fn again(&mut self, log: Option<&LogMark>) {
         self.log = log.cloned();
         (self.gone, self.apart, self.read) = (None, None, None);
+        self.answered = None;
     }
 
     /// Has it that others may say more of a copy that fails than this node does.
@@ -132,13 +136,15 @@ impl<'a> Joining<'a> {
 
     /// Why it will not come although its process may be there. `None`: nothing says so.
     fn failed(&mut self, answer: Option<&NodeState>) -> Option<String> {
-        let apart = answer.is_some_and(|now| now.state == DISCONNECTED);
-        let since = if apart {
-            Some(*self.apart.get_or_insert_with(Instant::now))
-        } else {
-            None
-        };
-        self.apart = since;
+        let left = answer.and_then(|now| Some((has_left(&now.state)?, &now.state)));
+        self.apart = left.map(|_| self.apart.unwrap_or_else(Instant::now));
+        let over = left
+            .zip(self.apart)
+            .filter(|((patience, _), since)| since.elapsed() >= *patience)
+            .map(|((_, state), _)| state);
+        if let (Some(state), true) = (over, left.is_some_and(|(patience, _)| patience.is_zero())) {
+            return Some(format!("it says that it is {state}{}", self.last_words()));
+        }
         if self.read.is_some_and(|read| read.elapsed() < READ) {
             return None;
         }
@@ -147,14 +153,16 @@ impl<'a> Joining<'a> {
         if let Some(line) = log.as_deref().and_then(gave_up) {
             return Some(plain(line));
         }
-        since
-            .filter(|since| since.elapsed() > GONE_PATIENCE)
-            .map(|_| format!("it says that it is {DISCONNECTED}{}", self.last_words()))
+        over.map(|state| format!("it says that it is {state}{}", self.last_words()))
     }
 
     /// Looks once.
     pub fn look(&mut self) -> Seen {
+        if self.answered.is_some_and(|last| last.elapsed() < ANSWERS) {
+            return Seen::Coming;
+        }
         let answer = look(self.member).ok();
+        self.answered = answer.as_ref().map(|_| Instant::now());
         if let Some(now) = &answer
             && now.primary
             && now.role == Role::Synced
@@ -223,6 +231,16 @@ impl<'a> Joining<'a> {
         said.map_or(words.clone(), |(name, line)| {
             format!("{words} (the log of {name} says: {line})")
         })
+    }
+}
+
+/// How long a node may say by `wsrep_local_state_comment` that it has left its cluster until it will not come: one that the others have voted
+/// out does not come back by itself. `None`: it says nothing of that kind.
+fn has_left(state: &str) -> Option<Duration> {
+    match state {
+        "Inconsistent" => Some(Duration::ZERO),
+        "Disconnected" => Some(GONE_PATIENCE),
+        _ => None,
     }
 }
 
@@ -332,6 +350,20 @@ pub(crate) fn look(member: &Member) -> Result<NodeState, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_is_voted_out_is_not_waited_for() {
+        assert_eq!(has_left("Inconsistent"), Some(Duration::ZERO));
+        assert_eq!(has_left("Disconnected"), Some(GONE_PATIENCE));
+        for on_its_way in [
+            "",
+            "Joining: receiving State Transfer",
+            "Joined",
+            "Initialized",
+        ] {
+            assert_eq!(has_left(on_its_way), None, "{on_its_way}");
+        }
+    }
 
     #[test]
     fn the_error_that_began_it_is_told_beside_the_last_one() {

@@ -72,7 +72,7 @@ pub use rejoin::{
 pub use restore::{
     Driving, Estimates, Loaded, NodeProgress, OldData, PlannedNode, RESTORE_STATE, Rate, RateFrom,
     Rates, Restore, RestoreError, RestorePlan, RestoreState, RestoreStep, RestoreWay, RestoreWish,
-    Restored, RestoredNode, asked_for, given_up_restore, open_restore, plan_restore,
+    Restored, RestoredNode, asked_for, differing, given_up_restore, open_restore, plan_restore,
 };
 pub use verify::{NodeVerdict, Verified, VerifyNodesError, Verifying};
 pub use view::{ClusterView, NodeView, Quorum, Tables};

@@ -47,6 +47,8 @@ pub struct RejoinPlan {
     pub history: Option<History>,
     /// The seqno that is written into its `grastate.dat` before it starts: it has forgotten it since its last start, and done nothing else.
     pub place: Option<u64>,
+    /// Whether its place is taken away before it starts, so that it takes a full copy.
+    pub gives_up: bool,
 }
 
 /// Data that a full copy would wipe and that may be nowhere else.

@@ -200,16 +200,56 @@ pub fn asked_for(load: &LoadOptions) -> String {
     )
 }
 
+/// What decides on the content that was asked for, by the words of [`asked_for`] and as a command says it.
+const CONTENT: [(&str, &str); 5] = [
+    (": database ", "--database"),
+    (", tables ", "--tables"),
+    (", existing ", "--replace, --append or neither"),
+    (", system schema ", "--system-schema"),
+    (", format ", "--source-format"),
+];
+
+/// In which of its flags a command differs from the one that has begun a restore, by what [`asked_for`] says of both.
+pub fn differing(begun: &str, now: &str) -> Vec<&'static str> {
+    let parts = |text: &str| {
+        let mut rest = text;
+        let mut parts = Vec::new();
+        for (word, _) in CONTENT.iter().rev() {
+            let (before, value) = rest.rsplit_once(word).unwrap_or((rest, ""));
+            parts.push(value.to_owned());
+            rest = before;
+        }
+        parts.push(rest.to_owned());
+        parts
+    };
+    let names = CONTENT.iter().rev().map(|(_, flag)| *flag);
+    let parts = parts(begun).into_iter().zip(parts(now));
+    let mut differ: Vec<&str> = names
+        .chain(["the source"])
+        .zip(parts)
+        .filter(|(_, (begun, now))| begun != now)
+        .map(|(name, _)| name)
+        .collect();
+    differ.reverse();
+    differ
+}
+
 impl Restore<'_> {
-    /// Writes down that a restore begins.
+    /// Writes down that a restore begins, and which command goes on with it.
     ///
     /// # Errors
     /// The folder cannot be written to.
-    pub fn begin(&self, cluster: &str, plan: RestorePlan) -> Result<RestoreState, RunDirError> {
+    pub fn begin(
+        &self,
+        cluster: &str,
+        plan: RestorePlan,
+        command: Option<String>,
+    ) -> Result<RestoreState, RunDirError> {
         let state = RestoreState {
             format: FORMAT,
             cluster: cluster.to_owned(),
             asked: asked_for(&self.load),
+            command,
             step: match plan.way {
                 RestoreWay::Rebuild => RestoreStep::Stop,
                 RestoreWay::Replicate => RestoreStep::Load,
@@ -305,5 +345,29 @@ impl Restore<'_> {
     fn others(&self, state: &RestoreState) -> impl Iterator<Item = usize> + use<> {
         let chosen = state.plan.at;
         (0..self.members.len()).filter(move |at| *at != chosen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::differing;
+
+    #[test]
+    fn the_flags_in_which_a_command_differs_are_named() {
+        let asked = |source: &str, tables: &str, existing: &str| {
+            format!(
+                "{source}: database None, tables {tables}, existing {existing}, system schema Refuse, format None"
+            )
+        };
+        let begun = asked("/d/a: b.sql", "[]", "Replace");
+        assert!(differing(&begun, &begun).is_empty());
+        assert_eq!(
+            differing(&begun, &asked("/d/a: b.sql", "[]", "Refuse")),
+            ["--replace, --append or neither"]
+        );
+        assert_eq!(
+            differing(&begun, &asked("/d/c.sql", "[\"a.b\"]", "Replace")),
+            ["the source", "--tables"]
+        );
     }
 }

@@ -32,6 +32,8 @@ pub struct Verifying<'a> {
 pub struct Verified {
     /// The cluster.
     pub cluster: String,
+    /// Its history; `None`: its nodes name several.
+    pub uuid: Option<String>,
     /// The node that the others were compared with.
     pub with: String,
     /// Whether it was the quick form.
@@ -141,6 +143,7 @@ impl Verifying<'_> {
         }
         Ok(Verified {
             cluster: cluster.to_owned(),
+            uuid: view.quorum.uuid.clone(),
             with: self.members[from].name.clone(),
             quick: self.quick,
             nodes,

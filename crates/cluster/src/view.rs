@@ -169,8 +169,14 @@ impl ClusterView {
     /// What is open for this cluster; what is wrong is looked for again with that in mind.
     pub fn note_work(&mut self, work: Vec<OpenWork>) {
         for one in work {
-            if !self.work.iter().any(|known| known.run == one.run) {
-                self.work.push(one);
+            let known = self.work.iter_mut().find(|known| known.run == one.run);
+            match known {
+                None => self.work.push(one),
+                // Another process has gone on with it than the one that began it.
+                Some(known) if known.running != Some(true) => {
+                    (known.process, known.running) = (one.process, one.running);
+                }
+                Some(_) => {}
             }
         }
         self.look_for_trouble();

@@ -89,3 +89,30 @@ pub fn open_work(members: &[Member], view: &ClusterView) -> Vec<OpenWork> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::view;
+
+    #[test]
+    fn who_has_gone_on_with_it_is_named() {
+        let of = |process: &str, running, step: Option<&str>| OpenWork {
+            kind: WorkKind::Restore,
+            run: "r".to_owned(),
+            node: "n1".to_owned(),
+            step: step.map(str::to_owned),
+            process: process.to_owned(),
+            running,
+            next: "again".to_owned(),
+        };
+        let mut view = view(vec![None]);
+        view.note_work(vec![of("process 1 on h", Some(false), Some("load"))]);
+        view.note_work(vec![of("process 2 on h", Some(true), None)]);
+        let told = view.work[0].told();
+        assert!(
+            view.work.len() == 1 && told.contains("at the step load; process 2 on h is at it"),
+            "{told}"
+        );
+    }
+}

@@ -178,16 +178,31 @@ pub fn result_of(error: &anyhow::Error) -> RunResult {
 ///
 /// A broken pipe on stdout (`| head`) is not an error: nothing is printed.
 pub fn report(error: &anyhow::Error, context: &Context) -> Exit {
-    report_but(error, context, None)
+    report_with(error, context, |hint| hint)
 }
 
 /// [`report`] without one hint, which does not hold here.
 pub fn report_but(error: &anyhow::Error, context: &Context, left_out: Option<&str>) -> Exit {
-    let (exit, mut hints) = classify(error);
+    report_with(error, context, |hint| {
+        if Some(hint.as_str()) == left_out {
+            String::new()
+        } else {
+            hint
+        }
+    })
+}
+
+/// [`report`] with hints as they hold here; empty: they do not.
+pub fn report_with(
+    error: &anyhow::Error,
+    context: &Context,
+    here: impl Fn(String) -> String,
+) -> Exit {
+    let (exit, hints) = classify(error);
     if exit == Exit::Done {
         return exit;
     }
-    hints.retain(|hint| Some(hint.as_str()) != left_out);
+    let hints = hints.into_iter().map(here).filter(|hint| !hint.is_empty());
     print_line(
         "error",
         &context.with_cluster(&redact(&chain_text(error))),

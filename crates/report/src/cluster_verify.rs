@@ -83,6 +83,7 @@ mod tests {
         };
         let mut outcome = Verified {
             cluster: "c".to_owned(),
+            uuid: Some("u".to_owned()),
             with: "n1".to_owned(),
             quick: true,
             nodes: vec![

@@ -184,6 +184,10 @@ impl EventSink for PlainFace {
                 let how = match outcome.result {
                     RunResult::Done => "done and proven",
                     RunResult::Failed => "failed",
+                    // One of several things that a command does.
+                    RunResult::Refused if !outcome.summary["begun"].is_null() => {
+                        "the cluster serves, and a node was refused"
+                    }
                     RunResult::Refused => "refused, nothing was touched",
                     RunResult::ProofFailed => "the proof failed",
                     RunResult::Interrupted => "interrupted",

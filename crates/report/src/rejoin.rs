@@ -25,6 +25,11 @@ pub fn plan(plan: &RejoinPlan) -> String {
             lost.what, lost.history
         );
     }
+    if plan.gives_up {
+        page.push_str(
+            "  place     is taken away, so that it takes a full copy (its grastate.dat is kept beside it)\n",
+        );
+    }
     for reason in &plan.fails {
         let _ = writeln!(page, "  FAILS     {reason}");
     }
@@ -147,6 +152,7 @@ mod tests {
             fails: vec!["n1: there is too little space".to_owned()],
             history: None,
             place: None,
+            gives_up: true,
             hold: Some(HoldPlan {
                 node: "n1".to_owned(),
                 at: 0,
@@ -175,6 +181,7 @@ mod tests {
             "  then      n2: busy",
             "  LOSES     it holds data of another history, x: given up by --discard x",
             "  FAILS     n1: there is too little space",
+            "  place     is taken away, so that",
             "  kept by   n3: is given 1.00 GiB of memory for them",
         ] {
             assert!(text.contains(line), "{line:?}: {text}");

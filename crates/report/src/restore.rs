@@ -286,6 +286,7 @@ mod tests {
             format: 1,
             cluster: "c".to_owned(),
             asked: String::new(),
+            command: None,
             plan: planned,
             step: RestoreStep::Load,
             nodes: vec![

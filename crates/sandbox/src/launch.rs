@@ -127,7 +127,10 @@ pub fn spawn(
         .stdout(log)
         .stderr(again)
         .spawn()
-        .map_err(|error| failed(format!("setsid: {error}")))?;
+        .map_err(|error| match without_data(folder, &error) {
+            Some(missing) => missing,
+            None => failed(format!("setsid: {error}")),
+        })?;
     if let Some(process) = ProcessId::now(child.id())
         && process.becomes(&folder.mark(), &WRAPPERS, EXEC_PATIENCE)
     {
@@ -207,6 +210,12 @@ pub fn client(server: &Installation, mut program: Command, folder: &Folder) -> C
         program.arg("--skip-ssl");
     }
     program
+}
+
+/// That the folder is not there in which a server works: the system's words are those for a program that is not there.
+pub fn without_data(folder: &Folder, error: &std::io::Error) -> Option<Error> {
+    let missing = || std::io::Error::new(error.kind(), error.to_string());
+    (!folder.data().is_dir()).then(|| Error::io("enter", folder.data())(missing()))
 }
 
 /// The server's whole command line.

@@ -67,6 +67,9 @@ pub struct MachineFacts {
     pub programs: BTreeMap<String, String>,
     /// What they say of their versions.
     pub versions: BTreeMap<String, String>,
+    /// Whether its server is known to have its programs elsewhere than they were looked for.
+    #[serde(skip)]
+    pub programs_elsewhere: bool,
     /// Options of the server's files, as the scripts see them.
     pub options: Options,
     /// Methods, and options that their scripts have words for: older ones have fewer.
@@ -354,7 +357,11 @@ impl NodeFacts {
 
     /// Whether its scripts would find a program. `None`: nobody has looked.
     pub(crate) fn has(&self, program: &str) -> Option<bool> {
-        Some(self.machine.as_ref()?.programs.contains_key(program))
+        let machine = self
+            .machine
+            .as_ref()
+            .filter(|one| !one.programs_elsewhere)?;
+        Some(machine.programs.contains_key(program))
     }
 }
 

@@ -12,6 +12,7 @@ use super::facts::{
     Account, AccountFrom, Ending, Listener, MachineFacts, NodeFacts, SST_PORT, TEXT_MOST, Unit,
     clean,
 };
+use super::pairs::series;
 use super::reach::{Reach, reaches};
 use super::script::run;
 use crate::error::chain;
@@ -98,8 +99,34 @@ pub(crate) fn inspect(
         });
         answers.collect::<Vec<_>>()
     });
+    let mut nodes = nodes;
+    doubt_programs(&mut nodes);
     let reaches = reaches(candidates, &nodes, joiner);
     Facts { nodes, reaches }
+}
+
+/// A server that is down, and has shown nothing of itself, is no server of the search path's programs where those are of another series than the
+/// servers of its cluster: what is there, and what is not, says nothing of it.
+pub(super) fn doubt_programs(nodes: &mut [NodeFacts]) {
+    let serve: Vec<_> = nodes
+        .iter()
+        .filter_map(|node| series(&node.state.as_ref()?.version))
+        .collect();
+    for node in nodes.iter_mut().filter(|node| node.state.is_none()) {
+        let Some(machine) = &mut node.machine else {
+            continue;
+        };
+        let found = machine.versions.get("server");
+        let found = found.and_then(|said| series(said.split_once("Ver ")?.1));
+        if let Some((major, minor)) =
+            found.filter(|found| !serve.is_empty() && !serve.contains(found))
+        {
+            machine.programs_elsewhere = true;
+            node.unseen.push(format!(
+                "its programs: the server that the search path of its machine leads to is of {major}.{minor}, and none of its cluster is, so it is started from another place"
+            ));
+        }
+    }
 }
 
 /// The methods of all nodes, as words that a shell may have.

@@ -76,6 +76,10 @@ for name in compressor decompressor; do
     at=$(where "$word") && printf 'program\t%s\t%s\n' "$word" "$at"
 done
 at=$(where mariadb-backup) && printf 'version\tmariadb-backup\t%s\n' "$($as "$at" --version 2>&1 | head -n 1)"
+# Of a server that is down and has shown nothing: whether the search path of this machine may be that of its programs.
+case $pid$basedir$known_path$(value basedir) in
+'') at=$(where mariadbd || where mysqld) && printf 'version\tserver\t%s\n' "$($as "$at" --version 2>/dev/null | head -n 1)" ;;
+esac
 at=$(where socat) && printf 'version\tsocat\t%s\n' "$($as "$at" -V 2>/dev/null | grep -E 'socat version|WITH_OPENSSL' | tr '\n' ' ')"
 for name in tca tcert tkey ssl-ca ssl-cert ssl-key; do
     one=$(value "$name")

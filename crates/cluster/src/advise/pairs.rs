@@ -93,7 +93,7 @@ fn settings(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
 }
 
 /// `10.11` of `10.11.19-MariaDB-log`.
-fn series(version: &str) -> Option<(u32, u32)> {
+pub(super) fn series(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
@@ -135,7 +135,11 @@ fn tool_versions(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Fou
         return;
     }
     let of = |node: &NodeFacts| {
-        let said = node.machine.as_ref()?.versions.get(TOOL)?;
+        let machine = node
+            .machine
+            .as_ref()
+            .filter(|one| !one.programs_elsewhere)?;
+        let said = machine.versions.get(TOOL)?;
         let at = said.find(|c: char| c.is_ascii_digit())?;
         series(&said[at..])
     };

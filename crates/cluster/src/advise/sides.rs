@@ -77,6 +77,7 @@ pub(super) fn tools(node: &NodeFacts, method: &str, side: Side, found: &mut Foun
         );
     }
     any_of.extend(encryption::tools(node, method));
+    any_of.retain(|_| !machine.programs_elsewhere);
     for (programs, why) in any_of {
         if !programs
             .iter()
@@ -142,6 +143,21 @@ pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
             &name,
             "its wsrep_sst_auth was set while it ran, and stands in no option file that was found: after a restart it cannot give a copy",
             "write wsrep_sst_auth into its option file",
+        );
+        return;
+    }
+    // The script looks into its own group by itself; what stands in the server's group it has from the server.
+    let in_group = |group: &str| from.option(&[group], "wsrep-sst-auth").is_some();
+    if written && !has_account && in_group("server") && !in_group("sst") {
+        found.add(
+            MistakeKind::Account,
+            Effect::Unsafe,
+            &name,
+            format!(
+                "its option file says wsrep_sst_auth ({:?}), and its server runs without: it was written there after the start, and until the next one copies log in without it",
+                account.name
+            ),
+            "set it in the server as well (SET GLOBAL wsrep_sst_auth), or start that again",
         );
         return;
     }

@@ -244,6 +244,24 @@ fn an_account_that_was_set_while_the_server_ran_is_not_that_of_its_files() {
         text.contains("was set while it ran") && text.contains("refused (no)"),
         "{text}"
     );
+    // Written after the start.
+    let later = |group: &'static str| {
+        super::tests::advice(|facts| {
+            let node = &mut facts.nodes[0];
+            state(node).sst.has_account = false;
+            set(node, group, "wsrep-sst-auth", "set");
+        })
+    };
+    let advice = later("server");
+    assert_eq!(kinds(&advice), [(MistakeKind::Account, Effect::Unsafe)]);
+    let text = &advice.mistakes[0].text;
+    assert!(text.contains("its server runs without"), "{text}");
+    assert!(
+        later("sst")
+            .mistakes
+            .iter()
+            .all(|one| one.kind != MistakeKind::Account)
+    );
 }
 
 #[test]
@@ -362,6 +380,32 @@ fn versions_of_servers_and_of_the_backup_program() {
         versions.insert("mariadb-backup".to_owned(), text.to_owned());
     });
     assert_eq!(tool, [(MistakeKind::Version, Effect::Fails)]);
+    // Of a node that is down nobody has shown where its programs are.
+    let down = |version: &'static str| {
+        kinds(&advice(|facts| {
+            facts.nodes[2].state = None;
+            set(
+                &mut facts.nodes[2],
+                "server",
+                "wsrep-sst-method",
+                "mariabackup",
+            );
+            let machine = machine(&mut facts.nodes[2]);
+            machine.pid = None;
+            let versions = &mut machine.versions;
+            versions.insert(
+                "mariadb-backup".to_owned(),
+                "mariadb-backup based on MariaDB server 10.6.20-MariaDB".to_owned(),
+            );
+            versions.insert(
+                "server".to_owned(),
+                format!("mariadbd  Ver {version}-MariaDB for Linux"),
+            );
+            super::inspect::doubt_programs(&mut facts.nodes);
+        }))
+    };
+    assert!(down("10.11.19").contains(&(MistakeKind::Version, Effect::Fails)));
+    assert!(!down("10.6.20").contains(&(MistakeKind::Version, Effect::Fails)));
 }
 
 #[test]

@@ -137,7 +137,11 @@ fn version(node: &NodeFacts) -> Option<String> {
     if let Some(state) = &node.state {
         return Some(state.version.clone());
     }
-    let said = node.machine.as_ref()?.versions.get("mariadb-backup")?;
+    let machine = node
+        .machine
+        .as_ref()
+        .filter(|one| !one.programs_elsewhere)?;
+    let said = machine.versions.get("mariadb-backup")?;
     let (_, version) = said.split_once("MariaDB server ")?;
     version.split_whitespace().next().map(str::to_owned)
 }

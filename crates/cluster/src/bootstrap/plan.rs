@@ -84,12 +84,17 @@ pub fn plan_bootstrap(
 fn serving(view: &ClusterView) -> Option<String> {
     let primary = view.nodes.iter().filter(|node| node.primary().is_some());
     let names: Vec<&str> = primary.map(|node| node.name.as_str()).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "the cluster serves already ({}): `refloat cluster rejoin` brings back who is down",
-            names.join(", ")
-        )
-    })
+    let down = view.nodes.iter().filter(|node| node.primary().is_none());
+    let rejoin: Vec<String> = down
+        .map(|node| format!("`refloat cluster rejoin {}`", node.name))
+        .collect();
+    let rejoin = if rejoin.is_empty() {
+        String::new()
+    } else {
+        format!(": {} brings back who is down", rejoin.join(" and "))
+    };
+    (!names.is_empty())
+        .then(|| format!("the cluster serves already ({}){rejoin}", names.join(", ")))
 }
 
 /// Why a node keeps another one from beginning the cluster: it is not down.

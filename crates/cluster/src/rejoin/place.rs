@@ -134,12 +134,16 @@ pub(super) fn set_place(plan: &RejoinPlan, member: &Member, run: &Run) -> Result
     if let Some(seqno) = plan.place {
         give_back(member, (&plan.uuid, seqno), run)?;
     }
-    if matches!(plan.history, Some(History::Parted(_))) {
+    if plan.gives_up {
+        let why = match plan.history {
+            Some(History::Parted(_)) => files::ASTRAY,
+            _ => files::DISCARDED,
+        };
         run.events.note(format!(
             "{} gives its place up, so that it takes a full copy (its grastate.dat is kept as grastate.dat.refloat-{id})",
             plan.node
         ));
-        files::give_place_up(host, &member.folder(), id, files::ASTRAY, false)
+        files::give_place_up(host, &member.folder(), id, why, false)
             .map_err(|error| not_written(member, &error))?;
     }
     Ok(())

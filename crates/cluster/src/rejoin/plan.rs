@@ -2,7 +2,7 @@
 
 use super::donors::donors;
 use super::place::forgotten_since;
-use super::{OnlyCopy, RejoinError, RejoinPlan};
+use super::{Leave, OnlyCopy, RejoinError, RejoinPlan};
 use crate::among::{Among, among};
 use crate::control::Control;
 use crate::files;
@@ -114,7 +114,13 @@ pub fn plan_rejoin(
         .filter(|seqno| !runs && head.is_none_or(|head| *seqno <= head))
         .map(|seqno| history::look(&view, members, (at, control), seqno));
     if let Some(History::Parted(parting)) = &history {
-        forecast = parted(&view, at, &parting.told(), how);
+        let told = parting.told();
+        forecast = without_place(
+            &view,
+            at,
+            format!("its place is none in what the cluster has gone on with: {told}"),
+            how,
+        );
         if let Some(what) = parting.lost() {
             only_copy = Some(OnlyCopy {
                 what,
@@ -139,13 +145,14 @@ pub fn plan_rejoin(
         only_copy,
         fails: Vec::new(),
         hold: None,
+        gives_up: matches!(history, Some(History::Parted(_))),
         history,
         place,
     })
 }
 
 /// What it would cost to bring a node back whose place counts for nothing.
-fn parted(view: &ClusterView, at: usize, told: &str, how: &Observation) -> Rejoin {
+fn without_place(view: &ClusterView, at: usize, reason: String, how: &Observation) -> Rejoin {
     let mut node = view.nodes[at].clone();
     if let Some(file) = &mut node.grastate {
         // As if it held the data of no cluster.
@@ -159,13 +166,27 @@ fn parted(view: &ClusterView, at: usize, told: &str, how: &Observation) -> Rejoi
         },
         kind @ RejoinKind::Sst { .. } => kind,
     };
-    Rejoin {
-        kind,
-        reason: format!("its place is none in what the cluster has gone on with: {told}"),
-    }
+    Rejoin { kind, reason }
 }
 
 impl RejoinPlan {
+    /// Has a node that is down take a full copy whatever it has missed, where what it holds of the cluster's own history is given up: a node
+    /// whose rows differ would come back by IST, and differ still.
+    pub fn discard(&mut self, leave: &Leave, view: &ClusterView, how: &Observation) {
+        let named = leave.discard.as_ref() == Some(&self.uuid);
+        // Without such a file it has no place that could be taken away.
+        if !named || self.runs || self.gives_up || view.nodes[self.at].grastate.is_none() {
+            return;
+        }
+        self.gives_up = true;
+        (self.history, self.place) = (None, None);
+        let reason =
+            "what it holds is given up (--discard): its place is taken away before it starts"
+                .to_owned();
+        self.forecast = without_place(view, self.at, reason, how);
+        self.donors = donors(view, self.at, &self.forecast, None);
+    }
+
     /// Chooses anew who is asked first, for a node that is in this segment (`gmcast.segment`) by what its option files say.
     pub fn know_segment(&mut self, view: &ClusterView, segment: u64) {
         self.donors = donors(view, self.at, &self.forecast, Some(segment));

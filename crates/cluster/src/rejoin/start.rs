@@ -13,12 +13,13 @@ use crate::asked::Start;
 use crate::control::Control;
 use crate::error::chain;
 use crate::forecast::RejoinKind;
-use crate::join::{Joining, Seen, ends_of_logs, look, runs};
+use crate::grastate::GraState;
+use crate::join::{Joining, Seen, brief, ends_of_logs, look, runs};
 use crate::journal::LogMark;
 use crate::keep::{SILENCE, StartWay, Unallowed, kept, way_now};
 use crate::node::NodeState;
-use crate::observe::Member;
-use crate::proof::{CameBy, proof};
+use crate::observe::{Member, ask};
+use crate::proof::{CameBy, began_and_got_nothing, proof};
 
 /// How often a node on its way is looked at.
 const POLL: Duration = Duration::from_millis(200);
@@ -50,6 +51,27 @@ pub struct Rejoining<'a> {
     pub run: &'a Run,
     /// So long the node may take from its start until it is in step; `None`: as long as it takes.
     pub start_limit: Option<Duration>,
+}
+
+/// What starts a node again whose server was ended. A start that has failed may have cost it the place that it had.
+fn again(plan: &RejoinPlan, same: bool) -> String {
+    if same {
+        return "the same command starts it again".to_owned();
+    }
+    let begins = if plan.begins_copy() {
+        format!(" --allow-sst --discard {}", plan.uuid)
+    } else {
+        " --plan".to_owned()
+    };
+    let does = if plan.begins_copy() {
+        "starts it again"
+    } else {
+        "says what it takes now"
+    };
+    format!(
+        "where it stands is not written down any more: `refloat cluster rejoin {}{begins}` {does}",
+        plan.node
+    )
 }
 
 impl Rejoining<'_> {
@@ -231,7 +253,7 @@ impl Rejoining<'_> {
                         node: node.clone(),
                         reason: format!(
                             "it has failed while it started: {line}; {}",
-                            self.end_failed(plan)
+                            self.end_failed(plan, leave, giver.is_some())
                         ),
                     });
                 }
@@ -264,7 +286,7 @@ impl Rejoining<'_> {
                         node: node.clone(),
                         reason: format!(
                             "{giver} is down, which was to give it a copy, and nobody else can; {}",
-                            self.end_failed(plan)
+                            self.end_failed(plan, leave, true)
                         ),
                     });
                 }
@@ -285,15 +307,37 @@ impl Rejoining<'_> {
     }
 
     /// Ends the server of a node that will not come: it does nothing any more, and keeps the next start from beginning. What is said of that.
-    fn end_failed(&self, plan: &RejoinPlan) -> String {
+    fn end_failed(&self, plan: &RejoinPlan, leave: &Leave, of_restore: bool) -> String {
         const STOP_IT: &str = "its server is to be stopped before it is started again";
         if plan.runs {
             return STOP_IT.to_owned();
         }
         match self.control.end_at_once() {
-            Ok(()) => "its server was ended, and the same command starts it again".to_owned(),
+            Ok(()) => {
+                let stands = self.still_stands(plan);
+                let discards = leave.discard.is_some() || of_restore;
+                format!(
+                    "its server was ended, and {}",
+                    again(plan, stands || discards)
+                )
+            }
             Err(error) => format!("{STOP_IT} ({})", chain(&error)),
         }
+    }
+
+    /// Whether a node whose start has failed has the place still that it had, or gets it back.
+    fn still_stands(&self, plan: &RejoinPlan) -> bool {
+        let member = &self.members[plan.at];
+        let file = ask(member, &brief()).grastate;
+        // A position that is not written down is looked for in its tables, unless a copy has begun to overwrite them.
+        let known =
+            |file: GraState| file.has_history() && (file.seqno.is_some() || !plan.begins_copy());
+        let got_nothing = || {
+            let log = LogMark::of_node_that_is_down(self.control, member)?;
+            let log = log.tail(member.host.as_ref()?)?;
+            Some(began_and_got_nothing(&log).is_some_and(|(uuid, _)| uuid == plan.uuid))
+        };
+        file.is_some_and(known) || got_nothing() == Some(true)
     }
 
     /// What is said of a node that takes too long. It goes on by itself, unless it would take a full copy then.

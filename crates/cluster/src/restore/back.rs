@@ -97,6 +97,7 @@ impl Restore<'_> {
             hold: None,
             history: None,
             place: None,
+            gives_up: false,
         };
         let leave = Leave {
             sst: true,
@@ -227,7 +228,8 @@ impl Restore<'_> {
         Err(self.wrong(STEP, at, reason))
     }
 
-    fn compare(&self, chosen: usize, at: usize) -> Result<(), RestoreError> {
+    fn compare(&self, state: &RestoreState, at: usize) -> Result<(), RestoreError> {
+        let chosen = state.plan.at;
         let comparison = Comparison {
             members: self.members,
             threads: Some(self.load.threads),
@@ -242,6 +244,9 @@ impl Restore<'_> {
             Apart::Differs(names) => RestoreError::Differs {
                 node,
                 from,
+                uuid: look(&self.members[chosen])
+                    .map_or_else(|_| "UUID".to_owned(), |now| now.cluster_uuid),
+                dump: state.plan.source.clone(),
                 reason: brief(&names),
             },
             Apart::Unsettled(names) => RestoreError::Unsettled {
@@ -277,7 +282,7 @@ impl Restore<'_> {
                 "comparing {node} with {}",
                 self.members[chosen].name
             ));
-            self.compare(chosen, at)?;
+            self.compare(state, at)?;
             state.nodes[at].same = true;
             self.write(state)?;
         }

@@ -256,6 +256,7 @@ mod tests {
             format: 1,
             cluster: "shop".to_owned(),
             asked: String::new(),
+            command: None,
             plan: RestorePlan {
                 source: String::new(),
                 text_bytes: None,

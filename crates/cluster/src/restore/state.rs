@@ -131,6 +131,9 @@ pub struct RestoreState {
     pub cluster: String,
     /// What was asked for: the source, and what decides on its content.
     pub asked: String,
+    /// The command that goes on with it, as it is given to a shell.
+    #[serde(default)]
+    pub command: Option<String>,
     /// What was planned.
     pub plan: RestorePlan,
     /// What is to be done next.
@@ -215,6 +218,10 @@ pub enum RestoreError {
         node: String,
         /// The one that was loaded into.
         from: String,
+        /// The cluster's history.
+        uuid: String,
+        /// What was loaded.
+        dump: String,
         /// What was found.
         reason: String,
     },

@@ -20,6 +20,7 @@ use clap::{Args, Subcommand};
 use refloat_cluster::Rates;
 use serde::Serialize;
 
+pub use self::members::shell_word;
 use crate::context::Context;
 use crate::exit::Exit;
 

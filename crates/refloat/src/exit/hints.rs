@@ -13,6 +13,7 @@ use refloat_sqltext::ScanError;
 use refloat_store::{ArchiveError, InputError};
 
 use super::Exit;
+use crate::commands::cluster::shell_word;
 
 /// `ER_DUP_ENTRY`.
 const DUPLICATE: u16 = 1062;
@@ -112,9 +113,12 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
             Exit::ProofFailed,
             "The node stands alone with what was loaded, and the others are down with their old data. Look at it there; --give-up ends the restore and says where every node is, and then the same command with --replace begins anew.",
         ),
-        RestoreError::Differs { node, .. } => {
+        RestoreError::Differs {
+            node, uuid, dump, ..
+        } => {
             let hint = format!(
-                "Let nobody use {node}. refloat verify names the rows; `refloat cluster rejoin {node} --allow-sst` gives it a new copy once it is stopped."
+                "Let nobody use {node}. `refloat cluster verify` names the tables. End the restore with `refloat cluster restore {} --give-up`, and stop the server of {node}: then `refloat cluster rejoin {node} --allow-sst --discard {uuid}` gives it a new copy.",
+                shell_word(dump)
             );
             return Some((Exit::ProofFailed, vec![hint]));
         }

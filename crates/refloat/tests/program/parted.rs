@@ -155,7 +155,11 @@ fn nodes_that_have_parted_are_told_apart(place: &Place) {
     place
         .run(&["bootstrap"], &["--plan"])
         .exits(3)
-        .says("the cluster serves already (");
+        .says("the cluster serves already (")
+        .says(&format!(
+            "`refloat cluster rejoin {} --cluster ",
+            place.name(1)
+        ));
     for at in [1, 2] {
         let name = place.name(at);
         let rejoin = |more: &[&str]| place.run(&["rejoin", name], more);
@@ -206,7 +210,7 @@ fn nodes_that_differ_are_named(place: &Place) {
     }
     let said = verify(&["--quick", "--json"]).exits(4).stdout;
     assert!(said.contains(r#""differ":["app.t""#), "{said}");
-    place.ask(2, "SET SESSION wsrep_on = OFF; UPDATE app.t SET v = 'node 0' WHERE id = 200; DROP TABLE app.only");
+    gets_a_copy_all_the_same(place);
     verify(&["--quick"]).exits(0);
 
     // Rows that no server can read have no checksum: NULL on both is no proof.
@@ -226,6 +230,28 @@ fn nodes_that_differ_are_named(place: &Place) {
     verify(&["--quick"]).exits(0);
 }
 
+/// The others keep what it has missed, and that would leave it as it is.
+fn gets_a_copy_all_the_same(place: &Place) {
+    let name = place.name(2);
+    let copy = format!("--allow-sst --discard {}", uuid(place, 0));
+    let command = format!("`refloat cluster rejoin {name} {copy} --cluster ");
+    let said = place.run(&["verify"], &["--quick"]).exits(4).stdout;
+    assert!(said.contains(&command), "{said}");
+    place.node(2).stop().expect("it stops");
+    let copy: Vec<&str> = copy.split(' ').collect();
+    let plan = place.run(&["rejoin", name], &["--plan"]).exits(0).stdout;
+    assert!(plan.contains("comes     by IST"), "{plan}");
+    let back = place.run(&["rejoin", name], &copy).exits(0);
+    assert!(
+        back.stderr
+            .contains("place     is taken away, so that it takes a full copy")
+            && back.stdout.contains("is back by a FULL COPY (SST)"),
+        "{}{}",
+        back.stderr,
+        back.stdout
+    );
+}
+
 fn a_cluster_begins_again_where_all_is_held(place: &Place) {
     // The third one goes on by itself, and the others without it.
     place.node(2).stop().expect("it stops");
@@ -237,6 +263,10 @@ fn a_cluster_begins_again_where_all_is_held(place: &Place) {
     let history = uuid(place, 2);
     place.node(2).stop().expect("it stops");
     let bootstrap = |more: &[&str]| place.run(&["bootstrap"], more);
+    place
+        .run(&["status"], &[])
+        .exits(1)
+        .says("`refloat cluster bootstrap --plan --cluster ");
     let unclear = bootstrap(&[])
         .exits(3)
         .says("which node is to begin the cluster is not clear")
@@ -255,6 +285,12 @@ fn a_cluster_begins_again_where_all_is_held(place: &Place) {
         format!("{} is NOT BACK: ", place.name(2)),
     ] {
         assert!(begun.stdout.contains(&words), "{words}: {}", begun.stdout);
+    }
+    let begun = begun
+        .says("the cluster serves, and a node was refused after ")
+        .says("hint: The cluster serves, and this node was not started.");
+    for words in ["nothing was touched", "Nothing was started"] {
+        assert!(!begun.stderr.contains(words), "{words}: {}", begun.stderr);
     }
     let discard = ["--allow-sst", "--discard", &history];
     place.run(&["rejoin", place.name(2)], &discard).exits(0);

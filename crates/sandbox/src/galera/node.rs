@@ -346,9 +346,12 @@ impl GaleraNode {
             .stdout(log)
             .stderr(again)
             .status()
-            .map_err(|error| Error::Helper {
-                program: "setsid".to_owned(),
-                reason: error.to_string(),
+            .map_err(|error| match launch::without_data(&fresh.folder, &error) {
+                Some(missing) => missing,
+                None => Error::Helper {
+                    program: "setsid".to_owned(),
+                    reason: error.to_string(),
+                },
             })?;
         let text = fs::read(&path).map_err(Error::io("read", &path))?;
         let found = find_recovered(&String::from_utf8_lossy(&text));

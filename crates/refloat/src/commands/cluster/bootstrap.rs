@@ -203,11 +203,18 @@ pub fn run(args: &BootstrapArgs, context: &Context) -> anyhow::Result<Exit> {
     });
     record(&run, seconds, summary, result, error.as_ref());
     watch.stop();
+    let serves = begun.is_some();
     if let Some(begun) = begun.filter(|_| !args.json) {
-        page(args, &begun, &others, verified.as_ref())?;
+        page(args, &begun, &others, verified.as_ref(), context)?;
     }
     if let Some(error) = &error {
-        exit::report(error, context);
+        exit::report_with(error, context, |hint| {
+            let node = "The cluster serves, and this node was not started.";
+            match hint.strip_prefix("Nothing was started.") {
+                Some(rest) if serves => format!("{node}{rest}"),
+                _ => hint,
+            }
+        });
     }
     Ok(exit::of_result(result))
 }
@@ -217,6 +224,7 @@ fn page(
     begun: &Begun,
     others: &Others,
     verified: Option<&Verified>,
+    context: &Context,
 ) -> std::io::Result<()> {
     let mut out = std::io::stdout();
     write!(out, "{}", face::begun(begun))?;
@@ -231,6 +239,7 @@ fn page(
     }
     if let Some(verified) = verified {
         write!(out, "{}", cluster_verify::ended(verified))?;
+        write!(out, "{}", context.with_cluster(&verify::copies(verified)))?;
     }
     let back = others.back.iter();
     let unknown: Vec<&str> = back

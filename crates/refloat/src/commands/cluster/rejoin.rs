@@ -39,6 +39,9 @@ EXAMPLES:
   It has been down for too long: let it take a full copy
       refloat cluster rejoin db2 --cluster shop.toml --allow-sst
 
+  Its rows differ from those of the others: give it a full copy although they keep what it missed
+      refloat cluster rejoin db2 --cluster shop.toml --allow-sst --discard UUID-OF-THE-CLUSTER
+
   Compare all nodes when it is back:
       refloat cluster rejoin db2 --cluster shop.toml --verify=quick
 
@@ -126,6 +129,8 @@ struct CopyArgs {
     allow_sst: bool,
 
     /// Give up what the node holds of this history (its UUID), which may be nowhere else
+    ///
+    /// With the cluster's own history it takes a full copy even where the others keep what it missed: its rows differ, for example.
     #[arg(long, value_name = "UUID", requires = "allow_sst")]
     discard: Option<String>,
 }
@@ -232,6 +237,7 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
         write!(out, "{}", face::ended(&outcome))?;
         if let Some(verified) = &verified {
             write!(out, "{}", cluster_verify::ended(verified))?;
+            write!(out, "{}", context.with_cluster(&verify::copies(verified)))?;
         }
         let every_row = !has_known_history(&outcome);
         if every_row && verified.as_ref().is_some_and(|verified| verified.quick) {
@@ -269,6 +275,7 @@ pub fn planned(
     refuse_maintained(nodes, &view)?;
     let control = nodes.control(node)?;
     let mut plan = plan_rejoin(&view, &nodes.members, node, control, &how)?;
+    plan.discard(&asked.leave, &view, &how);
     if !plan.runs {
         let advice = copies::look(cluster, Some(node), context)?;
         let fails: Vec<&Mistake> = if plan.begins_copy() {
@@ -362,9 +369,11 @@ mod tests {
             hold: None,
             history: None,
             place: None,
+            gives_up: false,
         };
         let verified = |quick| Verified {
             cluster: "c".to_owned(),
+            uuid: Some("u".to_owned()),
             with: "n1".to_owned(),
             quick,
             nodes: vec![NodeVerdict {

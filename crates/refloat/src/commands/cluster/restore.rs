@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use refloat_cluster::advise::{Advice, Mistake};
 use refloat_cluster::{
     ClusterView, Control, Rate, Rates, Restore, RestoreError, RestorePlan, RestoreState,
-    RestoreStep, RestoreWay, RestoreWish, Restored, asked_for, given_up_restore,
+    RestoreStep, RestoreWay, RestoreWish, Restored, asked_for, differing, given_up_restore,
     maintenances_elsewhere, open_restore, plan_restore, restores_elsewhere,
 };
 use refloat_logical::load::LoadOptions;
@@ -277,7 +277,7 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
             }
             let (watch, run) = Watch::of(dir, show, context)?;
             let restore = restore(&nodes, &controls, &load, &run, (args.start_limit, context));
-            let state = restore.begin(&nodes.name, plan)?;
+            let state = restore.begin(&nodes.name, plan, Some(command_to_go_on(args)))?;
             if let Some((dir, mut old)) = earlier {
                 restore.forget_claim(&old, dir.id().as_str());
                 old.step = RestoreStep::Ended;
@@ -302,6 +302,47 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
         driving.end();
     }
     finish(result, &state, &run, watch, args.json, context)
+}
+
+/// The command that goes on with a restore; of one of an earlier version, which has not kept it, with these flags for the cluster.
+pub fn goes_on(state: &RestoreState, flags: &str) -> String {
+    state.command.clone().unwrap_or_else(|| {
+        let source = shell_word(&state.plan.source);
+        let flags = if flags.is_empty() {
+            String::new()
+        } else {
+            format!("{flags} ")
+        };
+        format!("refloat cluster restore {source} {flags}--resume")
+    })
+}
+
+/// The command that goes on with the restore that this process begins.
+fn command_to_go_on(args: &RestoreArgs) -> String {
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    let source = args.source.to_string_lossy();
+    let path = std::fs::canonicalize(&args.source).unwrap_or_else(|_| args.source.clone());
+    again(words, (&source, &path.to_string_lossy()))
+}
+
+/// The same command without what was meant for its beginning only, and with the source where it is found from everywhere.
+fn again(words: impl Iterator<Item = String>, (source, path): (&str, &str)) -> String {
+    const ONCE: [&str; 4] = ["--resume", "--restart", "--take-over", "--json"];
+    const UNTIL: &str = "--stop-before";
+    let mut command = vec!["refloat".to_owned()];
+    let mut words = words.peekable();
+    while let Some(word) = words.next() {
+        if word == UNTIL {
+            words.next();
+        } else if word == source {
+            command.push(shell_word(path));
+        } else if !ONCE.contains(&word.as_str()) && !word.starts_with("--stop-before=") {
+            command.push(shell_word(&exit::redact(&word)));
+        }
+    }
+    command.push("--resume".to_owned());
+    command.join(" ")
 }
 
 /// Ends a restore that is not gone on with, and says what there is.
@@ -430,8 +471,9 @@ pub fn refuse_open(cluster: &str, context: &Context) -> anyhow::Result<()> {
         ),
     )
     .hint(format!(
-        "Go on with it: `refloat cluster restore {source} --resume`; or end it: `refloat cluster restore {source} --give-up`.",
-        source = shell_word(&state.plan.source)
+        "Go on with it: `{}`; or end it: `refloat cluster restore {} --give-up`.",
+        goes_on(&state, ""),
+        shell_word(&state.plan.source)
     ))
     .into())
 }
@@ -469,10 +511,14 @@ fn check_same(state: &RestoreState, load: &LoadOptions, nodes: &Nodes) -> anyhow
     if state.asked != asked_for(load) {
         return refused(
             format!(
-                "a restore of {} has not ended, and it loads something else: {}",
-                state.cluster, state.asked
+                "a restore of {} has not ended, and it was begun otherwise in {}",
+                state.cluster,
+                differing(&state.asked, &asked_for(load)).join(" and ")
             ),
-            "Give that command again to go on with it; --give-up ends it, and --restart forgets it and begins anew.",
+            &format!(
+                "To go on with it: `{}`. --give-up ends it, and --restart forgets it and begins anew.",
+                goes_on(state, "")
+            ),
         );
     }
     check_list(state, nodes)
@@ -615,4 +661,20 @@ fn finish(
         exit::report(error, context);
     }
     Ok(exit::of_result(result))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::again;
+
+    #[test]
+    fn the_command_that_goes_on_can_be_given_as_it_stands() {
+        let words = "cluster restore a b.sql|--cluster|c.toml|--way|rebuild|--replace|--stop-before|load|--stop-before=load|--restart|--json|--tables|a.*";
+        let words = words.replacen("cluster restore ", "cluster|restore|", 1);
+        let words = words.split('|').map(str::to_owned);
+        assert_eq!(
+            again(words, ("a b.sql", "/d/a b.sql")),
+            "refloat cluster restore '/d/a b.sql' --cluster c.toml --way rebuild --replace --tables 'a.*' --resume"
+        );
+    }
 }

@@ -13,7 +13,7 @@ use refloat_report::cluster;
 use refloat_run::signals::install_signal_handlers;
 use refloat_run::{Cancel, RunDir};
 
-use super::members::{ClusterOf, Nodes, shell_word};
+use super::members::{ClusterOf, Nodes};
 use super::{maintain, restore, seconds, sst_rate};
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
@@ -92,11 +92,17 @@ pub fn run(args: &StatusArgs, context: &Context) -> anyhow::Result<Exit> {
         print(&view, args.json, "")?;
         if view.quorum.answering == 0 {
             let why = view.nodes.iter().find_map(|node| node.unreachable.clone());
-            return Err(ProgramError::new(
+            let error = ProgramError::new(
                 Exit::Failed,
                 format!("no node answers: {}", why.unwrap_or_default()),
-            )
-            .into());
+            );
+            // A restore that has not ended begins it itself.
+            let error = if view.work.iter().any(|work| work.kind == WorkKind::Restore) {
+                error
+            } else {
+                error.hint("Where all of them are down, `refloat cluster bootstrap --plan` says which one holds what is newest, and without --plan begins the cluster again with it.")
+            };
+            return Err(error.into());
         }
         return Ok(Exit::Done);
     }
@@ -160,8 +166,7 @@ fn begun_here(
     let flags = args.cluster.flags();
     let mut found = Vec::new();
     if let Some((dir, state)) = restore::open(&nodes.name, context)? {
-        let source = shell_word(&state.plan.source);
-        let next = format!("refloat cluster restore {source} {flags} --resume");
+        let next = restore::goes_on(&state, &flags);
         let named = (state.plan.chosen().to_owned(), state.step.word().to_owned());
         found.push(begun(WorkKind::Restore, &dir, named, next));
     }

@@ -1,5 +1,6 @@
 //! `refloat cluster verify`: do all nodes hold the same?
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 
 use clap::Args;
@@ -93,6 +94,11 @@ pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
     watch.stop();
     if let Some(outcome) = outcome.filter(|_| !args.json) {
         write!(std::io::stdout(), "{}", face::ended(&outcome))?;
+        write!(
+            std::io::stdout(),
+            "{}",
+            context.with_cluster(&copies(&outcome))
+        )?;
     }
     if let Some(error) = &error {
         exit::report(error, context);
@@ -107,6 +113,22 @@ pub fn command(cluster: &str, quick: bool) -> String {
         "refloat cluster verify {how}--cluster {}",
         shell_word(cluster)
     )
+}
+
+/// How nodes that differ are given a full copy: what they have missed leaves them as they are.
+pub fn copies(outcome: &Verified) -> String {
+    let Some(uuid) = &outcome.uuid else {
+        return String::new();
+    };
+    let mut lines = String::new();
+    for node in outcome.nodes.iter().filter(|node| node.same == Some(false)) {
+        let (name, with) = (&node.name, &outcome.with);
+        let _ = writeln!(
+            lines,
+            "  copy      if {with} is right: stop the server of {name}, then `refloat cluster rejoin {name} --allow-sst --discard {uuid}`"
+        );
+    }
+    lines
 }
 
 /// Compares all nodes for a command that has changed something; those that somebody has left out only where they are in step.

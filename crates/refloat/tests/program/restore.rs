@@ -446,12 +446,14 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
         .says("a restore of the cluster that it belongs to has not ended, and process ");
     let _ = fs::remove_dir_all(&runs);
     fs::rename(&away, &runs).expect("it can be renamed");
-    let mut states = entries(&runs).into_iter().filter_map(|run| {
+    // Others were given up.
+    let open = entries(&runs).into_iter().find_map(|run| {
         let path = runs.join(run).join("restore.json");
-        Some((fs::read_to_string(&path).ok()?, path))
+        let text = fs::read_to_string(&path).ok()?;
+        let state: serde_json::Value = serde_json::from_str(&text).ok()?;
+        (state["step"] != "ended").then_some((state, path))
     });
-    let (text, path) = states.next_back().expect("a restore");
-    let mut state: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let (mut state, path) = open.expect("a restore that has not ended");
     assert_eq!(state["step"], "bootstrap");
     state["step"] = "load".into();
     state["loaded"] = serde_json::Value::Null;

@@ -15,6 +15,9 @@ use refloat_wire::{ConnectOptions, Connection};
 use crate::restore::{LONG, Numbers, Place, ROWS, at_words};
 use crate::support::{Run, among_own_mounts, command, signal, state_folder};
 
+/// What has not ended by then waits for somebody.
+const STUCK: Duration = Duration::from_secs(15);
+
 #[test]
 fn a_cluster_that_crashed_is_restored_although_nodes_die() {
     // What was committed outlives the crash of a node that serves alone.
@@ -462,8 +465,13 @@ fn one_has_no_room_for_its_copy(place: &Place) -> SmallDisk {
         "{aside:?}"
     );
     small.grow(1000);
-    // What waits for the rest of a copy may do so for ever, and the next one waits for that: it is named.
-    let left = place.node(1).helpers();
+    // What waits for the rest of a copy may do so for ever, and the next one waits for that: it is named. Most of it ends by itself.
+    let begun = Instant::now();
+    let mut left = place.node(1).helpers();
+    while !left.is_empty() && begun.elapsed() < STUCK {
+        std::thread::sleep(Duration::from_millis(100));
+        left = place.node(1).helpers();
+    }
     if !left.is_empty() {
         place
             .restore(&[])

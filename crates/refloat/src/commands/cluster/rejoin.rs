@@ -39,8 +39,8 @@ EXAMPLES:
   It has been down for too long: let it take a full copy
       refloat cluster rejoin db2 --cluster shop.toml --allow-sst
 
-  Its rows differ from those of the others: give it a full copy although they keep what it missed
-      refloat cluster rejoin db2 --cluster shop.toml --allow-sst --discard UUID-OF-THE-CLUSTER
+  Its rows differ: give it a full copy, although the others keep what it missed
+      refloat cluster rejoin db2 --cluster shop.toml --allow-sst --discard UUID
 
   Compare all nodes when it is back:
       refloat cluster rejoin db2 --cluster shop.toml --verify=quick

@@ -27,10 +27,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 pub use candidate::{Candidate, Shown};
+pub(crate) use facts::receives_at;
 pub use facts::{
     Account, AccountFrom, Ending, Listener, MachineFacts, Memory, NodeFacts, Options, Space, Unit,
 };
-pub(crate) use facts::{SST_PORT, host_and_port};
 pub use fragment::fragment;
 use inspect::Facts;
 pub use mistake::{Effect, Mistake, MistakeKind};

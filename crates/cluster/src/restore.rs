@@ -142,11 +142,7 @@ pub fn plan_restore(
         ..wish.clone()
     }) {
         Ok(measured) if measured.way == plan.way => {
-            let warnings = plan.warnings;
-            plan = RestorePlan {
-                warnings,
-                ..measured
-            };
+            (plan.why, plan.estimates) = (measured.why, measured.estimates);
         }
         Ok(measured) => plan = before_anything_stops(measured, members, load)?,
         Err(RestoreError::Refused(against)) => plan.warnings.push(format!(

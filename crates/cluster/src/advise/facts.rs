@@ -334,16 +334,7 @@ impl NodeFacts {
                 .option(&["server"], "wsrep-sst-receive-address")
                 .map(str::to_owned),
         };
-        let (host, port) = said
-            .filter(|address| !address.eq_ignore_ascii_case("AUTO"))
-            .map_or((None, None), |address| host_and_port(&address));
-        let host = host.or_else(|| {
-            let own = self
-                .setting("wsrep_node_address")
-                .filter(|own| !own.is_empty());
-            own.and_then(|own| host_and_port(own).0)
-        });
-        (host, port.unwrap_or(SST_PORT))
+        receives_at(said.as_deref(), self.setting("wsrep_node_address"))
     }
 
     /// Bytes of its data: of its files where they were looked at, or else of its tablespaces.
@@ -363,6 +354,15 @@ impl NodeFacts {
             .filter(|one| !one.programs_elsewhere)?;
         Some(machine.programs.contains_key(program))
     }
+}
+
+/// Where a node receives a copy, by `wsrep_sst_receive_address` and `wsrep_node_address`. The host is `None` when it is left to the server.
+pub(crate) fn receives_at(receive: Option<&str>, own: Option<&str>) -> (Option<String>, u16) {
+    let (host, port) = receive
+        .filter(|address| !address.eq_ignore_ascii_case("AUTO"))
+        .map_or((None, None), host_and_port);
+    let host = host.or_else(|| host_and_port(own?).0);
+    (host, port.unwrap_or(SST_PORT))
 }
 
 /// `10.0.0.1:4444`, `[fe80::1]:4444`, `db1`, and what may stand behind a slash.

@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::node::Role;
 
 /// What is run on a donor's machine, to reach a joiner.
-const REACH: &str = include_str!("reach.sh");
+const REACH: &str = concat!(include_str!("../enter.sh"), include_str!("reach.sh"));
 
 /// Whether a donor reaches a joiner's port for state transfers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

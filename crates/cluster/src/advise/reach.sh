@@ -1,11 +1,7 @@
-# Tries from a donor to reach a joiner's port for state transfers. Before it stand assignments of: host, port, pid.
+# Tries from a donor to reach a joiner's port for state transfers. Before it stand enter.sh and assignments of: host, port, pid.
 LC_ALL=C
 export LC_ALL
 PATH=$PATH:/usr/sbin:/sbin:/usr/bin:/bin
-enter=
-if [ -n "$pid" ] && [ "$(readlink "/proc/$pid/ns/net")" != "$(readlink /proc/self/ns/net)" ]; then
-    enter="nsenter --target $pid --net --"
-fi
 said=$($enter timeout 4 bash -c 'exec 3<>"/dev/tcp/$1/$2"' - "$host" "$port" 2>&1)
 printf 'connect\t%s\t%s\n' "$?" "$(printf '%s' "$said" | tr '\n\t' '  ')"
 device=$($enter ip -o route get "$host" 2>/dev/null | sed -n 's/.* dev \([^ ]*\).*/\1/p')

@@ -13,7 +13,7 @@ use refloat_wire::{ConnectOptions, Connection, Error, Target};
 
 use super::plan::datadir_of;
 use super::rates::{Rate, RateFrom, Rates};
-use crate::advise::{SST_PORT, host_and_port};
+use crate::advise::receives_at;
 use crate::error::chain;
 use crate::host::{Host, last_line};
 use crate::observe::{Member, impatient};
@@ -30,8 +30,16 @@ const COPY_LIMIT: Duration = Duration::from_secs(30);
 /// A file that is gone when a copy has been tried.
 const FILE: &str = ".refloat-rate";
 
-const RECEIVE: &str = concat!(include_str!("../server.sh"), include_str!("receive.sh"));
-const SEND: &str = concat!(include_str!("../server.sh"), include_str!("send.sh"));
+const RECEIVE: &str = concat!(
+    include_str!("../server.sh"),
+    include_str!("../enter.sh"),
+    include_str!("receive.sh")
+);
+const SEND: &str = concat!(
+    include_str!("../server.sh"),
+    include_str!("../enter.sh"),
+    include_str!("send.sh")
+);
 
 /// Measures what is not known of these rates. What could not be measured stays as it is; why is the result.
 pub(super) fn measure(
@@ -47,11 +55,11 @@ pub(super) fn measure(
         match Scratch::new(&members[at].connect) {
             Ok(scratch) => {
                 if !rates.replicate.is_known() {
-                    let rate = scratch.write(RATES_TABLES[0], &others);
+                    let rate = scratch.write(RATES_TABLES[0], Some(&others));
                     take(&mut rates.replicate, rate, "through replication", &mut told);
                 }
                 if !rates.load.is_known() {
-                    let rate = scratch.write(RATES_TABLES[1], &[]);
+                    let rate = scratch.write(RATES_TABLES[1], None);
                     take(&mut rates.load, rate, "of a load", &mut told);
                 }
                 if let Err(error) = scratch.drop_all() {
@@ -136,9 +144,9 @@ impl<'a> Scratch<'a> {
         Ok(())
     }
 
-    /// Writes for a while into a table, and waits until these others have applied it. Without others it is not replicated. Bytes of text per second.
-    fn write(&self, table: &str, others: &[&ConnectOptions]) -> Result<f64, String> {
-        let alone = others.is_empty();
+    /// Writes for a while into a table, and waits until these others have applied it; `None`: it is not replicated. Bytes of text per second.
+    fn write(&self, table: &str, others: Option<&[&ConnectOptions]>) -> Result<f64, String> {
+        let alone = others.is_none();
         let begun = Instant::now();
         let written: Result<Vec<u64>, Error> = thread::scope(|scope| {
             let session = |number| move || self.session(table, alone, number, begun);
@@ -152,7 +160,7 @@ impl<'a> Scratch<'a> {
             joined.collect()
         });
         let bytes: u64 = written.map_err(|error| chain(&error))?.iter().sum();
-        for connect in others {
+        for connect in others.unwrap_or_default() {
             applied(connect).map_err(|error| chain(&error))?;
         }
         Ok(bytes as f64 / begun.elapsed().as_secs_f64())
@@ -241,7 +249,7 @@ fn copy(view: &ClusterView, members: &[Member], at: usize) -> Result<f64, String
         Ok::<_, String>((host?, Host::word(&folder.to_string_lossy())))
     };
     let ((from, source), (to, target)) = (place(at)?, place(other)?);
-    let (host, port) = receives_at(&members[other])?;
+    let (host, port) = joiner_at(&members[other])?;
     let port_word = Host::word(&port.to_string());
     let at_target = format!(
         "datadir={target} defaults= port={port_word} scratch={}\n{RECEIVE}",
@@ -277,28 +285,21 @@ fn copy(view: &ClusterView, members: &[Member], at: usize) -> Result<f64, String
 }
 
 /// Where a node receives full copies.
-fn receives_at(member: &Member) -> Result<(String, u16), String> {
+fn joiner_at(member: &Member) -> Result<(String, u16), String> {
     let told = |error: Error| chain(&error);
     let mut conn = Connection::connect(&impatient(&member.connect)).map_err(told)?;
     let mut said = |name: &str| {
         let said = conn.query_value(format!("SELECT @@GLOBAL.{name}"));
         said.map(Option::unwrap_or_default).map_err(told)
     };
-    let address = said("wsrep_sst_receive_address")?;
-    let (host, port) = if address.eq_ignore_ascii_case("AUTO") {
-        (None, None)
-    } else {
-        host_and_port(&address)
-    };
-    let host = match host {
-        Some(host) => Some(host),
-        None => host_and_port(&said("wsrep_node_address")?).0,
-    };
+    let receive = said("wsrep_sst_receive_address")?;
+    let own = said("wsrep_node_address")?;
+    let (host, port) = receives_at(Some(&receive), Some(&own));
     let host = host.or_else(|| match member.connect.target() {
-        Target::Tcp(host, _) => host_and_port(&host).0,
+        Target::Tcp(host, port) => receives_at(Some(&format!("{host}:{port}")), None).0,
         Target::Unix(_) => None,
     });
     let host = host.filter(|host| !host.contains(':'));
     let host = host.ok_or_else(|| format!("the address of {} is not known", member.name))?;
-    Ok((host, port.unwrap_or(SST_PORT)))
+    Ok((host, port))
 }

@@ -1,10 +1,6 @@
 # Receives for a second, or a GiB, what comes at the port for full copies, into a file beside the data, and says bytes and nanoseconds until they are
-# on the disk. Before it stand server.sh and assignments of: port, scratch.
+# on the disk. Before it stand server.sh, enter.sh and assignments of: port, scratch.
 command -v socat >/dev/null || { echo 'there is no socat' >&2; exit 1; }
-enter=
-if [ -n "$pid" ] && [ "$(readlink "/proc/$pid/ns/net")" != "$(readlink /proc/self/ns/net)" ]; then
-    enter="nsenter --target $pid --net --"
-fi
 scratch=$real/$scratch
 free=$(df -PB1 -- "$real" | awk 'NR == 2 { print $4 }')
 [ "${free:-0}" -gt 4294967296 ] || { echo 'there is no room to try it' >&2; exit 1; }

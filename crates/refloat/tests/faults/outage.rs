@@ -78,7 +78,10 @@ impl Disk {
     }
 
     /// The power goes, with everything that is not on the disk, and comes back; the server is started again.
-    fn loses_power(&self, server: &mut Ephemeral) {
+    ///
+    /// It comes back on a copy of the image: a mount namespace that anybody made meanwhile (other tests make some) keeps the dead file
+    /// system, and whoever mounts its image again gets that one.
+    fn loses_power(&mut self, server: &mut Ephemeral) {
         let file = self.at.join("ibdata1");
         run(Command::new("perl").args(["-e", SHUT_DOWN]).arg(file));
         server.kill().unwrap();
@@ -86,6 +89,10 @@ impl Disk {
             let mut umount = Command::new("umount");
             umount.arg(&self.at).status().unwrap().success()
         });
+        let copy = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        let mut cp = Command::new("cp");
+        run(cp.arg("--sparse=always").arg(&self.image).arg(&copy));
+        self.image = copy;
         self.mount();
         server.restart().unwrap();
     }
@@ -125,7 +132,7 @@ fn sums(desk: &Desk, server: &Ephemeral) -> String {
 #[test]
 fn what_is_done_survives_an_outage() {
     for &kind in crate::support::kinds() {
-        let (mut server, volume) = on_a_disk(kind);
+        let (mut server, mut volume) = on_a_disk(kind);
         let mut desk = Desk::new();
         for durability in ["relaxed", "disposable"] {
             desk.next();
@@ -266,7 +273,7 @@ fn files_of_own_tables_that_the_server_does_not_know_are_explained() {
 #[test]
 fn a_load_whose_marks_are_gone_has_its_definitions_on_the_disk() {
     for &kind in crate::support::kinds() {
-        let (mut server, volume) = on_a_disk(kind);
+        let (mut server, mut volume) = on_a_disk(kind);
         let mut desk = Desk::new();
         let file = desk.file("dump.sql", dump(&table("items", ROWS)));
         if kind == ServerKind::MariaDb118 {
@@ -312,7 +319,7 @@ fn a_load_whose_marks_are_gone_has_its_definitions_on_the_disk() {
 #[test]
 fn statements_that_are_noted_as_done_have_their_definitions_on_the_disk() {
     for &kind in crate::support::kinds() {
-        let (mut server, volume) = on_a_disk(kind);
+        let (mut server, mut volume) = on_a_disk(kind);
         let mut desk = Desk::new();
         let (items, other) = (table("items", 1_000), table("other", 1_000));
         let alters = "ALTER TABLE items ADD KEY late (n);\nRENAME TABLE other TO things;\n";
@@ -350,7 +357,7 @@ fn loads_go_on_after_outages() {
     for &kind in crate::support::kinds() {
         eprintln!("{kind}: REFLOAT_OUTAGE_SEED={seed}");
         let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let (mut server, volume) = on_a_disk(kind);
+        let (mut server, mut volume) = on_a_disk(kind);
         let mut desk = Desk::new();
         let file = desk.file("dump.sql", dump(&table("items", ROWS)));
         let before = settings(&server);

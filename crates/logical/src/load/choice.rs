@@ -159,6 +159,12 @@ fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
+/// The table of a `CREATE INDEX` or `DROP INDEX`.
+pub fn table_of_index(text: &[u8], mode: LexMode) -> Option<ObjectName> {
+    let words: Vec<Token> = tokens(text, mode).collect();
+    targets(&StatementKind::Index, text, &words)?.pop()
+}
+
 /// The tables of a statement that names them where everybody sees them; `None` of any other.
 fn targets(kind: &StatementKind, text: &[u8], words: &[Token]) -> Option<Vec<ObjectName>> {
     let behind = |keyword: &str| {

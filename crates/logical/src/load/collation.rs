@@ -1,5 +1,24 @@
 //! Collations that can stand in the place of others.
 
+use std::borrow::Cow;
+
+use refloat_sqltext::LexMode;
+use refloat_sqltext::ddl::replace_collations;
+
+use super::options::LoadOptions;
+
+/// The text of a statement with the collations that `--map-collation` puts in the place of others.
+pub fn mapped<'t>(options: &LoadOptions, text: &'t [u8], mode: LexMode) -> Cow<'t, [u8]> {
+    let map = &options.map_collation;
+    let mapped = replace_collations(text, mode, |name| {
+        let name = String::from_utf8_lossy(name);
+        map.iter()
+            .find(|(from, _)| from.eq_ignore_ascii_case(&name))
+            .map(|(_, to)| to.clone().into_bytes())
+    });
+    mapped.map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
 /// The collations that compare most alike, the best one first; servers have some of them.
 ///
 /// MySQL's `utf8mb4_0900_*` do not pad with spaces, like MariaDB's `*_nopad_*`.

@@ -180,6 +180,46 @@ fn a_plan_is_refused_like_the_load() {
     }
 }
 
+/// The server reads the definitions of a plan without running them.
+#[test]
+fn a_plan_names_definitions_that_the_server_cannot_read() {
+    let items = table("items", 20);
+    for kind in BOTH {
+        let server = shared(kind);
+        let mut desk = Desk::new();
+        let of_other_vendor = if kind == refloat_sandbox::ServerKind::MySql97 {
+            "CREATE TABLE u (\n  a UUID\n)"
+        } else {
+            "CREATE TABLE u (\n  a INT,\n  KEY f ((a + 1))\n)"
+        };
+        for definition in [
+            of_other_vendor,
+            "CREATE TABLE u (\n  a INT\n) ENGINE=Nosuch",
+        ] {
+            desk.next();
+            let text = dump(&format!(
+                "{items}SET sql_mode='NO_ENGINE_SUBSTITUTION';\n{definition};\n"
+            ));
+            let line = text
+                .lines()
+                .position(|line| line.starts_with("CREATE TABLE u"));
+            for run in plans(&desk, &text, &server.url(), &[]) {
+                run.exits(3).says(&format!("line {}:", line.unwrap() + 1));
+            }
+            assert_eq!(desk.tables(server), 0, "a plan touches nothing");
+            desk.load_text(&text, server, &[]).exits(1);
+            // Whoever lets the server take another engine is not held up.
+            if definition.contains("Nosuch") {
+                desk.next();
+                let lenient = text.replace("'NO_ENGINE_SUBSTITUTION'", "''");
+                for run in plans(&desk, &lenient, &server.url(), &[]) {
+                    run.exits(0);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_plan_holds_what_was_asked_for() {
     let body = format!(

@@ -8,7 +8,8 @@ use refloat_wire::{Connection, OkInfo};
 
 use super::Conductor;
 use super::registry::{TableKey, Touch};
-use crate::load::choice::Whose;
+use crate::load::choice::{Whose, table_of_index};
+use crate::load::collation::mapped;
 use crate::load::context::{Context, DEPRECATED, DUPLICATE_ENTRY};
 use crate::load::definition::as_seen_by;
 use crate::load::error::LoadError;
@@ -161,12 +162,14 @@ impl Conductor<'_> {
                 if renamed {
                     return self.change(Some(table), text, item);
                 }
-                if !self.may_change(Some(table), text, item)? {
-                    return Ok(());
+                self.change_only(table, text, item)
+            }
+            StatementKind::Index => {
+                let mode = self.session()?.lex_mode();
+                match table_of_index(text, mode) {
+                    Some(table) => self.change_only(&table, text, item),
+                    None => self.change(None, text, item),
                 }
-                let key = self.resolve(table)?;
-                self.wanted(&key);
-                self.barrier_counted(Some(&key), text, item)
             }
             StatementKind::Other if stray(kind, text).is_some() => {
                 let reason = stray(kind, text).map_or("", Stray::reason);
@@ -185,6 +188,21 @@ impl Conductor<'_> {
         let mode = self.session()?.lex_mode();
         let seen = as_seen_by(text, mode, Some(self.catalog.server().into()));
         Ok(tokens(&seen, mode).next().is_none())
+    }
+
+    /// A statement that changes rows or the definition of one table.
+    fn change_only(
+        &mut self,
+        table: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        if !self.may_change(Some(table), text, item)? {
+            return Ok(());
+        }
+        let key = self.resolve(table)?;
+        self.wanted(&key);
+        self.barrier_counted(Some(&key), text, item)
     }
 
     /// A statement that may add, change or remove rows and definitions of any table, of which it names one or none.
@@ -515,14 +533,7 @@ impl Conductor<'_> {
             return Ok(std::borrow::Cow::Borrowed(text));
         }
         let mode = self.session()?.lex_mode();
-        let map = &self.ctx.options.map_collation;
-        let mapped = refloat_sqltext::ddl::replace_collations(text, mode, |name| {
-            let name = String::from_utf8_lossy(name);
-            map.iter()
-                .find(|(from, _)| from.eq_ignore_ascii_case(&name))
-                .map(|(_, to)| to.clone().into_bytes())
-        });
-        Ok(mapped.map_or(std::borrow::Cow::Borrowed(text), std::borrow::Cow::Owned))
+        Ok(mapped(&self.ctx.options, text, mode))
     }
 }
 

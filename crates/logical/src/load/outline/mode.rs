@@ -8,26 +8,38 @@ use refloat_sqltext::{CharsetFamily, LexMode, SetScope, parse_set};
 /// variables of their own.
 #[derive(Debug, Default)]
 pub struct Modes {
-    now: LexMode,
-    kept: HashMap<Vec<u8>, LexMode>,
+    now: State,
+    kept: HashMap<Vec<u8>, State>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct State {
+    lex: LexMode,
+    sql_mode: Option<Vec<u8>>,
 }
 
 impl Modes {
     /// How the text is read now.
     pub fn now(&self) -> LexMode {
-        self.now
+        self.now.lex
+    }
+
+    /// The `sql_mode` that the dump has set; `None` is the server's own.
+    pub fn sql_mode(&self) -> Option<&[u8]> {
+        self.now.sql_mode.as_deref()
     }
 
     /// Follows a `SET` statement.
     pub fn set(&mut self, text: &[u8]) -> LexMode {
-        for one in parse_set(text, self.now).unwrap_or_default() {
+        for one in parse_set(text, self.now.lex).unwrap_or_default() {
             if one.scope == SetScope::User {
                 let before = ["@@sql_mode", "@@character_set_client"];
                 if before
                     .iter()
                     .any(|name| one.value.eq_ignore_ascii_case(name.as_bytes()))
                 {
-                    self.kept.insert(one.name.to_ascii_lowercase(), self.now);
+                    let now = self.now.clone();
+                    self.kept.insert(one.name.to_ascii_lowercase(), now);
                 }
                 continue;
             }
@@ -35,27 +47,30 @@ impl Modes {
                 .value
                 .strip_prefix(b"@")
                 .and_then(|name| self.kept.get(&name.to_ascii_lowercase()));
+            let charset_family = self.now.lex.charset_family;
             match one.name.as_slice() {
                 b"sql_mode" => match (&one.literal, kept) {
-                    (Some(literal), _) => self.now = self.now.with_sql_mode(literal),
+                    (Some(literal), _) => {
+                        self.now.lex = self.now.lex.with_sql_mode(literal);
+                        self.now.sql_mode = Some(literal.clone());
+                    }
                     (None, Some(kept)) => {
-                        let charset_family = self.now.charset_family;
-                        self.now = *kept;
-                        self.now.charset_family = charset_family;
+                        self.now = kept.clone();
+                        self.now.lex.charset_family = charset_family;
                     }
                     (None, None) => {}
                 },
                 b"names" | b"character_set_client" => match (&one.literal, kept) {
                     (Some(literal), _) => {
-                        self.now.charset_family = CharsetFamily::from_charset_name(literal);
+                        self.now.lex.charset_family = CharsetFamily::from_charset_name(literal);
                     }
-                    (None, Some(kept)) => self.now.charset_family = kept.charset_family,
+                    (None, Some(kept)) => self.now.lex.charset_family = kept.lex.charset_family,
                     (None, None) => {}
                 },
                 _ => {}
             }
         }
-        self.now
+        self.now.lex
     }
 }
 
@@ -71,9 +86,12 @@ mod tests {
         modes.set(b"/*!50003 SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES' */");
         modes.set(b"SET character_set_client = sjis");
         assert!(modes.now().no_backslash_escapes && modes.now().ansi_quotes);
+        let text = b"NO_BACKSLASH_ESCAPES,ANSI_QUOTES";
+        assert_eq!(modes.sql_mode(), Some(&text[..]));
         assert_ne!(modes.now().charset_family, CharsetFamily::Plain);
         modes.set(b"/*!50003 SET sql_mode = @saved_sql_mode */");
         assert!(!modes.now().no_backslash_escapes && !modes.now().ansi_quotes);
+        assert_eq!(modes.sql_mode(), None);
         assert_ne!(
             modes.now().charset_family,
             CharsetFamily::Plain,

@@ -1,19 +1,30 @@
 //! What a load would stop at, found before anything is touched, by the plan and by the load alike.
 
 use refloat_run::Cancel;
-use refloat_sqltext::quote_ident;
+use refloat_sqltext::ddl::parse_create_table;
+use refloat_sqltext::token::{Token, tokens};
+use refloat_sqltext::{LexMode, StatementKind, classify, quote_ident};
 use refloat_wire::Connection;
 
-use super::survey::{Found, Survey};
-use crate::load::collation::substitutes;
+use super::survey::{Definition, Found, Survey};
+use crate::load::collation::{mapped, substitutes};
+use crate::load::definition::written_for;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::opened::Opened;
 use crate::load::options::{LoadOptions, OnError};
+use crate::load::outcome::head;
 use crate::load::outline::{CharsetPlace, Named, Outline};
 use crate::source::cutter::Ends;
 
 /// Unknown collation, and unknown character set.
 const UNKNOWN: [u16; 2] = [1273, 1115];
+/// What a server says of a definition that it cannot read: `ER_PARSE_ERROR`, `ER_UNKNOWN_STORAGE_ENGINE`, MariaDB's
+/// `ER_UNKNOWN_DATA_TYPE` and `ER_UNKNOWN_OPTION`. What it says besides (no such database, no privilege) need not hold when the load gets there.
+const UNREADABLE: [u16; 4] = [1064, 1286, 4161, 1911];
+/// The flag of `sql_mode` that has a server refuse an engine that it does not have.
+const NO_SUBSTITUTION: &[u8] = b"NO_ENGINE_SUBSTITUTION";
+/// Definitions that are named, at most.
+const REFUSALS_MAX: usize = 100;
 
 /// What a load would stop at, where the quick look over the source (`outline`) has found a sign of it: then all of the source is read, as
 /// a plan does, and that decides.
@@ -56,7 +67,138 @@ pub fn of_found(
 ) -> Result<Vec<Refusal>, LoadError> {
     let mut stops = std::mem::take(&mut found.stops);
     stops.extend(unknown(options, conn, &found.outline)?);
+    stops.extend(unreadable(options, conn, &found.definitions)?);
     Ok(stops)
+}
+
+/// Definitions of tables that the server cannot read: types, engines and words that it does not have. It is asked to prepare them, which runs
+/// nothing.
+fn unreadable(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    definitions: &[Definition],
+) -> Result<Vec<Refusal>, LoadError> {
+    if options.on_error == OnError::Continue || definitions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let failed = |error| LoadError::server("having the server read definitions", error);
+    let own = conn
+        .query_value("SELECT @@SESSION.sql_mode")
+        .map_err(failed)?;
+    let own = own.unwrap_or_default();
+    let found = read_each(options, conn, definitions, &own).map_err(failed);
+    conn.exec(format!("SET SESSION sql_mode = {}", hex(own.as_bytes())))
+        .map_err(failed)?;
+    found
+}
+
+fn read_each(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    definitions: &[Definition],
+    own: &str,
+) -> Result<Vec<Refusal>, refloat_wire::Error> {
+    let mut refusals = Vec::new();
+    let mut current = None;
+    for one in definitions {
+        let sql_mode = one.sql_mode.as_deref().unwrap_or(own.as_bytes());
+        if current != Some(sql_mode) {
+            let set = format!("SET SESSION sql_mode = {}", hex(sql_mode));
+            if refused(conn.exec(set))?.is_some() {
+                // Its own words for that come when the load gets there.
+                continue;
+            }
+            current = Some(sql_mode);
+        }
+        let text = mapped(options, &one.text, one.mode);
+        let text = written_for(&text, one.mode, conn.server().into()).text;
+        let text = placed(&text, one.mode);
+        let kept = format!("SET @refloat_definition = {}", hex(&text));
+        if refused(conn.exec(kept))?.is_some() {
+            // Text of another character set.
+            continue;
+        }
+        let read = conn.exec("PREPARE refloat_definition FROM @refloat_definition");
+        let found = if let Some(error) = refused(read)? {
+            Some(error)
+        } else {
+            conn.exec("DEALLOCATE PREPARE refloat_definition")?;
+            lacks_engine(conn, &text, one.mode, sql_mode)?
+        };
+        let Some(error) = found else { continue };
+        if error
+            .server_code()
+            .is_some_and(|code| UNREADABLE.contains(&code))
+        {
+            let (line, head) = (one.line, head(&one.text));
+            refusals.push(Refusal {
+                reason: format!("line {line}: {error}: {head}"),
+                hint: "The server has no such type, engine or option. Write the definition as this server takes it, or load everything else with --on-error continue, which lists what was refused."
+                    .to_owned(),
+            });
+        }
+        if refusals.len() >= REFUSALS_MAX {
+            break;
+        }
+    }
+    Ok(refusals)
+}
+
+/// What the server says of the engine of a definition, where it would take no other in its place. MariaDB looks for it only when the definition
+/// runs.
+fn lacks_engine(
+    conn: &mut Connection,
+    text: &[u8],
+    mode: LexMode,
+    sql_mode: &[u8],
+) -> Result<Option<refloat_wire::Error>, refloat_wire::Error> {
+    let strict = memchr::memmem::find(&sql_mode.to_ascii_uppercase(), NO_SUBSTITUTION).is_some();
+    let parsed = parse_create_table(text, mode).ok().filter(|_| strict);
+    let Some(engine) = parsed.and_then(|table| table.option("ENGINE").map(<[u8]>::to_vec)) else {
+        return Ok(None);
+    };
+    let set = format!("SET SESSION default_storage_engine = {}", hex(&engine));
+    let found = refused(conn.exec(set))?;
+    conn.exec("SET SESSION default_storage_engine = DEFAULT")?;
+    Ok(found)
+}
+
+/// A definition with a database for its table: no server reads one where none is chosen, and that of the dump may not be there yet.
+fn placed(text: &[u8], mode: LexMode) -> Vec<u8> {
+    let StatementKind::CreateTable { table, .. } = classify(text, mode) else {
+        return text.to_vec();
+    };
+    let list: Vec<Token> = tokens(text, mode).collect();
+    let words = list.iter().position(|token| token.is(text, "TABLE"));
+    let words = words.filter(|_| table.database.is_none());
+    let Some(mut at) = words.map(|at| at + 1) else {
+        return text.to_vec();
+    };
+    if list.get(at).is_some_and(|token| token.is(text, "IF")) {
+        at += 3;
+    }
+    let mut placed = text.to_vec();
+    if let Some(name) = list.get(at) {
+        let start = name.range.start;
+        placed.splice(start..start, *b"refloat_load.");
+    }
+    placed
+}
+
+/// The server's refusal, if it is one.
+fn refused<T>(
+    result: Result<T, refloat_wire::Error>,
+) -> Result<Option<refloat_wire::Error>, refloat_wire::Error> {
+    match result {
+        Ok(_) => Ok(None),
+        Err(error) if error.is_lost_connection() || error.server_code().is_none() => Err(error),
+        Err(error) => Ok(Some(error)),
+    }
+}
+
+/// Text as a literal that every `sql_mode` reads alike.
+fn hex(text: &[u8]) -> String {
+    format!("_utf8mb4 x'{}'", crate::manifest::hex(text))
 }
 
 /// Collations and character sets that the server does not have.

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use refloat_run::Cancel;
 use refloat_run::own::{is_own_schema, is_own_table};
-use refloat_sqltext::{ClientCommand, CommentKind, Danger, ItemKind, StatementKind, parse_set};
+use refloat_sqltext::{
+    ClientCommand, CommentKind, Danger, ItemKind, LexMode, StatementKind, parse_set,
+};
 use refloat_store::Input;
 
 use super::PlannedTable;
@@ -27,6 +29,8 @@ use crate::source::stray::stray;
 const BLOCK: usize = 4 << 20;
 /// Statements that a load would stop at, as many as are kept: there may be one on every line.
 const STOPS_MAX: usize = 100;
+/// Bytes of definitions that are kept: those of some 50,000 tables.
+const DEFINITIONS_MAX: usize = 64 << 20;
 /// The global variable that a dump of MySQL's own schema changes for a while; it goes with that schema.
 const STATS_AUTO_RECALC: &[u8] = b"SET GLOBAL INNODB_STATS_AUTO_RECALC";
 
@@ -41,6 +45,17 @@ pub struct Found {
     pub left_out: Bounded<String>,
     /// What the load would stop at.
     pub stops: Vec<Refusal>,
+    /// Definitions of tables, for the server to read.
+    pub definitions: Vec<Definition>,
+}
+
+/// The definition of a table.
+pub struct Definition {
+    pub line: u64,
+    pub text: Vec<u8>,
+    pub mode: LexMode,
+    /// The `sql_mode` that the dump has set for it.
+    pub sql_mode: Option<Vec<u8>>,
 }
 
 /// The walk.
@@ -61,6 +76,8 @@ pub struct Survey<'a> {
     /// Classes that were not allowed: the first such statement, and how many there are.
     classes: BTreeMap<StatementClass, (String, u64)>,
     found: Found,
+    /// Bytes of the definitions that are kept.
+    definition_bytes: usize,
 }
 
 /// What becomes of a statement.
@@ -103,7 +120,9 @@ impl<'a> Survey<'a> {
                 refused: Bounded::default(),
                 left_out: Bounded::default(),
                 stops: Vec::new(),
+                definitions: Vec::new(),
             },
+            definition_bytes: 0,
         }
     }
 
@@ -349,6 +368,7 @@ impl<'a> Survey<'a> {
             let database = table.database.as_deref().map(shown);
             let database = database.or_else(|| self.gather.database().map(str::to_owned));
             self.count(database, shown(&table.name), 0, 0);
+            self.define(text, line);
         }
         let mode = self.modes.now();
         self.gather.statement(kind, text, mode, line);
@@ -374,6 +394,19 @@ impl<'a> Survey<'a> {
             }
         };
         *self.found.statements.entry(word.to_owned()).or_insert(0) += 1;
+    }
+
+    /// Keeps the definition of a table.
+    fn define(&mut self, text: &[u8], line: u64) {
+        self.definition_bytes += text.len();
+        if self.definition_bytes <= DEFINITIONS_MAX {
+            self.found.definitions.push(Definition {
+                line,
+                text: text.to_vec(),
+                mode: self.modes.now(),
+                sql_mode: self.modes.sql_mode().map(<[u8]>::to_vec),
+            });
+        }
     }
 
     /// One refusal for all statements of a class: a dump of accounts has hundreds.

@@ -14,8 +14,6 @@ pub struct Deferral {
     pub fulltext: Vec<String>,
     /// `ADD …` clauses of foreign keys.
     pub foreign_keys: Vec<String>,
-    /// Whether the dump's session checks foreign keys.
-    pub foreign_keys_checked: bool,
 }
 
 impl Deferral {
@@ -52,14 +50,8 @@ impl Deferral {
 
 /// Decides what of a definition can be put off; returns the clauses that drop it, and those that add it again.
 ///
-/// `keep_unique` keeps unique keys, so that a row that breaks one is refused by itself. With `keys_of_server` keys that the server has made for
-/// foreign keys are made anew as keys of the table: those of its own it replaces by others, of other names, when the foreign keys come again.
-pub fn split(
-    create: &str,
-    keep_indexes: bool,
-    keep_unique: bool,
-    keys_of_server: bool,
-) -> Option<(Vec<String>, Deferral)> {
+/// `keep_unique` keeps unique keys, so that a row that breaks one is refused by itself.
+pub fn split(create: &str, keep_unique: bool) -> Option<(Vec<String>, Deferral)> {
     let text = create.as_bytes();
     let parsed = parse_create_table(text, LexMode::default()).ok()?;
     if parsed
@@ -92,58 +84,27 @@ pub fn split(
             ));
         }
     }
-    if keep_indexes && keys_of_server {
-        let serves = |key: &&Key| {
-            let columns = || key.parts.iter().filter_map(|part| part.column.as_ref());
-            let mut foreign = parsed.foreign_keys();
-            foreign.any(|foreign| columns().eq(foreign.columns.iter()))
+    for (place, key) in keys.iter().enumerate() {
+        // A key in front of one that stays would come behind it when it is added again; the server sorts keys by
+        // kind first, so only keys of the same sort count.
+        let kept = |other: &Key| {
+            keep_unique && other.kind == KeyKind::Unique || must_stay(other, &parsed, &keys, text)
         };
-        let plain = keys.iter().filter(|key| key.kind == KeyKind::Index);
-        // Those behind it as well: their order stays.
-        let (drop, add): (Vec<String>, Vec<String>) = plain
-            .skip_while(|key| !serves(key))
-            .filter_map(|key| {
-                let clause = String::from_utf8_lossy(&text[key.range.clone()]);
-                let drop = format!("DROP KEY {}", shown(key.name.as_ref()?));
-                Some((drop, format!("ADD {clause}")))
-            })
-            .unzip();
-        drops.extend(drop.into_iter().chain(add));
-    }
-    if !keep_indexes {
-        for (place, key) in keys.iter().enumerate() {
-            // A key in front of one that stays would come behind it when it is added again; the server sorts keys by
-            // kind first, so only keys of the same sort count.
-            let kept = |other: &Key| {
-                keep_unique && other.kind == KeyKind::Unique
-                    || must_stay(other, &parsed, &keys, text)
-            };
-            let stays = keys[place..]
-                .iter()
-                .any(|other| kept(other) && same_sort(key, other));
-            let Some(name) = key.name.as_ref().filter(|_| !stays) else {
-                continue;
-            };
-            drops.push(format!("DROP KEY {}", shown(name)));
-            let clause = format!("ADD {}", String::from_utf8_lossy(&text[key.range.clone()]));
-            if key.kind == KeyKind::Fulltext {
-                deferral.fulltext.push(clause);
-            } else {
-                deferral.keys.push(clause);
-            }
+        let stays = keys[place..]
+            .iter()
+            .any(|other| kept(other) && same_sort(key, other));
+        let Some(name) = key.name.as_ref().filter(|_| !stays) else {
+            continue;
+        };
+        drops.push(format!("DROP KEY {}", shown(name)));
+        let clause = format!("ADD {}", String::from_utf8_lossy(&text[key.range.clone()]));
+        if key.kind == KeyKind::Fulltext {
+            deferral.fulltext.push(clause);
+        } else {
+            deferral.keys.push(clause);
         }
     }
     (deferral.len() > 0).then_some((drops, deferral))
-}
-
-/// How many plain keys a definition has; of one that is not understood, as many as there can be.
-pub fn indexes(create: &[u8], mode: LexMode) -> usize {
-    let Ok(table) = parse_create_table(create, mode) else {
-        return usize::MAX;
-    };
-    let is_plain =
-        |element: &&Element| matches!(element, Element::Key(key) if key.kind == KeyKind::Index);
-    table.elements.iter().filter(is_plain).count()
 }
 
 fn shown(name: &[u8]) -> String {

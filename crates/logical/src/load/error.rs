@@ -9,7 +9,7 @@ use refloat_sqltext::Item;
 use refloat_store::InputError;
 
 use super::options::WritePath;
-use super::outcome::{LoadOutcome, StatementFailure};
+use super::outcome::{LoadOutcome, OrphanRows, StatementFailure};
 use crate::source::cutter::ITEM_MAX;
 
 /// One reason why a load was refused before anything was touched.
@@ -319,6 +319,9 @@ pub enum LoadError {
         #[source]
         source: refloat_wire::Error,
     },
+    /// Rows name parents that are not there, and the dump's session checks foreign keys.
+    #[error("{}", orphaned(.0))]
+    Orphans(Vec<OrphanRows>),
     /// The server says that rows are committed, again and again where they can be written again, and they are not there.
     #[error("rows of table {table} are not there although the server said that they are committed")]
     CommitLost {
@@ -358,6 +361,27 @@ pub enum LoadError {
 }
 
 /// Text of a list of refusals, one per line.
+/// The first table and foreign key, and how many others.
+fn orphaned(list: &[OrphanRows]) -> String {
+    let Some(first) = list.first() else {
+        return String::new();
+    };
+    let more = match list.len() {
+        1 => String::new(),
+        count => format!(", and so for {} more foreign keys", count - 1),
+    };
+    let rows = match first.rows {
+        1 => "1 row has".to_owned(),
+        rows => format!("{rows} rows have"),
+    };
+    format!(
+        "table {}: a foreign key constraint fails: {rows} no parent by {} (for example {}){more}; the dump's session checks foreign keys",
+        first.table,
+        first.constraint,
+        first.examples.join("; ")
+    )
+}
+
 fn refusals(list: &[Refusal]) -> String {
     listed("refused before anything was touched", list)
 }

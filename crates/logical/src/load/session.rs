@@ -302,10 +302,13 @@ impl Session {
     /// The `SET SESSION` that gives a writer this state.
     ///
     /// Writers are stricter than the dump's own session: what the stock client would change with a warning (a value out
-    /// of range, a text cut short) must be an error here. Dates that the source allowed are kept as they are.
+    /// of range, a text cut short) must be an error here. Dates that the source allowed are kept as they are. They check no foreign keys:
+    /// the parents of a row may be on their way beside it.
     pub fn writer_set(&self) -> String {
         self.set_statement(|name, value| {
-            if name == "sql_mode" {
+            if name == "foreign_key_checks" {
+                "0".to_owned()
+            } else if name == "sql_mode" {
                 let mut words: Vec<&str> =
                     value.split(',').filter(|word| !word.is_empty()).collect();
                 for word in ["STRICT_ALL_TABLES", "ALLOW_INVALID_DATES"] {
@@ -334,11 +337,13 @@ impl Session {
         )
     }
 
-    /// The `SET SESSION` that gives a connection this state without its strictness, for rows that the server takes in no other way.
+    /// The `SET SESSION` that gives a writer this state without its strictness, for rows that the server takes in no other way.
     pub fn lenient_set(&self) -> String {
         let lenient = self.lenient_mode();
         self.set_statement(|name, value| {
-            if name == "sql_mode" {
+            if name == "foreign_key_checks" {
+                "0".to_owned()
+            } else if name == "sql_mode" {
                 lenient.clone()
             } else {
                 value.to_owned()

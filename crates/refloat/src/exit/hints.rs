@@ -380,6 +380,10 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
             Exit::Failed,
             vec!["Connect to the server itself, past any proxy. On a Galera cluster, let nothing else write to the node while it loads.".to_owned()],
         ),
+        LoadError::Orphans(_) => (
+            Exit::Failed,
+            vec!["The rows are in. The stock client would have stopped at the first of these. With --foreign-keys checked the load goes on, lists all of them and exits with 4.".to_owned()],
+        ),
         LoadError::Index { source, .. } if source.server_code() == Some(DUPLICATE) => (
             Exit::Failed,
             vec!["The rows are in, the key is not. With --on-error continue unique keys are built with the rows, and each row that breaks one is named by its line.".to_owned()],

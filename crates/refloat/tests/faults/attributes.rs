@@ -271,20 +271,18 @@ fn a_collation_that_the_dump_leaves_to_the_server_is_named_where_it_is_another()
             .says("done and proven");
         let about = format!("table {}.t:", desk.db);
         let there = |new: &str, old: &str| {
-            format!(
-                "the dump names a character set and no collation; it has {new} here, and {old} on servers"
-            )
+            format!("gets collation {new}; on the source server it was probably {old}")
         };
         let run = match table {
             Some(new) => run.says(&format!("{about} {}", there(new, "utf8mb4_general_ci"))),
-            None => run.never_says("no collation"),
+            None => run.never_says("gets collation"),
         };
         let run = match column {
             Some(new) => run.says(&format!(
-                "{about} column b: {}",
+                "{about} column b {}",
                 there(new, "utf16_general_ci")
             )),
-            None => run.never_says("column b:"),
+            None => run.never_says("column b "),
         };
         let count = [table, column].into_iter().flatten().count();
         if count > 0 {

@@ -73,6 +73,63 @@ fn rows_that_point_at_nothing_are_listed_when_asked() {
     }
 }
 
+/// A dump whose session checks: the stock client stops at a row without a parent.
+#[test]
+fn rows_that_point_at_nothing_stop_a_load_whose_dump_checks() {
+    let definitions = "CREATE TABLE parent (id INT NOT NULL PRIMARY KEY) ENGINE=InnoDB;\n\
+         CREATE TABLE child (id INT NOT NULL PRIMARY KEY, p INT, pad LONGTEXT, KEY p (p), \
+         CONSTRAINT of_parent FOREIGN KEY (p) REFERENCES parent (id)) ENGINE=InnoDB;\n";
+    // Small tables keep their keys; large ones get them back behind their rows.
+    let pad = "x".repeat(1 << 20);
+    let large: Vec<String> = (10..19)
+        .map(|id| format!("INSERT INTO child VALUES ({id},1,'{pad}');\n"))
+        .collect();
+    let large = large.concat();
+    let mut desk = Desk::new();
+    for kind in BOTH {
+        let server = shared(kind);
+        for (filler, more) in [
+            ("", &[][..]),
+            ("", &["--write-path", "insert"]),
+            (&large, &[]),
+        ] {
+            // The parents may come behind the children: they are looked for when all are in.
+            let good = format!(
+                "{definitions}INSERT INTO child VALUES (1,1,''),(2,NULL,'');\n{filler}INSERT INTO parent VALUES (1),(2);\n"
+            );
+            let bad = format!("{good}INSERT INTO child VALUES (3,2,''),(4,41,''),(5,42,'');\n");
+            let with = |other: &[&'static str]| [more, other].concat();
+            desk.next();
+            desk.load_text(&good, server, more)
+                .exits(0)
+                .says("done and proven");
+            let before = desk.rows(server, "child").unwrap();
+            // Into what is there: the server itself compares each row.
+            let other = "INSERT INTO child VALUES (6,2,'');\nINSERT INTO child VALUES (7,43,'');\n";
+            desk.load_text(other, server, &with(&["--append"]))
+                .exits(1)
+                .says("foreign key constraint fails");
+            assert_eq!(desk.rows(server, "child"), Some(before + 1), "{kind}");
+            desk.next();
+            desk.load_text(&bad, server, more)
+                .exits(1)
+                .says(&format!(
+                    "table {}.child: a foreign key constraint fails: 2 rows have no parent by of_parent (for example 41; 42)",
+                    desk.db
+                ))
+                .says("--foreign-keys checked");
+            desk.load_text(&bad, server, &with(&["--foreign-keys", "checked"]))
+                .exits(4)
+                .says("of_parent: 2 rows");
+            assert_eq!(desk.rows(server, "child"), Some(before + 3), "{kind}");
+            desk.next();
+            desk.load_text(&bad, server, &with(&["--on-error", "continue"]))
+                .exits(4)
+                .says("of_parent: 2 rows");
+        }
+    }
+}
+
 /// Constraint and number of orphans as the JSON outcome has them.
 fn checked_json(desk: &Desk, text: &str, server: &refloat_sandbox::Instance) -> Vec<(String, u64)> {
     let run = desk

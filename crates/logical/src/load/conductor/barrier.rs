@@ -291,7 +291,8 @@ impl Conductor<'_> {
         for entry in &mut self.entries {
             entry.table.set_layout(None);
             entry.shown = None;
-            entry.has_foreign_keys = None;
+            entry.foreign_keys = None;
+            entry.unchecked |= entry.text_bytes > 0;
             entry.is_referred_to = None;
         }
         self.place.last_header = None;

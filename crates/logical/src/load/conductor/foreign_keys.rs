@@ -1,15 +1,16 @@
-//! `--foreign-keys checked`: every foreign key of a loaded table is compared with its parents, and orphans are listed.
+//! Rows are compared with their parents where the dump's session checks foreign keys, or `--foreign-keys checked` asks for it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use refloat_run::progress::{Phase, TableState};
-use refloat_sqltext::ddl::{Element, ForeignKey, parse_create_table};
-use refloat_sqltext::{LexMode, quote_ident};
+use refloat_sqltext::ddl::ForeignKey;
+use refloat_sqltext::{InsertVerb, quote_ident};
 
 use super::Conductor;
+use super::registry::ForeignKeys;
 use crate::load::error::LoadError;
 use crate::load::link::Link;
-use crate::load::options::ForeignKeyMode;
+use crate::load::options::{ForeignKeyMode, OnError};
 use crate::load::outcome::OrphanRows;
 use crate::load::queue::{TASKS, Task};
 use crate::load::table::Table;
@@ -18,26 +19,99 @@ use crate::load::table::Table;
 const EXAMPLES: usize = 5;
 
 impl Conductor<'_> {
-    /// Looks for rows without a parent, in parallel over the foreign keys.
+    /// Whether rows of a session that checks foreign keys have to be compared with their parents by the server, as they come: it leaves
+    /// out by itself what `INSERT IGNORE` brings without a parent, and rows that nobody compared may be there without one.
+    pub(super) fn leaves_parents_to_server(
+        &mut self,
+        index: usize,
+        verb: InsertVerb,
+    ) -> Result<bool, LoadError> {
+        let entry = &self.entries[index];
+        let always = verb == InsertVerb::InsertIgnore || !entry.table.created || entry.unchecked;
+        Ok(match self.foreign_keys(index)? {
+            ForeignKeys::Read(keys) => always && !keys.is_empty(),
+            ForeignKeys::Unreadable => true,
+        })
+    }
+
+    fn foreign_keys(&mut self, index: usize) -> Result<&ForeignKeys, LoadError> {
+        if self.entries[index].foreign_keys.is_none() {
+            let table = Arc::clone(&self.entries[index].table);
+            let (create, _) = self.show_create(&table)?;
+            self.entries[index].foreign_keys = Some(ForeignKeys::of(&create));
+        }
+        let found = self.entries[index].foreign_keys.as_ref();
+        Ok(found.unwrap_or(&ForeignKeys::Unreadable))
+    }
+
+    /// Looks for the parents of rows whose session checks foreign keys. Writers do not check them, because the parents of a row may be on
+    /// their way beside it.
+    pub(super) fn look_for_parents(&mut self) -> Result<(), LoadError> {
+        if self.in_past() {
+            // Statements behind this place may have changed what is there.
+            return Ok(());
+        }
+        let entries = self.entries.iter_mut().enumerate();
+        let asked: Vec<usize> = entries
+            .filter_map(|(index, entry)| {
+                (std::mem::take(&mut entry.wants_parents) && !entry.dropped).then_some(index)
+            })
+            .collect();
+        if self.ctx.options.foreign_keys == ForeignKeyMode::Checked {
+            return Ok(());
+        }
+        let found = self.orphans_of(&asked)?;
+        if !found.is_empty() && self.ctx.options.on_error == OnError::Stop {
+            return Err(LoadError::Orphans(found));
+        }
+        for one in found {
+            self.orphans
+                .retain(|other| (&other.table, &other.constraint) != (&one.table, &one.constraint));
+            self.orphans.push(one);
+        }
+        Ok(())
+    }
+
+    /// Before the dump stops checking foreign keys, what came while it did is compared with its parents.
+    pub(super) fn end_of_checks(&mut self) -> Result<(), LoadError> {
+        let several = self.place.size_known.is_some();
+        if several || !self.entries.iter().any(|entry| entry.wants_parents) {
+            return Ok(());
+        }
+        self.finish_current()?;
+        self.finish_builds()
+    }
+
+    /// `--foreign-keys checked`: looks for the parents of all rows.
     pub(super) fn check_foreign_keys(&mut self) -> Result<(), LoadError> {
         if self.ctx.options.foreign_keys != ForeignKeyMode::Checked {
             return Ok(());
         }
-        self.ctx.phases.enter(Phase::ForeignKeys);
+        let entries = self.entries.iter().enumerate();
+        let all: Vec<usize> = entries
+            .filter_map(|(index, entry)| (!entry.dropped).then_some(index))
+            .collect();
+        self.orphans = self.orphans_of(&all)?;
+        Ok(())
+    }
+
+    /// Rows of these tables without a parent, looked for in parallel over the foreign keys.
+    fn orphans_of(&mut self, tables: &[usize]) -> Result<Vec<OrphanRows>, LoadError> {
         let found: Arc<Mutex<Vec<OrphanRows>>> = Arc::default();
-        for index in 0..self.entries.len() {
-            if self.entries[index].dropped {
-                continue;
-            }
+        for &index in tables {
             let table = Arc::clone(&self.entries[index].table);
-            let (create, _) = self.show_create(&table)?;
-            let Ok(parsed) = parse_create_table(create.as_bytes(), LexMode::default()) else {
-                continue;
-            };
-            for element in parsed.elements {
-                let Element::ForeignKey(key) = element else {
+            let keys = match self.foreign_keys(index)? {
+                ForeignKeys::Read(keys) => keys.clone(),
+                ForeignKeys::Unreadable => {
+                    self.ctx.events.warn(format!(
+                        "table {}: its rows are not compared with their parents, because the server does not show its foreign keys as they are",
+                        table.label()
+                    ));
                     continue;
-                };
+                }
+            };
+            for key in keys {
+                self.ctx.phases.enter(Phase::ForeignKeys);
                 let (table, found) = (Arc::clone(&table), Arc::clone(&found));
                 let job = Box::new(move |link: &mut Link| {
                     if let Some(orphans) = orphans(link, &table, &key)? {
@@ -58,8 +132,7 @@ impl Conductor<'_> {
         self.queue.wait_key(TASKS)?;
         let mut list = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
         list.sort_by(|a, b| (&a.table, &a.constraint).cmp(&(&b.table, &b.constraint)));
-        self.orphans = list;
-        Ok(())
+        Ok(list)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Secondary indexes and foreign keys after the rows.
 //!
-//! A table is created by the dump's own statement, whole. Once it proves to be large its secondary indexes and foreign keys
-//! are dropped while it is still empty, and added again when its rows are in: sorting once is cheaper than placing each
+//! A table is created by the dump's own statement, whole. Once it proves to be large its secondary indexes, and the foreign keys that
+//! hold them, are dropped while it is still empty, and added again when its rows are in: sorting once is cheaper than placing each
 //! row. The clauses are the server's own, from `SHOW CREATE TABLE`, so the table ends exactly as it began; what must stay
 //! (the clustering key, the key of an `AUTO_INCREMENT` column, keys that would change their place) stays.
 
@@ -13,12 +13,12 @@ use refloat_sqltext::InsertVerb;
 use refloat_wire::Vendor;
 
 use super::Conductor;
-use super::registry::{Entry, has_foreign_keys};
+use super::registry::Entry;
 use crate::load::deferral::{Deferral, split};
 use crate::load::error::LoadError;
 use crate::load::link::Link;
 use crate::load::marks::TableDetail;
-use crate::load::options::{ForeignKeyMode, OnError};
+use crate::load::options::OnError;
 use crate::load::patience::alter;
 use crate::load::programs::literal;
 use crate::load::queue::Task;
@@ -29,8 +29,8 @@ use crate::load::table::Table;
 const TMPDIR_SHARE: f64 = 0.8;
 
 impl Conductor<'_> {
-    /// Drops what can be put off from a table that is still empty: its foreign keys, and with `indexes` its secondary indexes.
-    pub(super) fn defer(&mut self, index: usize, indexes: bool) -> Result<(), LoadError> {
+    /// Drops what can be put off from a table that is still empty: its secondary indexes and its foreign keys.
+    pub(super) fn defer(&mut self, index: usize) -> Result<(), LoadError> {
         let table = Arc::clone(&self.entries[index].table);
         if !self.entries[index].engine.eq_ignore_ascii_case("innodb")
             || !table.created
@@ -39,15 +39,10 @@ impl Conductor<'_> {
             return Ok(());
         }
         let (create, _) = self.show_create(&table)?;
-        let Some((drops, mut deferral)) = split(
-            &create,
-            !indexes,
-            self.ctx.options.on_error == OnError::Continue,
-            self.entries[index].leaves_keys,
-        ) else {
+        let keep_unique = self.ctx.options.on_error == OnError::Continue;
+        let Some((drops, deferral)) = split(&create, keep_unique) else {
             return Ok(());
         };
-        deferral.foreign_keys_checked = self.checks_foreign_keys(index)?;
         self.enter_catalog()?;
         match self.catalog.exec(format!(
             "ALTER TABLE {} {}",
@@ -101,10 +96,6 @@ impl Conductor<'_> {
         }
         self.queue.flush(index, None)?;
         self.queue.wait_key(index)?;
-        if deferral.foreign_keys_checked && !deferral.foreign_keys.is_empty() {
-            // The server looks for the parents of the rows that are in.
-            self.queue.wait_rows()?;
-        }
         self.enter_catalog()?;
         for clause in deferral.keys.into_iter().chain(deferral.fulltext) {
             let statement = format!("ALTER TABLE {} {clause}", table.quoted());
@@ -160,7 +151,7 @@ impl Conductor<'_> {
             entry.build_begun = false;
             entry.complete = true;
         }
-        Ok(())
+        self.look_for_parents()
     }
 
     /// Bytes that sorting may take in the server's temporary folder, when it is on this machine.
@@ -202,23 +193,9 @@ impl Conductor<'_> {
             .progress
             .table(&table.label(), TableState::ForeignKeys);
         self.enter_catalog()?;
-        let failed = |error| LoadError::server("preparing the session for foreign keys", error);
-        // With checks on, the server itself scans the rows, and refuses orphans.
-        let checks = deferral.foreign_keys_checked
-            && self.ctx.options.foreign_keys != ForeignKeyMode::Checked;
-        self.catalog
-            .exec(format!(
-                "SET SESSION foreign_key_checks = {}",
-                u8::from(checks)
-            ))
-            .map_err(failed)?;
         let what = deferral.foreign_keys.join(", ");
         let statement = format!("ALTER TABLE {} {what}", table.quoted());
-        let result = alter(&mut self.catalog, &self.ctx, &statement);
-        self.catalog
-            .exec("SET SESSION foreign_key_checks = 0")
-            .map_err(failed)?;
-        if let Err(source) = result {
+        if let Err(source) = alter(&mut self.catalog, &self.ctx, &statement) {
             if self.ctx.cancel.is_cancelled() {
                 return Err(self.ctx.interrupted());
             }
@@ -231,26 +208,6 @@ impl Conductor<'_> {
         let built = std::mem::take(&mut table.deferral().foreign_keys);
         table.note_built(built.len() as u64);
         Ok(())
-    }
-
-    /// Whether the server compares rows of this table with those of parents, and leaves out by itself which have none: what is in decides
-    /// what `INSERT IGNORE` stores.
-    pub(super) fn leaves_out_orphans(
-        &mut self,
-        index: usize,
-        verb: InsertVerb,
-    ) -> Result<bool, LoadError> {
-        if verb != InsertVerb::InsertIgnore || !self.session()?.foreign_key_checks() {
-            return Ok(false);
-        }
-        if let Some(has) = self.entries[index].has_foreign_keys {
-            return Ok(has);
-        }
-        let table = Arc::clone(&self.entries[index].table);
-        let (create, _) = self.show_create(&table)?;
-        let has = has_foreign_keys(&create);
-        self.entries[index].has_foreign_keys = Some(has);
-        Ok(has)
     }
 
     /// Whether `REPLACE` may take rows of other tables away: it deletes the row that it finds, and foreign keys that refer to it follow

@@ -10,14 +10,6 @@ use crate::load::error::LoadError;
 const REFERENCES: &[u8] = b"REFERENCES";
 
 impl Conductor<'_> {
-    /// Whether the session of a table's latest rows checks foreign keys; without rows, the session that the dump is in now.
-    pub(super) fn checks_foreign_keys(&mut self, index: usize) -> Result<bool, LoadError> {
-        match &self.entries[index].session {
-            Some(session) => Ok(session.foreign_key_checks()),
-            None => Ok(self.session()?.foreign_key_checks()),
-        }
-    }
-
     /// Waits for keys that were put off and that the foreign keys of a definition refer to: no server takes a foreign key whose parent
     /// is there without them, whether it checks rows or not.
     pub(super) fn wait_for_parents(&mut self, create: &[u8]) -> Result<(), LoadError> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use refloat_run::Event;
 use refloat_run::progress::TableState;
-use refloat_sqltext::{ObjectName, quote_ident};
+use refloat_sqltext::ddl::{ForeignKey, parse_create_table};
+use refloat_sqltext::{LexMode, ObjectName, quote_ident};
 
 use super::Conductor;
 use super::resume::DatabaseStep;
@@ -60,10 +61,12 @@ pub struct Entry {
     pub versioned: bool,
     /// Whether `DISABLE KEYS` was run for it.
     pub keys_disabled: bool,
-    /// Whether it has foreign keys, once somebody has looked; looked at again when the dump may have changed it.
-    pub has_foreign_keys: Option<bool>,
-    /// Whether its definition leaves keys to the server that its foreign keys take.
-    pub leaves_keys: bool,
+    /// Its foreign keys, once somebody has looked; looked at again when the dump may have changed it.
+    pub foreign_keys: Option<ForeignKeys>,
+    /// Whether rows of it may be in that no foreign key was compared with: rows of a session that checks none, or of before the key.
+    pub unchecked: bool,
+    /// Whether rows have come whose session checks foreign keys, and nobody has looked for their parents yet.
+    pub wants_parents: bool,
     /// Whether others refer to it, once somebody has looked, with so many tables of the dump there; as above.
     pub is_referred_to: Option<(usize, bool)>,
     /// Whether its indexes and foreign keys are all in place.
@@ -76,6 +79,40 @@ impl Entry {
     /// Whether it has foreign keys that were put off and are to be added.
     pub fn waits_for_foreign_keys(&self) -> bool {
         !self.dropped && !self.table.deferral().foreign_keys.is_empty()
+    }
+}
+
+/// Foreign keys of a table.
+pub enum ForeignKeys {
+    /// All of them.
+    Read(Vec<ForeignKey>),
+    /// What the server shows may not be what they are: MariaDB 11.8 does not double a backtick in their names.
+    Unreadable,
+}
+
+impl ForeignKeys {
+    /// Those in a `SHOW CREATE TABLE` text.
+    pub fn of(create: &str) -> Self {
+        if !create.contains(" FOREIGN KEY (") {
+            return Self::Read(Vec::new());
+        }
+        let Ok(parsed) = parse_create_table(create.as_bytes(), LexMode::default()) else {
+            return Self::Unreadable;
+        };
+        let keys: Vec<ForeignKey> = parsed.foreign_keys().cloned().collect();
+        let plain = |key: &ForeignKey| {
+            let database = key.ref_table.database.iter();
+            let mut names = database
+                .chain([&key.ref_table.name])
+                .chain(&key.columns)
+                .chain(&key.ref_columns);
+            !names.any(|name| name.contains(&b'`'))
+        };
+        if keys.iter().all(plain) {
+            Self::Read(keys)
+        } else {
+            Self::Unreadable
+        }
     }
 }
 
@@ -313,8 +350,9 @@ impl Conductor<'_> {
             engine: String::new(),
             versioned: false,
             keys_disabled: false,
-            has_foreign_keys: None,
-            leaves_keys: false,
+            foreign_keys: None,
+            unchecked: false,
+            wants_parents: false,
             is_referred_to: None,
             complete: false,
             dropped: false,
@@ -531,11 +569,6 @@ impl Conductor<'_> {
 /// Whether a `SHOW CREATE TABLE` text is of a system-versioned table.
 pub fn is_versioned(create: &str) -> bool {
     create.contains("WITH SYSTEM VERSIONING") || create.contains("GENERATED ALWAYS AS ROW START")
-}
-
-/// Whether a `SHOW CREATE TABLE` text has foreign keys.
-pub fn has_foreign_keys(create: &str) -> bool {
-    create.contains(" FOREIGN KEY (")
 }
 
 /// Whether a `SHOW CREATE TABLE` text has a primary key.

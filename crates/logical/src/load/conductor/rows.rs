@@ -154,6 +154,11 @@ impl Conductor<'_> {
             form: Form::Tuples,
         };
         let piece = self.piece(block, range.clone(), count, offset, line);
+        let checks = session.foreign_key_checks();
+        let orphans = checks && !gone && self.leaves_parents_to_server(index, header.verb)?;
+        let entry = &mut self.entries[index];
+        entry.unchecked |= !checks;
+        entry.wants_parents |= checks && !orphans && !entry.table.is_view();
         let missing = self.missing_rows(index, &head, piece, text)?;
         if missing.is_empty() {
             return Ok(());
@@ -172,7 +177,6 @@ impl Conductor<'_> {
         let complex = rows.complex && !only_converts(text, session.lex_mode());
         let unset = self.leaves_unset(index, &session, header);
         let through_view = self.entries[index].table.is_view();
-        let orphans = self.leaves_out_orphans(index, header.verb)?;
         let children = self.takes_children_away(index, header.verb)?;
         if complex
             || self.control_only
@@ -388,17 +392,14 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Decides what of the table is put off: the indexes of one that is known to be `large`, and the foreign keys where the dump's session
-    /// checks them, because the parents may still be on their way.
+    /// Decides whether the indexes of the table are put off, with its foreign keys: those of one that is known to be `large`.
     fn decide(&mut self, index: usize, large: bool) -> Result<(), LoadError> {
         if self.entries[index].decided {
             return Ok(());
         }
         self.entries[index].decided = true;
-        let indexes = large && self.ctx.puts_indexes_off();
-        let may_have_parents = self.entries[index].has_foreign_keys != Some(false);
-        if indexes || may_have_parents && self.checks_foreign_keys(index)? {
-            self.defer(index, indexes)?;
+        if large && self.ctx.puts_indexes_off() {
+            self.defer(index)?;
         }
         Ok(())
     }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use refloat_sqltext::{Item, LexMode, ObjectName};
+use refloat_sqltext::{Item, ObjectName};
 
 use super::Conductor;
 use super::objects::chosen_only;
-use super::registry::{TableKey, Touch, quoted_name};
-use crate::load::deferral::indexes;
+use super::registry::{ForeignKeys, TableKey, Touch, quoted_name};
 use crate::load::definition::{Lost, OtherDefault, differences, other_defaults, written_for};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::ExistingPolicy;
@@ -120,10 +119,7 @@ impl Conductor<'_> {
         entry.shown = shown_columns(&create);
         entry.engine = super::registry::engine_of(&create);
         entry.versioned = super::registry::is_versioned(&create);
-        let has_foreign_keys = super::registry::has_foreign_keys(&create);
-        entry.has_foreign_keys = Some(has_foreign_keys);
-        entry.leaves_keys = has_foreign_keys
-            && indexes(&written.text, mode) < indexes(create.as_bytes(), LexMode::default());
+        entry.foreign_keys = Some(ForeignKeys::of(&create));
         if ELSEWHERE
             .iter()
             .any(|engine| entry.engine.eq_ignore_ascii_case(engine))
@@ -147,19 +143,19 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Warns of a collation that the dump leaves to the server, and that is another one here: text is compared and sorted in another way,
+    /// Tells of a collation that the dump leaves to the server, and that is another one here: text is compared and sorted in another way,
     /// and a unique key may find other values equal. Nothing is lost by it, so the load is proven none the less.
     fn tell_other_default(&mut self, table: &str, other: &OtherDefault) {
         self.other_defaults += 1;
         let column = other.column.as_ref();
-        let column = column.map_or(String::new(), |name| format!(" column {name}:"));
+        let column = column.map_or(String::new(), |name| format!(" column {name}"));
         let (old, new) = (&other.old, &other.new);
         match self.other_defaults.cmp(&OTHER_DEFAULTS_TOLD) {
-            std::cmp::Ordering::Less => self.ctx.events.warn(format!(
-                "table {table}:{column} the dump names a character set and no collation; it has {new} here, and {old} on servers whose dumps leave it out"
+            std::cmp::Ordering::Less => self.ctx.events.note(format!(
+                "table {table}:{column} gets collation {new}; on the source server it was probably {old}"
             )),
-            std::cmp::Ordering::Equal => self.ctx.events.warn(format!(
-                "table {table}:{column} {new} in place of {old}, and so may be others: no more of them are named"
+            std::cmp::Ordering::Equal => self.ctx.events.note(format!(
+                "table {table}:{column} gets collation {new}; on the source server it was probably {old}. Further ones are counted, not named"
             )),
             std::cmp::Ordering::Greater => {}
         }

@@ -81,7 +81,11 @@ impl Conductor<'_> {
                 .map_err(|error| LoadError::server("setting autocommit", error))?;
         }
         // What follows may have to be read another way.
-        self.session().map(drop)
+        let now = self.session()?;
+        if session.foreign_key_checks() && !now.foreign_key_checks() {
+            self.end_of_checks()?;
+        }
+        Ok(())
     }
 
     /// Takes back what the dump's `SET` of a variable must not do to what the loader asks the server.

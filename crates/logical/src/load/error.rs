@@ -360,7 +360,6 @@ pub enum LoadError {
     Records(#[source] std::io::Error),
 }
 
-/// Text of a list of refusals, one per line.
 /// The first table and foreign key, and how many others.
 fn orphaned(list: &[OrphanRows]) -> String {
     let Some(first) = list.first() else {
@@ -382,6 +381,7 @@ fn orphaned(list: &[OrphanRows]) -> String {
     )
 }
 
+/// Text of a list of refusals, one per line.
 fn refusals(list: &[Refusal]) -> String {
     listed("refused before anything was touched", list)
 }

@@ -27,7 +27,7 @@ use super::renamed;
 use crate::source::stray::stray;
 
 pub use charsets::Named;
-pub use mode::Modes;
+pub use mode::{Modes, SqlMode};
 pub use program::Account;
 
 /// Files up to this size are looked over; larger ones would be read from disk twice for little.

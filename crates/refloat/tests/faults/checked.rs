@@ -1,6 +1,16 @@
 //! `--foreign-keys checked`: rows that point at nothing are listed, and the load does not count as proven.
 
-use crate::support::{BOTH, Desk, dump, shared};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use refloat_sandbox::StartOptions;
+use refloat_testkit::servers;
+
+use crate::support::{
+    BOTH, Desk, Run, Running, dump, finish_with_input, shared, table, wait_until,
+};
 
 /// Parents and children, the children first; `stray` stands among their rows.
 fn families(stray: &str) -> String {
@@ -127,6 +137,74 @@ fn rows_that_point_at_nothing_stop_a_load_whose_dump_checks() {
                 .exits(4)
                 .says("of_parent: 2 rows");
         }
+    }
+}
+
+/// Loads `first`, is killed when `until` holds, and goes on with all of `first` and `rest`.
+fn killed_and_resumed(
+    desk: &Desk,
+    server: &refloat_sandbox::Instance,
+    (first, rest): (&str, &str),
+    until: impl Fn() -> bool,
+) -> Run {
+    let load = || desk.load_command(Path::new("-"), &server.url(), &["--chunk-rows", "4"]);
+    let mut command = load();
+    command.stdin(Stdio::piped());
+    let (running, mut pipe) = Running::start_with_stdin(command);
+    pipe.write_all(first.as_bytes()).unwrap();
+    wait_until("rows are in", until);
+    running.signal("KILL");
+    let _ = running.ends_within(Duration::from_secs(10));
+    let text = format!("{first}{rest}");
+    finish_with_input(load(), move |pipe| {
+        let _ = pipe.write_all(text.as_bytes());
+    })
+}
+
+/// What was compared with its parents is not compared again by the load that goes on: rows and statements behind it may leave some without.
+#[test]
+fn a_load_that_was_killed_looks_for_parents_like_any_other() {
+    let definitions = "CREATE TABLE parent (id INT NOT NULL PRIMARY KEY) ENGINE=InnoDB;\n\
+         CREATE TABLE child (id INT NOT NULL PRIMARY KEY, p INT, pad LONGTEXT, KEY p (p), \
+         CONSTRAINT of_parent FOREIGN KEY (p) REFERENCES parent (id)) ENGINE=InnoDB;\n\
+         INSERT INTO parent VALUES (1),(2);\nINSERT INTO child VALUES (1,1,'');\n";
+    // Rows of a table are written when those of another one come.
+    let items = table("items", 1000);
+    let more = table("more", 1000);
+    // And text is read in large pieces.
+    let filler = format!("-- {}\n", "x".repeat(1 << 20)).repeat(24);
+    let pad = "x".repeat(1 << 20);
+    let large: Vec<String> = (10..32)
+        .map(|id| format!("INSERT INTO child VALUES ({id},1,'{pad}');\n"))
+        .collect();
+    for kind in BOTH {
+        let server = servers::start(&StartOptions::new(kind));
+        let mut desk = Desk::new();
+        for behind in ["", "DELETE FROM parent WHERE id = 1;\n"] {
+            desk.next();
+            let first = format!(
+                "{definitions}SET foreign_key_checks = 0;\nINSERT INTO child VALUES (2,99,'');\n{behind}{items}{more}{filler}"
+            );
+            let rows = |name: &str| desk.rows(&server, name).unwrap_or(0);
+            let until = || desk.tables(&server) == 4 && rows("child") == 2 && rows("items") > 0;
+            killed_and_resumed(&desk, &server, (&first, "SELECT 1;\n"), until)
+                .exits(0)
+                .says("were in already");
+            assert_eq!([rows("items"), rows("more")], [1000, 1000]);
+        }
+        // Its foreign key is not there when the load goes on.
+        desk.next();
+        let (first, rest) = large.split_at(18);
+        let first = format!(
+            "{definitions}INSERT INTO child VALUES (5,42,'');\n{}",
+            first.concat()
+        );
+        let until = || desk.tables(&server) == 2 && desk.rows(&server, "child").unwrap_or(0) > 2;
+        killed_and_resumed(&desk, &server, (&first, &rest.concat()), until)
+            .exits(1)
+            .says(
+                "a foreign key constraint fails: 1 row has no parent by of_parent (for example 42)",
+            );
     }
 }
 

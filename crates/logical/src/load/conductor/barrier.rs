@@ -170,11 +170,21 @@ impl Conductor<'_> {
         self.look_again(only)?;
         if let Some(step) = passed {
             counted.take(&step);
+            self.note_unchecked(only);
             return Ok(());
         }
         self.count_after(&counted)?;
+        self.note_unchecked(only);
         let step = self.counts_of(&counted);
         self.finished(text, item, step)
+    }
+
+    /// Notes that rows of `only`, or of any table, may be there that no foreign key was compared with.
+    pub(super) fn note_unchecked(&mut self, only: Option<&TableKey>) {
+        for table in self.tables_of(only) {
+            let entry = &mut self.entries[table.id];
+            entry.unchecked |= entry.text_bytes > 0 || table.expected() > 0 || table.is_uncounted();
+        }
     }
 
     /// The tables of `only`, or all of them, that nothing has to be counted of: what they held an earlier process has counted.
@@ -292,7 +302,6 @@ impl Conductor<'_> {
             entry.table.set_layout(None);
             entry.shown = None;
             entry.foreign_keys = None;
-            entry.unchecked |= entry.text_bytes > 0;
             entry.is_referred_to = None;
         }
         self.place.last_header = None;

@@ -295,6 +295,7 @@ impl Conductor<'_> {
         self.place.rows += rows;
         let entry = &mut self.entries[index];
         entry.session = Some(Arc::clone(&target.head.session));
+        entry.note_session(&target.head.session, false);
         entry.text_bytes += text.len() as u64;
         let piece = self.piece(block, range.clone(), rows, offset, line);
         let missing = self.missing_rows(index, &target.head, piece, text)?;

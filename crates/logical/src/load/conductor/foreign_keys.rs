@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use refloat_run::progress::{Phase, TableState};
 use refloat_sqltext::ddl::ForeignKey;
-use refloat_sqltext::{InsertVerb, quote_ident};
+use refloat_sqltext::{InsertVerb, Item, quote_ident};
 
 use super::Conductor;
 use super::registry::ForeignKeys;
+use super::resume::Step;
 use crate::load::error::LoadError;
 use crate::load::link::Link;
 use crate::load::options::{ForeignKeyMode, OnError};
@@ -15,6 +16,11 @@ use crate::load::outcome::OrphanRows;
 use crate::load::queue::{TASKS, Task};
 use crate::load::table::Table;
 
+/// `ER_NO_SUCH_TABLE`.
+const NO_SUCH_TABLE: u16 = 1146;
+/// The account may not read the parents, or the two have other collations: `ER_TABLEACCESS_DENIED_ERROR`, `ER_COLUMNACCESS_DENIED_ERROR`,
+/// `ER_CANT_AGGREGATE_2COLLATIONS`.
+const INCOMPARABLE: [u16; 3] = [1142, 1143, 1267];
 /// Orphan rows shown for each foreign key.
 const EXAMPLES: usize = 5;
 
@@ -34,11 +40,21 @@ impl Conductor<'_> {
         })
     }
 
+    pub(super) fn has_no_foreign_keys(&mut self, index: usize) -> Result<bool, LoadError> {
+        Ok(match self.foreign_keys(index)? {
+            ForeignKeys::Read(keys) => keys.is_empty(),
+            ForeignKeys::Unreadable => false,
+        })
+    }
+
     fn foreign_keys(&mut self, index: usize) -> Result<&ForeignKeys, LoadError> {
         if self.entries[index].foreign_keys.is_none() {
             let table = Arc::clone(&self.entries[index].table);
             let (create, _) = self.show_create(&table)?;
-            self.entries[index].foreign_keys = Some(ForeignKeys::of(&create));
+            // Those that are put off are not shown.
+            let put_off = table.deferral().foreign_keys.clone();
+            let found = ForeignKeys::of(&create).and(&put_off);
+            self.entries[index].foreign_keys = Some(found);
         }
         let found = self.entries[index].foreign_keys.as_ref();
         Ok(found.unwrap_or(&ForeignKeys::Unreadable))
@@ -47,17 +63,14 @@ impl Conductor<'_> {
     /// Looks for the parents of rows whose session checks foreign keys. Writers do not check them, because the parents of a row may be on
     /// their way beside it.
     pub(super) fn look_for_parents(&mut self) -> Result<(), LoadError> {
-        if self.in_past() {
-            // Statements behind this place may have changed what is there.
-            return Ok(());
-        }
         let entries = self.entries.iter_mut().enumerate();
         let asked: Vec<usize> = entries
             .filter_map(|(index, entry)| {
                 (std::mem::take(&mut entry.wants_parents) && !entry.dropped).then_some(index)
             })
             .collect();
-        if self.ctx.options.foreign_keys == ForeignKeyMode::Checked {
+        // An earlier process has looked when it came by here, and statements behind this place may have changed what is there.
+        if self.in_past() || self.ctx.options.foreign_keys == ForeignKeyMode::Checked {
             return Ok(());
         }
         let found = self.orphans_of(&asked)?;
@@ -72,14 +85,27 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Before the dump stops checking foreign keys, what came while it did is compared with its parents.
-    pub(super) fn end_of_checks(&mut self) -> Result<(), LoadError> {
-        let several = self.place.size_known.is_some();
-        if several || !self.entries.iter().any(|entry| entry.wants_parents) {
+    /// A `SET` of the dump. Where it stops checking foreign keys, what came before is compared with its parents; that is a step that is
+    /// noted, because rows and statements behind it may leave rows without one.
+    pub(super) fn set_of_dump(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+        let checked = self.session()?.foreign_key_checks();
+        self.set(text, item)?;
+        // Of files that are read at the same time none knows whether the parents of its rows have come: that is seen at the end.
+        let alone = self.place.size_known.is_none();
+        if !checked || !alone || self.session()?.foreign_key_checks() {
             return Ok(());
         }
-        self.finish_current()?;
-        self.finish_builds()
+        let wanted = self.entries.iter().any(|entry| entry.wants_parents);
+        if self.passed(text, item)?.is_some() {
+            for entry in &mut self.entries {
+                entry.wants_parents = false;
+            }
+        } else if wanted {
+            self.finish_current()?;
+            self.finish_builds()?;
+            self.finished(text, item, Step::default())?;
+        }
+        Ok(())
     }
 
     /// `--foreign-keys checked`: looks for the parents of all rows.
@@ -104,7 +130,7 @@ impl Conductor<'_> {
                 ForeignKeys::Read(keys) => keys.clone(),
                 ForeignKeys::Unreadable => {
                     self.ctx.events.warn(format!(
-                        "table {}: its rows are not compared with their parents, because the server does not show its foreign keys as they are",
+                        "table {}: its rows are not compared with their parents, because its foreign keys as the server shows them cannot be read",
                         table.label()
                     ));
                     continue;
@@ -188,10 +214,23 @@ fn orphans(
             error,
         )
     };
-    let rows = link
-        .conn
-        .query_value(format!("SELECT COUNT(*) {from}"))
-        .map_err(failed)?;
+    let mut from = from;
+    let mut counted = link.conn.query_value(format!("SELECT COUNT(*) {from}"));
+    if let Err(error) = &counted {
+        let code = error.server_code().unwrap_or(0);
+        if code == NO_SUCH_TABLE {
+            // There is no parent for any.
+            from = format!("FROM {} AS c WHERE {}", table.quoted(), set.join(" AND "));
+            counted = link.conn.query_value(format!("SELECT COUNT(*) {from}"));
+        } else if INCOMPARABLE.contains(&code) {
+            link.ctx.events.warn(format!(
+                "table {}: its rows are not compared with their parents by foreign key {constraint}: {error}",
+                table.label()
+            ));
+            return Ok(None);
+        }
+    }
+    let rows = counted.map_err(failed)?;
     let rows: u64 = rows.and_then(|rows| rows.parse().ok()).unwrap_or(0);
     if rows == 0 {
         return Ok(None);

@@ -139,7 +139,8 @@ impl Conductor<'_> {
         }))
     }
 
-    /// Waits for the index builds that follow the rows, and adds foreign keys when all tables have their indexes.
+    /// Waits for the index builds that follow the rows, adds foreign keys when all tables have their indexes, and looks for the parents of
+    /// rows whose session wants them compared.
     pub(super) fn finish_builds(&mut self) -> Result<(), LoadError> {
         if self.entries.iter().any(|entry| entry.build_begun) {
             self.ctx.phases.enter(Phase::Indexes);

@@ -76,6 +76,13 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Notes that rows of this session come; `compared` says that the server itself looks for their parents.
+    pub fn note_session(&mut self, session: &Session, compared: bool) {
+        let checks = session.foreign_key_checks();
+        self.unchecked |= !checks;
+        self.wants_parents |= checks && !compared && !self.table.is_view();
+    }
+
     /// Whether it has foreign keys that were put off and are to be added.
     pub fn waits_for_foreign_keys(&self) -> bool {
         !self.dropped && !self.table.deferral().foreign_keys.is_empty()
@@ -86,7 +93,7 @@ impl Entry {
 pub enum ForeignKeys {
     /// All of them.
     Read(Vec<ForeignKey>),
-    /// What the server shows may not be what they are: MariaDB 11.8 does not double a backtick in their names.
+    /// What the server shows cannot be read.
     Unreadable,
 }
 
@@ -99,19 +106,22 @@ impl ForeignKeys {
         let Ok(parsed) = parse_create_table(create.as_bytes(), LexMode::default()) else {
             return Self::Unreadable;
         };
-        let keys: Vec<ForeignKey> = parsed.foreign_keys().cloned().collect();
-        let plain = |key: &ForeignKey| {
-            let database = key.ref_table.database.iter();
-            let mut names = database
-                .chain([&key.ref_table.name])
-                .chain(&key.columns)
-                .chain(&key.ref_columns);
-            !names.any(|name| name.contains(&b'`'))
+        Self::Read(parsed.foreign_keys().cloned().collect())
+    }
+
+    /// With those that are put off, as the clauses that add them.
+    pub fn and(self, put_off: &[String]) -> Self {
+        let elements: Vec<&str> = put_off
+            .iter()
+            .map(|clause| clause.strip_prefix("ADD ").unwrap_or(clause))
+            .collect();
+        let others = match elements.as_slice() {
+            [] => return self,
+            elements => Self::of(&format!("CREATE TABLE t ({})", elements.join(", "))),
         };
-        if keys.iter().all(plain) {
-            Self::Read(keys)
-        } else {
-            Self::Unreadable
+        match (self, others) {
+            (Self::Read(shown), Self::Read(others)) => Self::Read([shown, others].concat()),
+            _ => Self::Unreadable,
         }
     }
 }

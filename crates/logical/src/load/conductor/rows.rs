@@ -156,9 +156,7 @@ impl Conductor<'_> {
         let piece = self.piece(block, range.clone(), count, offset, line);
         let checks = session.foreign_key_checks();
         let orphans = checks && !gone && self.leaves_parents_to_server(index, header.verb)?;
-        let entry = &mut self.entries[index];
-        entry.unchecked |= !checks;
-        entry.wants_parents |= checks && !orphans && !entry.table.is_view();
+        self.entries[index].note_session(&session, orphans);
         let missing = self.missing_rows(index, &head, piece, text)?;
         if missing.is_empty() {
             return Ok(());
@@ -192,7 +190,8 @@ impl Conductor<'_> {
             self.queue.wait_rows()?;
             self.queue.wait_key(index)?;
             self.run_postponed_triggers()?;
-            if through_view || orphans || children {
+            let may_check = checks && (triggered || !self.has_no_foreign_keys(index)?);
+            if through_view || may_check || children {
                 // Keys of the table below, of the parents, or of the children decide about rows.
                 self.finish_builds()?;
             }
@@ -211,7 +210,11 @@ impl Conductor<'_> {
             // What a trigger, a view or a foreign key does to other tables nobody follows.
             let counted = self.count_before(None)?;
             self.rows_on_control(table, header, text, item)?;
-            return self.count_after(&counted);
+            self.count_after(&counted)?;
+            if !checks {
+                self.note_unchecked(None);
+            }
+            return Ok(());
         }
         self.add_missing(index, &head, missing, text)
     }

@@ -88,7 +88,7 @@ impl Conductor<'_> {
         }
         match kind {
             StatementKind::Empty => Ok(()),
-            StatementKind::Set => self.set(text, item),
+            StatementKind::Set => self.set_of_dump(text, item),
             StatementKind::Use { database } => self.use_database(database, text, item),
             StatementKind::CreateDatabase { database, .. } => {
                 self.create_database(database, text, item)

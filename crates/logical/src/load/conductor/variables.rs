@@ -81,11 +81,7 @@ impl Conductor<'_> {
                 .map_err(|error| LoadError::server("setting autocommit", error))?;
         }
         // What follows may have to be read another way.
-        let now = self.session()?;
-        if session.foreign_key_checks() && !now.foreign_key_checks() {
-            self.end_of_checks()?;
-        }
-        Ok(())
+        self.session().map(drop)
     }
 
     /// Takes back what the dump's `SET` of a variable must not do to what the loader asks the server.

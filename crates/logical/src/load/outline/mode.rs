@@ -15,7 +15,19 @@ pub struct Modes {
 #[derive(Debug, Default, Clone)]
 struct State {
     lex: LexMode,
-    sql_mode: Option<Vec<u8>>,
+    sql_mode: SqlMode,
+}
+
+/// The `sql_mode` of a dump's session.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub enum SqlMode {
+    /// The server's own.
+    #[default]
+    Own,
+    /// This one.
+    Set(Vec<u8>),
+    /// Some expression of the server's.
+    Unknown,
 }
 
 impl Modes {
@@ -24,9 +36,9 @@ impl Modes {
         self.now.lex
     }
 
-    /// The `sql_mode` that the dump has set; `None` is the server's own.
-    pub fn sql_mode(&self) -> Option<&[u8]> {
-        self.now.sql_mode.as_deref()
+    /// The `sql_mode` now.
+    pub fn sql_mode(&self) -> &SqlMode {
+        &self.now.sql_mode
     }
 
     /// Follows a `SET` statement.
@@ -52,13 +64,13 @@ impl Modes {
                 b"sql_mode" => match (&one.literal, kept) {
                     (Some(literal), _) => {
                         self.now.lex = self.now.lex.with_sql_mode(literal);
-                        self.now.sql_mode = Some(literal.clone());
+                        self.now.sql_mode = SqlMode::Set(literal.clone());
                     }
                     (None, Some(kept)) => {
                         self.now = kept.clone();
                         self.now.lex.charset_family = charset_family;
                     }
-                    (None, None) => {}
+                    (None, None) => self.now.sql_mode = SqlMode::Unknown,
                 },
                 b"names" | b"character_set_client" => match (&one.literal, kept) {
                     (Some(literal), _) => {
@@ -86,12 +98,15 @@ mod tests {
         modes.set(b"/*!50003 SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES' */");
         modes.set(b"SET character_set_client = sjis");
         assert!(modes.now().no_backslash_escapes && modes.now().ansi_quotes);
-        let text = b"NO_BACKSLASH_ESCAPES,ANSI_QUOTES";
-        assert_eq!(modes.sql_mode(), Some(&text[..]));
+        let text = b"NO_BACKSLASH_ESCAPES,ANSI_QUOTES".to_vec();
+        assert_eq!(modes.sql_mode(), &SqlMode::Set(text));
         assert_ne!(modes.now().charset_family, CharsetFamily::Plain);
         modes.set(b"/*!50003 SET sql_mode = @saved_sql_mode */");
         assert!(!modes.now().no_backslash_escapes && !modes.now().ansi_quotes);
-        assert_eq!(modes.sql_mode(), None);
+        assert_eq!(modes.sql_mode(), &SqlMode::Own);
+        modes.set(b"SET sql_mode = CONCAT(@@sql_mode, ',ANSI_QUOTES')");
+        assert_eq!(modes.sql_mode(), &SqlMode::Unknown);
+        modes.set(b"/*!50003 SET sql_mode = @saved_sql_mode */");
         assert_ne!(
             modes.now().charset_family,
             CharsetFamily::Plain,

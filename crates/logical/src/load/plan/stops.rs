@@ -8,12 +8,12 @@ use refloat_wire::Connection;
 
 use super::survey::{Definition, Found, Survey};
 use crate::load::collation::{mapped, substitutes};
-use crate::load::definition::written_for;
+use crate::load::definition::{as_seen_by, written_for};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::opened::Opened;
 use crate::load::options::{LoadOptions, OnError};
 use crate::load::outcome::head;
-use crate::load::outline::{CharsetPlace, Named, Outline};
+use crate::load::outline::{CharsetPlace, Named, Outline, SqlMode};
 use crate::source::cutter::Ends;
 
 /// Unknown collation, and unknown character set.
@@ -23,6 +23,8 @@ const UNKNOWN: [u16; 2] = [1273, 1115];
 const UNREADABLE: [u16; 4] = [1064, 1286, 4161, 1911];
 /// The flag of `sql_mode` that has a server refuse an engine that it does not have.
 const NO_SUBSTITUTION: &[u8] = b"NO_ENGINE_SUBSTITUTION";
+/// Bytes of a definition that a server of any `max_allowed_packet` takes in digits.
+const DEFINITION_MAX: usize = 256 << 10;
 /// Definitions that are named, at most.
 const REFUSALS_MAX: usize = 100;
 
@@ -101,7 +103,14 @@ fn read_each(
     let mut refusals = Vec::new();
     let mut current = None;
     for one in definitions {
-        let sql_mode = one.sql_mode.as_deref().unwrap_or(own.as_bytes());
+        let sql_mode = match &one.sql_mode {
+            SqlMode::Own => own.as_bytes(),
+            SqlMode::Set(text) => text.as_slice(),
+            SqlMode::Unknown => continue,
+        };
+        if one.text.len() > DEFINITION_MAX {
+            continue;
+        }
         if current != Some(sql_mode) {
             let set = format!("SET SESSION sql_mode = {}", hex(sql_mode));
             if refused(conn.exec(set))?.is_some() {
@@ -112,6 +121,7 @@ fn read_each(
         }
         let text = mapped(options, &one.text, one.mode);
         let text = written_for(&text, one.mode, conn.server().into()).text;
+        let text = as_seen_by(&text, one.mode, Some(conn.server().into()));
         let text = placed(&text, one.mode);
         let kept = format!("SET @refloat_definition = {}", hex(&text));
         if refused(conn.exec(kept))?.is_some() {
@@ -122,7 +132,7 @@ fn read_each(
         let found = if let Some(error) = refused(read)? {
             Some(error)
         } else {
-            conn.exec("DEALLOCATE PREPARE refloat_definition")?;
+            refused(conn.exec("DEALLOCATE PREPARE refloat_definition"))?;
             lacks_engine(conn, &text, one.mode, sql_mode)?
         };
         let Some(error) = found else { continue };
@@ -168,7 +178,7 @@ fn placed(text: &[u8], mode: LexMode) -> Vec<u8> {
     let StatementKind::CreateTable { table, .. } = classify(text, mode) else {
         return text.to_vec();
     };
-    let list: Vec<Token> = tokens(text, mode).collect();
+    let list: Vec<Token> = tokens(text, mode).code().collect();
     let words = list.iter().position(|token| token.is(text, "TABLE"));
     let words = words.filter(|_| table.database.is_none());
     let Some(mut at) = words.map(|at| at + 1) else {

@@ -17,7 +17,7 @@ use crate::load::options::{
     ExistingPolicy, LoadOptions, OnError, StatementClass, SystemSchemaMode,
 };
 use crate::load::outcome::{Bounded, head};
-use crate::load::outline::{Gather, Modes, Outline};
+use crate::load::outline::{Gather, Modes, Outline, SqlMode};
 use crate::load::pattern::matches_any;
 use crate::load::transaction::{Begun, OPEN_HINT, Transaction, autocommit_by};
 use crate::source::cutter::Ends;
@@ -55,7 +55,7 @@ pub struct Definition {
     pub text: Vec<u8>,
     pub mode: LexMode,
     /// The `sql_mode` that the dump has set for it.
-    pub sql_mode: Option<Vec<u8>>,
+    pub sql_mode: SqlMode,
 }
 
 /// The walk.
@@ -404,7 +404,7 @@ impl<'a> Survey<'a> {
                 line,
                 text: text.to_vec(),
                 mode: self.modes.now(),
-                sql_mode: self.modes.sql_mode().map(<[u8]>::to_vec),
+                sql_mode: self.modes.sql_mode().clone(),
             });
         }
     }

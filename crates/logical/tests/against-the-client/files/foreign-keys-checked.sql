@@ -33,3 +33,15 @@ CREATE TABLE `back``tick` (`i``d` INT NOT NULL PRIMARY KEY, `u``p` INT, CONSTRAI
 SET foreign_key_checks = 1;
 INSERT INTO `back``tick` VALUES (1,NULL),(2,1);
 INSERT INTO artist VALUES (5,'e',5);
+-- Rows that came by other statements than plain ones.
+SET foreign_key_checks = 0;
+CREATE TABLE other (id INT NOT NULL PRIMARY KEY, artist INT, FOREIGN KEY (artist) REFERENCES artist (id)) ENGINE=InnoDB;
+INSERT INTO other VALUES (1,99) ON DUPLICATE KEY UPDATE artist = artist;
+CREATE TABLE orphan (id INT NOT NULL PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES nosuch (id)) ENGINE=InnoDB;
+SET foreign_key_checks = 1;
+INSERT INTO other VALUES (2,NULL);
+INSERT INTO orphan VALUES (1,NULL);
+-- Numbers of the server, in a child of a key that may be on its way.
+CREATE TABLE numbered (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20), part INT, FOREIGN KEY (name, part) REFERENCES artist (name, part)) ENGINE=InnoDB;
+INSERT INTO artist VALUES (6,'f',6);
+INSERT INTO numbered (name, part) VALUES ('f',6),('e',5);

@@ -33,8 +33,6 @@ const REDO_WORTH_SLOW: u64 = 4 * GIB;
 /// Pages flushed per second that a solid-state disk takes; the servers' defaults (200, MySQL 8.4 10000) are for a disk
 /// that turns.
 const IO_CAPACITY: u64 = 10_000;
-/// A smaller dump fills no redo log, so that nothing waits for the background writer.
-const IO_WORTH: u64 = 32 * MIB;
 
 impl Planner<'_> {
     pub(super) fn run(&mut self) {
@@ -272,9 +270,6 @@ impl Planner<'_> {
     }
 
     fn io_capacity(&mut self) {
-        if self.hints.dump_bytes.is_some_and(|bytes| bytes < IO_WORTH) {
-            return;
-        }
         // The maximum first: it may not be below the capacity. Put back in reverse order, that holds as well.
         for (name, new) in [
             ("innodb_io_capacity_max", IO_CAPACITY * 2),

@@ -1,6 +1,6 @@
 //! Tables that foreign keys refer to: what of them has to be there before their children.
 
-use refloat_sqltext::ddl::{CreateTable, Element, ForeignKey, parse_create_table};
+use refloat_sqltext::ddl::{CreateTable, ForeignKey, parse_create_table};
 use refloat_sqltext::quote_ident_bytes;
 
 use super::Conductor;
@@ -20,14 +20,14 @@ impl Conductor<'_> {
         }
         let mode = self.session()?.lex_mode();
         let parsed = parse_create_table(create, mode).ok();
-        let keys = parsed.map_or_else(Vec::new, foreign_keys);
+        let keys: Vec<&ForeignKey> = parsed.iter().flat_map(CreateTable::foreign_keys).collect();
         for index in 0..self.entries.len() {
             let table = &self.entries[index].table;
             let put_off = table.deferral().keys.clone();
             if put_off.is_empty() || self.entries[index].dropped {
                 continue;
             }
-            let named = |key: &&ForeignKey| {
+            let named = |key: &&&ForeignKey| {
                 let name = String::from_utf8_lossy(&key.ref_table.name);
                 name.eq_ignore_ascii_case(&table.name)
             };
@@ -40,15 +40,6 @@ impl Conductor<'_> {
         }
         Ok(())
     }
-}
-
-fn foreign_keys(table: CreateTable) -> Vec<ForeignKey> {
-    let elements = table.elements.into_iter();
-    let keys = elements.filter_map(|element| match element {
-        Element::ForeignKey(key) => Some(key),
-        _ => None,
-    });
-    keys.collect()
 }
 
 /// Whether a key, as the clause that adds it, begins with the columns that a foreign key refers to.
@@ -77,7 +68,7 @@ mod tests {
             "CREATE TABLE c (a INT, b INT, CONSTRAINT f FOREIGN KEY (a, b) REFERENCES {reference})"
         );
         let parsed = parse_create_table(text.as_bytes(), LexMode::default()).unwrap();
-        foreign_keys(parsed).remove(0)
+        parsed.foreign_keys().next().unwrap().clone()
     }
 
     #[test]

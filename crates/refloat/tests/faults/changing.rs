@@ -161,26 +161,29 @@ fn dumps_among_changes(kind: ServerKind, dumps: u64) {
     std::thread::scope(|scope| {
         scope.spawn(|| change(&source, &desk.db, seed, &pause, &stop));
         let _stop = Stop(&stop);
-        for round in 1..=dumps {
+        // No chance decides whether a dump gets through: each that does not makes the changes rarer.
+        let mut round = 0;
+        while round < dumps || whole == 0 {
+            round += 1;
+            assert!(round < dumps + 50, "{kind}: no dump is whole");
             let (run, folder) = dump(round);
             let now = pause.load(Ordering::Relaxed);
             if run.code == Some(0) {
                 whole += 1;
-                pause.store(now * 4 / 5, Ordering::Relaxed);
+                pause.store(now * 2 / 3, Ordering::Relaxed);
                 desk.load(&folder, &target, &["--replace", "--durability", "keep"])
                     .exits(0);
                 of_one_moment(&desk, &target);
                 ask(&target, &format!("DROP DATABASE {}", desk.db));
             } else {
-                pause.store(now * 5 / 4, Ordering::Relaxed);
+                pause.store(now * 3 / 2, Ordering::Relaxed);
                 run.exits(1).says(
                     "was changed, exchanged, dropped or created by somebody while it was read",
                 );
             }
         }
     });
-    eprintln!("{kind}: {whole} of {dumps} dumps are whole, the others say what was changed");
-    assert!(whole > 0, "{kind}: no dump is whole");
+    eprintln!("{kind}: {whole} dumps are whole, the others say what was changed");
 }
 
 #[test]

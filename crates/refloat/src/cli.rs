@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
@@ -91,9 +91,10 @@ enum Command {
 
 /// Parses the command line, runs the command and turns its outcome into an exit code.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let args = help_as_flag(std::env::args_os().collect());
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
-        Err(error) => return report_parse_error(&error),
+        Err(error) => return report_parse_error(&error, &args),
     };
     let context = Context::from_environment();
     match cli.run(&context) {
@@ -124,15 +125,32 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
+/// `refloat help load` is read as `refloat load --help`.
+fn help_as_flag(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.get(1).is_some_and(|word| word == "help") {
+        args.remove(1);
+        args.push("--help".into());
+    }
+    args
+}
+
 /// Prints help to stdout, and errors to stderr in the program's own form. A password in an argument is not repeated.
-fn report_parse_error(error: &clap::Error) -> ExitCode {
-    match error.kind() {
-        ErrorKind::DisplayHelp
-            if is_host_flag(&std::env::args_os().skip(1).collect::<Vec<_>>()) =>
-        {
-            let error = host_flag(std::env::args().nth(1).as_deref());
-            exit::report(&error.into(), &Context::from_environment()).into()
+fn report_parse_error(error: &clap::Error, args: &[OsString]) -> ExitCode {
+    let args = args.get(1..).unwrap_or_default();
+    let wrong = match error.kind() {
+        ErrorKind::DisplayHelp if is_host_flag(args) => {
+            Some("-h is help here, not a host, and stands alone".to_owned())
         }
+        ErrorKind::UnknownArgument => stock_flag(error)
+            .map(|flag| format!("there is no {flag} here: a server is named by a URL")),
+        _ => None,
+    };
+    if let Some(wrong) = wrong {
+        let command = args.first().and_then(|word| word.to_str());
+        let error = instead_of_flags(&wrong, command);
+        return exit::report(&error.into(), &Context::from_environment()).into();
+    }
+    match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // A reader that goes away (`| head`) is no failure.
             let _ = error.print();
@@ -172,23 +190,44 @@ fn is_word(arg: &OsString) -> bool {
     })
 }
 
-/// What to write in the place of `-h HOST`.
-fn host_flag(command: Option<&str>) -> ProgramError {
+/// The option of the stock clients that says where the server is, or who comes, if that is what was not understood.
+fn stock_flag(error: &clap::Error) -> Option<&str> {
+    const FLAGS: [&str; 9] = [
+        "-u",
+        "--user",
+        "-p",
+        "--password",
+        "-P",
+        "--port",
+        "-S",
+        "--socket",
+        "--host",
+    ];
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    FLAGS.contains(&flag.as_str()).then_some(flag)
+}
+
+/// What to write in the place of the stock clients' options for the connection.
+fn instead_of_flags(wrong: &str, command: Option<&str>) -> ProgramError {
     let hint = match command {
-        Some("load" | "settings") => "Name the server with --to mysql://USER@HOST/.",
-        Some("dump") => "Name the server with --from mysql://USER@HOST/.",
+        Some("load" | "settings") => "Name the server with --to mysql://USER@HOST:PORT/.",
+        Some("dump") => "Name the server with --from mysql://USER@HOST:PORT/.",
         Some("copy") => {
-            "Name the servers with --from mysql://USER@HOST/ and --to mysql://USER@HOST/."
+            "Name the servers with --from mysql://USER@HOST:PORT/ and --to mysql://USER@HOST:PORT/."
         }
-        Some("verify") => "Name a server as mysql://USER@HOST/.",
-        Some("cluster") => "Name a node with --cluster mysql://USER@HOST/.",
+        Some("verify") => "Name a server as mysql://USER@HOST:PORT/.",
+        Some("cluster") => "Name a node with --cluster mysql://USER@HOST:PORT/.",
         _ => "",
     };
-    let error = ProgramError::usage("-h is help here, not a host, and stands alone");
+    let error = ProgramError::usage(wrong);
     let error = if hint.is_empty() {
         error
     } else {
-        error.hint(hint)
+        error
+            .hint(hint)
+            .hint("A socket is ?socket=PATH behind it; a password comes from ~/.my.cnf, MYSQL_PWD or --ask-password.")
     };
     error.hint("--help prints the manual page of a command.")
 }

@@ -165,6 +165,33 @@ fn the_short_flag_of_help_stands_alone() {
     refloat(&["load", "/dump.sql", "--help"]).exits(0);
 }
 
+/// What a job that was ported from the stock clients says of the server is answered with what to say here.
+#[test]
+fn options_of_the_stock_clients_are_answered_with_a_url() {
+    for (args, says) in [
+        (&["load", "x.sql", "-u", "root"][..], "--to mysql://"),
+        (&["dump", "--user=root", "-o", "x"], "--from mysql://"),
+        (&["copy", "--host", "db1"], "--to mysql://"),
+        (&["cluster", "status", "-P", "3307"], "--cluster mysql://"),
+        (&["settings", "list", "-psecret"], "--ask-password"),
+    ] {
+        let run = refloat(args).exits(2);
+        let run = run.says("a server is named by a URL").says(says);
+        assert!(!run.stderr.contains("as a value"), "{}", run.stderr);
+        assert!(!run.stderr.contains("secret"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn help_is_a_word_too() {
+    for command in [&["load"][..], &["cluster", "rejoin"], &[]] {
+        let by_word = refloat(&[&["help"], command].concat()).exits(0).stdout;
+        let by_flag = refloat(&[command, &["--help"]].concat()).exits(0).stdout;
+        assert_eq!(by_word, by_flag, "{command:?}");
+    }
+    refloat(&["help", "nothing"]).exits(2);
+}
+
 #[test]
 fn options_stand_in_groups() {
     let page = refloat(&["load", "--help"]).exits(0).stdout;

@@ -328,7 +328,7 @@ pub(crate) fn look(
     if complete && databases.is_empty() {
         return Err(DumpError::Refused {
             reason: "there is nothing to dump: the account sees no database but those of the server itself".to_owned(),
-            hint: "Check the account's privileges with SHOW GRANTS.".to_owned(),
+            hint: "A server that was just installed has none. Otherwise the account lacks privileges: SHOW GRANTS lists them.".to_owned(),
         });
     }
     let facts = Facts::read(control).map_err(|error| match error {

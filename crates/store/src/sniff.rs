@@ -168,6 +168,9 @@ pub fn looks_like(head: &[u8]) -> LooksLike {
     if head.get(257..262) == Some(b"ustar") {
         return LooksLike::Tar;
     }
+    if is_utf16(head) {
+        return LooksLike::Utf16;
+    }
     // Page 0 of a tablespace: page number 0, page type 8 (FSP header) or 0 in old ones with equal space ids.
     if head.len() >= 38 && head[4..8] == [0; 4] && head[24..26] == [0, 8] {
         return LooksLike::InnodbTablespace;
@@ -200,6 +203,15 @@ pub fn looks_like(head: &[u8]) -> LooksLike {
     } else {
         LooksLike::Binary
     }
+}
+
+/// Whether this is text in UTF-16 as Windows writes it, little end first, without the mark that says so.
+fn is_utf16(head: &[u8]) -> bool {
+    let begin = head.get(..16).unwrap_or_default();
+    !begin.is_empty()
+        && begin
+            .chunks(2)
+            .all(|pair| pair[1] == 0 && matches!(pair[0], b'\t' | b'\n' | b'\r' | b' '..=b'~'))
 }
 
 /// A file header of a mydumper stream: `-- name.sql` or `-- metadata…`, with a length on the same line. Streams of old versions have no
@@ -267,6 +279,14 @@ mod tests {
         assert_eq!(looks_like(b"PGDMP\x01\x0e"), LooksLike::PostgresCustom);
         assert_eq!(looks_like(b"<!DOCTYPE html>"), LooksLike::Html);
         assert_eq!(looks_like(b"\xff\xfe-\0-\0"), LooksLike::Utf16);
+        assert_eq!(
+            looks_like(b"-\0-\0 \0M\0y\0S\0Q\0L\0 \0d\0"),
+            LooksLike::Utf16
+        );
+        assert_eq!(
+            looks_like(b"-\0-\0 \0M\0y\0S\0Q\0L\0\0\0\0\0"),
+            LooksLike::Binary
+        );
         assert_eq!(looks_like(b"XBSTCK01\0P"), LooksLike::Xbstream);
         assert_eq!(
             looks_like(b"\n-- metadata.header 123\n"),

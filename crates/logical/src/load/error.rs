@@ -47,11 +47,15 @@ impl Refusal {
         }
     }
 
-    /// Statements of the dump name another database than the one that it is to go into.
-    pub(super) fn other_database(name: &str, wanted: &str) -> Self {
+    /// The dump, in this line, or statements for tables name another database than the one that it is to go into.
+    pub(super) fn other_database(name: &str, line: Option<u64>, wanted: &str) -> Self {
+        let names = match line {
+            Some(line) => format!("the dump names its own database {name} (line {line})"),
+            None => format!("the dump has statements for tables of database {name}"),
+        };
         Self {
-            reason: format!("the dump has statements for tables of database {name}, but --database says {wanted}"),
-            hint: "Omit --database to load into the databases that the dump names; renaming a database is not done.".to_owned(),
+            reason: format!("{names}, and it is to go into database {wanted}"),
+            hint: "Leave out --database, and the database in the URL, to load into the databases that the dump names; renaming a database is not done.".to_owned(),
         }
     }
 

@@ -245,13 +245,10 @@ fn places(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
         wanted.is_some_and(|wanted| wanted != *name) && !outline.named.contains_key(*name)
     });
     if let (Some(name), Some(wanted)) = (qualified, &options.database) {
-        refusals.push(Refusal::other_database(name, wanted));
+        refusals.push(Refusal::other_database(name, None, wanted));
     }
     if let (Some((name, line)), Some(wanted)) = (other, &options.database) {
-        refusals.push(Refusal {
-            reason: format!("the dump names its own database {name} (line {line}), but --database says {wanted}"),
-            hint: "Omit --database to load into the dump's own databases; renaming a database is not done.".to_owned(),
-        });
+        refusals.push(Refusal::other_database(name, Some(*line), wanted));
     }
     let namesakes = outline.namesakes.iter();
     refusals.extend(namesakes.map(|(table, line)| own::refused_in_dump(table, *line)));

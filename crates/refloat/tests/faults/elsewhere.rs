@@ -113,7 +113,7 @@ fn names_with_another_database_before_them_are_refused() {
             desk.load(source, server, &[])
                 .exits(3)
                 .says(&format!("tables of database {old}"))
-                .says("but --database says");
+                .says("and it is to go into database");
             assert_eq!(ask(server, &format!("SELECT COUNT(*) FROM {old}.t")), "0");
         }
         ask(server, &format!("DROP DATABASE {old}"));

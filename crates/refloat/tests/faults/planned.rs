@@ -131,8 +131,13 @@ fn a_plan_is_refused_like_the_load() {
             "SET GLOBAL max_connections=17;\nCREATE USER evil@'%';\nGRANT SELECT ON *.* TO evil@'%';\n{items}PREPARE x FROM 'SELECT 1';\n"
         );
         desk.next();
-        desk.load_text(dump(&many), server, &["--tables", "items,nothing"])
-            .exits(3)
+        let run = desk.load_text(dump(&many), server, &["--tables", "items,nothing"]);
+        let order = ["--skip global", "--skip accounts", "--skip dynamic-sql"];
+        assert!(
+            order.is_sorted_by_key(|flag| run.stderr.find(flag)),
+            "not in the order of their lines: {run:?}"
+        );
+        run.exits(3)
             .says("--skip global")
             .says("--skip accounts")
             .says("(and 1 more of this class)")

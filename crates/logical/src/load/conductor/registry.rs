@@ -185,7 +185,7 @@ impl Conductor<'_> {
             && !self.folded.same(wanted, database)
             && !Self::is_system(database)
         {
-            let refusal = Refusal::other_database(database, wanted);
+            let refusal = Refusal::other_database(database, None, wanted);
             return Err(LoadError::Refused(vec![refusal]));
         }
         if !self.databases.contains_key(database) {

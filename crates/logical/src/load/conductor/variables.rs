@@ -191,10 +191,10 @@ impl Conductor<'_> {
     /// `--database` says where a dump goes that names no database; one that does would silently go elsewhere.
     pub(super) fn refuse_other_database(&self, name: &str, item: &Item) -> Result<(), LoadError> {
         match &self.ctx.options.database {
-            Some(wanted) if wanted != name => Err(LoadError::Refused(vec![Refusal {
-                reason: format!("the dump names its own database {name} (line {}), but --database says {wanted}", item.line),
-                hint: "Omit --database to load into the dump's own databases; renaming a database is not done.".to_owned(),
-            }])),
+            Some(wanted) if wanted != name => {
+                let refusal = Refusal::other_database(name, Some(item.line), wanted);
+                Err(LoadError::Refused(vec![refusal]))
+            }
             _ => Ok(()),
         }
     }

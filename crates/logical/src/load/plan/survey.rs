@@ -73,8 +73,8 @@ pub struct Survey<'a> {
     several: bool,
     /// Where each table stands in the list: a folder has definitions in one file and rows in others.
     places: HashMap<(Option<String>, String), usize>,
-    /// Classes that were not allowed: the first such statement, and how many there are.
-    classes: BTreeMap<StatementClass, (String, u64)>,
+    /// Classes that were not allowed: which of the stops is the first such statement, and how many more there are.
+    classes: BTreeMap<StatementClass, (usize, u64)>,
     found: Found,
     /// Bytes of the definitions that are kept.
     definition_bytes: usize,
@@ -146,15 +146,9 @@ impl<'a> Survey<'a> {
                 hint: "--tables takes names of tables, as table or database.table; * and ? stand for other characters.".to_owned(),
             });
         }
-        for (class, (first, count)) in self.classes {
-            let more = match count {
-                1 => String::new(),
-                count => format!(" (and {} more of this class)", count - 1),
-            };
-            self.found.stops.push(Refusal {
-                reason: format!("{first}{more}"),
-                hint: class.hint(),
-            });
+        for (stop, more) in self.classes.into_values().filter(|(_, more)| *more > 0) {
+            let words = format!(" (and {more} more of this class)");
+            self.found.stops[stop].reason.push_str(&words);
         }
         self.found.outline = outline;
         Ok(self.found)
@@ -414,11 +408,15 @@ impl<'a> Survey<'a> {
         if self.options.on_error == OnError::Continue {
             return self.refuse(class.reason(), class.hint(), text, line);
         }
-        let found = self.classes.entry(class).or_insert_with(|| {
-            let first = format!("line {line}: {}: {}", class.reason(), head(text));
-            (first, 0)
+        let stops = &mut self.found.stops;
+        let known = self.classes.entry(class);
+        known.and_modify(|(_, more)| *more += 1).or_insert_with(|| {
+            stops.push(Refusal {
+                reason: format!("line {line}: {}: {}", class.reason(), head(text)),
+                hint: class.hint(),
+            });
+            (stops.len() - 1, 0)
         });
-        found.1 += 1;
     }
 
     fn refuse(&mut self, reason: &str, hint: String, text: &[u8], line: u64) {

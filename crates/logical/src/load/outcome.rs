@@ -302,6 +302,22 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_on_no_line_names_none() {
+        let mut failure = StatementFailure {
+            file: "a.sql".to_owned(),
+            line: 0,
+            offset: 0,
+            head: "ALTER TABLE t".to_owned(),
+            code: 1061,
+            message: "Duplicate key name".to_owned(),
+            table: None,
+        };
+        assert_eq!(failure.to_string(), "Duplicate key name: ALTER TABLE t");
+        (failure.line, failure.offset) = (3, 40);
+        assert!(failure.to_string().starts_with("line 3, byte 40: "));
+    }
+
+    #[test]
     fn heads_have_no_passwords() {
         for (text, shown) in [
             (

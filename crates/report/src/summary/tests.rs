@@ -82,6 +82,33 @@ first rows that were not compared:
 }
 
 #[test]
+fn what_was_left_out_stands_in_the_first_line() {
+    let mut outcome = outcome();
+    outcome.skipped.push("line 4: UPDATE b SET i=2".to_owned());
+    let text = load(&outcome, None);
+    let first = text.lines().next().unwrap_or_default();
+    assert!(
+        first.ends_with(": done and proven, without what was left out on purpose"),
+        "{text}"
+    );
+    assert!(
+        text.contains("left out on purpose: 1:\n  - line 4"),
+        "{text}"
+    );
+}
+
+#[test]
+fn nobody_is_advised_after_no_rows() {
+    let mut outcome = outcome();
+    outcome
+        .advice
+        .push("sync_binlog = 0 would be better".to_owned());
+    assert!(load(&outcome, None).contains("advice:"));
+    outcome.rows = 0;
+    assert!(!load(&outcome, None).contains("advice:"));
+}
+
+#[test]
 fn a_load_that_stopped_says_what_is_there_and_what_is_not() {
     let mut outcome = outcome();
     outcome.proven = false;

@@ -48,22 +48,23 @@ pub(crate) const SETTLED: &str = "removal_settled";
 /// best effort: what the server refuses here changes nothing about what was done. MySQL keeps definitions in its engine, whose log has
 /// them.
 ///
+/// Returns whether they are there.
+///
 /// # Errors
 /// The connection is lost.
-pub fn sync_definitions(conn: &mut Connection, schema: &str) -> Result<(), Error> {
+pub fn sync_definitions(conn: &mut Connection, schema: &str) -> Result<bool, Error> {
     if conn.server().vendor != Vendor::MariaDb {
-        return Ok(());
+        return Ok(true);
     }
     if is_somebodys(conn, schema)? {
-        return Ok(());
+        return Ok(false);
     }
     let table = format!("`{schema}`.`{SETTLED}`");
     let create = |engine| format!("CREATE OR REPLACE TABLE {table} (a INT) ENGINE={engine}");
-    if !done(conn, &create("MEMORY"))? {
-        // Where only one engine is allowed (`enforce_storage_engine`).
-        done(conn, &create("InnoDB"))?;
-    }
-    done(conn, &format!("DROP TABLE IF EXISTS {table}")).map(drop)
+    // Where only one engine is allowed (`enforce_storage_engine`) it is InnoDB.
+    let synced = done(conn, &create("MEMORY"))? || done(conn, &create("InnoDB"))?;
+    done(conn, &format!("DROP TABLE IF EXISTS {table}"))?;
+    Ok(synced)
 }
 
 /// Whether the server has done this.

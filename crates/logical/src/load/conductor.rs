@@ -51,7 +51,7 @@ use crate::source::cutter::Ends;
 
 use place::{Place, SqlReader};
 pub use registry::{Entry, SHOW_SESSION, TableKey};
-use resume::Resume;
+use resume::{Resume, may_stay_unsettled};
 pub use segments::not_whole;
 
 /// Bytes of decompressed text read at a time.
@@ -232,6 +232,7 @@ impl<'a> Conductor<'a> {
 
     /// Finishes everything that the dump asked for.
     fn end(&mut self) -> Result<(), LoadError> {
+        self.settle_definitions()?;
         self.ensure_database()?;
         self.settle()?;
         self.check_met()?;
@@ -294,6 +295,9 @@ impl<'a> Conductor<'a> {
 
     fn item(&mut self, block: &Arc<Block>, at: usize, item: &Item) -> Result<(), LoadError> {
         let text = at + item.text.start..at + item.text.end;
+        if !may_stay_unsettled(&item.kind) {
+            self.settle_definitions()?;
+        }
         match &item.kind {
             ItemKind::Rows(rows) => {
                 self.marks.completed = false;

@@ -39,6 +39,8 @@ pub const SCHEMA: &str = MARKS_SCHEMA;
 const RUNS: &str = "`refloat_load`.`runs`";
 const ROWS: &str = "`refloat_load`.`marks`";
 const STEPS: &str = "`refloat_load`.`steps`";
+/// Columns of a step.
+const STEP: &str = "(run, kind, name, detail)";
 /// `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`, what an account is told that may not look there, and [`GHOST`].
 const ABSENT: &[u16] = &[1049, 1146, 1044, 1142, GHOST];
 
@@ -234,11 +236,12 @@ impl Marks {
         .map(drop)
     }
 
-    /// Brings the definitions that were made so far to the disk: a mark that says that they are there may be on it at any time.
+    /// Brings the definitions that were made so far to the disk: a mark that says that they are there may be on it at any time. Returns
+    /// whether they are.
     ///
     /// # Errors
     /// The connection is lost.
-    pub fn sync_definitions(conn: &mut Connection) -> Result<(), Error> {
+    pub fn sync_definitions(conn: &mut Connection) -> Result<bool, Error> {
         sync_definitions(conn, SCHEMA)
     }
 
@@ -405,14 +408,45 @@ impl Marks {
         name: &str,
         detail: &impl Serialize,
     ) -> Result<(), Error> {
+        let step = self.step(kind, name, detail);
+        conn.exec(format!("REPLACE INTO {STEPS} {STEP} VALUES {step}"))
+            .map(drop)
+    }
+
+    /// [`Marks::note_step`] for a statement whose definition is not on the disk for certain, on a server that was `started` then.
+    pub fn note_unsettled(
+        &self,
+        conn: &mut Connection,
+        (name, detail): (&str, &impl Serialize),
+        started: i64,
+    ) -> Result<(), Error> {
+        let step = self.step(StepKind::Statement, name, detail);
+        let unsettled = self.step(StepKind::Unsettled, "", &started);
         conn.exec(format!(
-            "REPLACE INTO {STEPS} (run, kind, name, detail) VALUES ({}, {}, {}, {})",
+            "REPLACE INTO {STEPS} {STEP} VALUES {step}, {unsettled}"
+        ))
+        .map(drop)
+    }
+
+    /// Says that the definitions of all statements are on the disk.
+    pub fn note_settled(&self, conn: &mut Connection) -> Result<(), Error> {
+        conn.exec(format!(
+            "DELETE FROM {STEPS} WHERE run = {} AND kind = {}",
+            hex(self.run.as_bytes()),
+            hex(StepKind::Unsettled.word().as_bytes())
+        ))
+        .map(drop)
+    }
+
+    /// The values of a step.
+    fn step(&self, kind: StepKind, name: &str, detail: &impl Serialize) -> String {
+        format!(
+            "({}, {}, {}, {})",
             hex(self.run.as_bytes()),
             hex(kind.word().as_bytes()),
             hex(name.as_bytes()),
             json(detail)
-        ))
-        .map(drop)
+        )
     }
 }
 
@@ -423,6 +457,8 @@ pub enum StepKind {
     Statement,
     /// A database, before the first change in it.
     Database,
+    /// Definitions of statements that are noted as done are not on the disk for certain: when the server was started that has run them.
+    Unsettled,
 }
 
 impl StepKind {
@@ -430,6 +466,7 @@ impl StepKind {
         match self {
             Self::Statement => "statement",
             Self::Database => "database",
+            Self::Unsettled => "unsettled",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use refloat_run::cancel::abandonable;
 use refloat_run::settings::Grants;
-use refloat_run::{Owner, Run};
+use refloat_run::{Owner, Run, probe};
 use refloat_sqltext::quote_ident;
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -106,6 +106,26 @@ impl Begun {
     }
 }
 
+/// Refuses to go on with a load in whose first seconds the server stopped: changes of tables that it had noted as done may not be there.
+fn refuse_lost(found: &Found, about: &About, conn: &mut Connection) -> Result<(), LoadError> {
+    let Some(before) = found.unsettled else {
+        return Ok(());
+    };
+    let now = probe::server_started(conn)
+        .map_err(|error| LoadError::server("asking how long the server has been up", error))?;
+    // Both come from two clocks in whole seconds.
+    if now.is_some_and(|now| (now - before).abs() <= 1) {
+        return Ok(());
+    }
+    Err(LoadError::Refused(vec![Refusal {
+        reason: format!(
+            "the server stopped in the first seconds of the load begun at {}, behind changes of tables that were not on the disk yet; whether they are there cannot be told",
+            about.begun
+        ),
+        hint: "Begin anew with --restart (and --replace for the tables that are there).".to_owned(),
+    }]))
+}
+
 /// What was found about earlier loads of a source.
 pub struct Earlier {
     /// What tells the source from others.
@@ -143,6 +163,9 @@ impl Earlier {
         } else {
             let (run, about) = same.swap_remove(0);
             let found = Found::read(conn, &run).map_err(failed)?;
+            if options.resume != ResumeMode::Restart {
+                refuse_lost(&found, &about, conn)?;
+            }
             Some(Begun { run, about, found })
         };
         Ok(Self {

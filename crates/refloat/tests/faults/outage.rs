@@ -315,6 +315,74 @@ fn a_load_whose_marks_are_gone_has_its_definitions_on_the_disk() {
     }
 }
 
+/// In the first seconds of a load, changes of tables that follow each other are brought to the disk together. Where the server stops before that,
+/// none of them is taken for done.
+#[test]
+fn a_load_that_may_have_lost_its_first_changes_begins_anew() {
+    for kind in [ServerKind::MariaDb1011, ServerKind::MariaDb118] {
+        let (mut server, mut volume) = on_a_disk(kind);
+        let mut desk = Desk::new();
+        let alters = "SELECT GET_LOCK('gate', 60);\nALTER TABLE items ADD KEY late (n);\nALTER TABLE other ADD KEY late (n);\n";
+        let tables = ["items", "other"].map(|name| table(name, 500)).concat();
+        let file = desk.file("dump.sql", dump(&format!("{tables}{alters}")));
+        // Servers are told from each other by the second at which they were started.
+        wait_until("the server is some seconds old", || {
+            let up = ask(&server, "SHOW GLOBAL STATUS LIKE 'Uptime'");
+            up.split('\t').nth(1).unwrap().parse::<u64>().unwrap() >= 3
+        });
+        let runs = |server: &Ephemeral, what: &str| {
+            let sql = format!(
+                "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '{what}%'"
+            );
+            ask(server, &sql) == "1"
+        };
+        // The second change waits for as long as somebody reads its table. On a machine that is busy a load may not be young by then.
+        let begun = (0..10).find_map(|_| {
+            desk.next();
+            let gate = Gate::closed(&server, "gate");
+            let mut load = Running::start(desk.load_command(&file, &server.url(), &[]));
+            wait_until("the dump waits", || {
+                runs(&server, "SELECT GET\\_LOCK(''gate'', 60)")
+            });
+            let mut reader = servers::connect(&server);
+            reader.exec("BEGIN").unwrap();
+            let rows = format!("SELECT COUNT(*) FROM {}.other", desk.db);
+            reader.query_value(&rows).unwrap();
+            gate.opens();
+            wait_until("the second change waits", || {
+                load.has_ended() || runs(&server, "ALTER TABLE other ADD KEY")
+            });
+            let unsettled = "SELECT COUNT(*) FROM refloat_load.steps WHERE kind = 'unsettled'";
+            let caught = !load.has_ended() && ask(&server, unsettled) == "1";
+            if !caught {
+                drop(reader);
+                load.ends_within(LONG).exits(0);
+                return None;
+            }
+            Some(load)
+        });
+        let load =
+            begun.unwrap_or_else(|| panic!("{kind}: no load was caught at its second change"));
+        ask(&server, "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS");
+        volume.loses_power(&mut server);
+        let ended = load.ends_within(LONG);
+        assert!(matches!(ended.code, Some(1 | 6)), "{ended:?}");
+        for more in [&[][..], &["--plan"], &["--resume"]] {
+            desk.load(&file, &server, more)
+                .exits(3)
+                .says("the server stopped in the first seconds of the load")
+                .says("--restart");
+        }
+        desk.load(&file, &server, &["--restart", "--replace"])
+            .exits(0)
+            .says("done and proven");
+        for table in ["items", "other"] {
+            let definition = desk.ask(&server, &format!("SHOW CREATE TABLE @db.{table}"));
+            assert!(definition.contains("KEY `late`"), "{kind}: {definition}");
+        }
+    }
+}
+
 /// What a dump alters and renames by itself is not done again, so it has to be there.
 #[test]
 fn statements_that_are_noted_as_done_have_their_definitions_on_the_disk() {

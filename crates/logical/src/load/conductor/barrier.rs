@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use refloat_run::progress::Phase;
 use refloat_sqltext::{Item, ItemKind, StatementKind};
@@ -23,6 +24,9 @@ use crate::load::table::Table;
 /// Tables counted in all because of statements that may change any rows, before counting costs more than it is worth: a dump of
 /// many tables and many such statements would be counted for longer than it loads.
 const RECOUNTS_MAX: usize = 2_000;
+
+/// A statement that was counted for and run within this time is noted as done when rows are counted again, which takes no longer.
+const A_MOMENT: Duration = Duration::from_millis(50);
 
 /// Tables that were counted before a statement that nobody follows.
 pub struct Counted {
@@ -118,7 +122,7 @@ impl Conductor<'_> {
             && memchr::memmem::find(&text.to_ascii_uppercase(), b"STATEMENT").is_none();
         if session_only {
             self.run_statement(text, item, None, &[])?;
-            return self.after_alone();
+            return self.after_alone(item);
         }
         // What may be run again needs no mark.
         let repeatable = matches!(
@@ -130,15 +134,15 @@ impl Conductor<'_> {
         if repeatable {
             self.session = None;
             self.execute(text, item, None)?;
-            return self.after_alone();
+            return self.after_alone(item);
         }
         if let Some(step) = self.passed(text, item)? {
             if let Some(account) = step.left_account {
                 self.leave_account(account, None, item);
             }
-            return self.after_alone();
+            return self.after_alone(item);
         }
-        self.run_alone(text, item)
+        self.run_alone(text, item, None)
     }
 
     /// [`Conductor::barrier`] for a statement that may add, change or remove rows of a table, or of any, and definitions too: rows
@@ -154,14 +158,16 @@ impl Conductor<'_> {
         }
         self.settle()?;
         let passed = self.passed(text, item)?;
+        let begun = Instant::now();
         let counted = if passed.is_some() || self.in_past() {
             self.not_counted(only)
         } else {
             self.count_before(only)?
         };
         match &passed {
-            Some(_) => self.after_alone()?,
-            None => self.run_alone(text, item)?,
+            Some(_) => self.after_alone(item)?,
+            // Noted at once, and again with what was counted, unless that is done in a moment.
+            None => self.run_alone(text, item, only.map(|_| begun))?,
         }
         if only.is_none() {
             // What it did to views and programs nobody knows.
@@ -273,13 +279,18 @@ impl Conductor<'_> {
         }
     }
 
-    fn run_alone(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+    /// Runs a statement by itself. One that was `begun` a moment ago the caller notes as done.
+    fn run_alone(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+        begun: Option<Instant>,
+    ) -> Result<(), LoadError> {
         self.ctx.phases.enter(Phase::Data);
         if self.in_past() {
             // A process that went by this place before has run it, or nobody has: it comes before something that is done.
-            return self.after_alone();
+            return self.after_alone(item);
         }
-        self.session = None;
         self.about_to_run(text, item)?;
         let left = self.accounts_left.len();
         self.execute(text, item, None)?;
@@ -290,13 +301,21 @@ impl Conductor<'_> {
             left_account: self.accounts_left.get(left).cloned(),
             ..Step::default()
         };
-        self.finished(text, item, step)?;
-        self.after_alone()
+        if begun.is_none_or(|begun| begun.elapsed() > A_MOMENT) {
+            self.finished(text, item, step)?;
+        }
+        self.after_alone(item)
     }
 
     /// What is to be done behind a statement that nobody follows.
-    fn after_alone(&mut self) -> Result<(), LoadError> {
-        self.session = None;
+    fn after_alone(&mut self, item: &Item) -> Result<(), LoadError> {
+        let of_table = matches!(
+            item.kind,
+            ItemKind::Statement(StatementKind::AlterTable { .. } | StatementKind::Index)
+        );
+        if !of_table {
+            self.session = None;
+        }
         // Whatever it was, it may have changed tables: their columns are read again before more rows come.
         for entry in &mut self.entries {
             entry.table.set_layout(None);

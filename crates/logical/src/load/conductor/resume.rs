@@ -10,16 +10,16 @@ mod steps;
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
+use std::time::Instant;
 
 use super::Conductor;
 use crate::load::chunk::{Head, Piece};
 use crate::load::error::{EarlierMark, LoadError, Refusal};
 use crate::load::marks::{Counted, Cover, Found, Met, TableFound, parsed};
 use steps::MarkTables;
-pub use steps::{DatabaseStep, Step};
+pub use steps::{DatabaseStep, Step, may_stay_unsettled};
 
 /// What an earlier process has done, as far as it was not met yet.
-#[derive(Default)]
 pub struct Resume {
     /// Whether there was one.
     active: bool,
@@ -34,6 +34,10 @@ pub struct Resume {
     tables: MarkTables,
     /// Definitions may have changed since they were last brought to the disk.
     unsynced: bool,
+    /// Statements were noted as done since.
+    unsettled: bool,
+    /// When this process began.
+    begun: Instant,
 }
 
 impl Resume {
@@ -41,6 +45,7 @@ impl Resume {
     pub fn of(found: Option<Found>) -> Self {
         let active = found.is_some();
         let mut found = found.unwrap_or_default();
+        let unsettled = found.unsettled.is_some();
         let steps: BTreeMap<String, Step> = std::mem::take(&mut found.statements)
             .into_iter()
             // What cannot be read may have been done or not: as if it had been about to be run.
@@ -55,6 +60,9 @@ impl Resume {
             counted: Counted::default(),
             tables: MarkTables::default(),
             unsynced: true,
+            // The process before may have left some, on a server that runs still.
+            unsettled,
+            begun: Instant::now(),
         }
     }
 }

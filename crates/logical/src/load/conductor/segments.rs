@@ -81,6 +81,9 @@ impl Conductor<'_> {
         let start = self.session()?;
         let pool = Arc::new(BlockPool::default());
         for segment in &layout.segments {
+            if !matches!(segment, Segment::Sql(_)) {
+                self.settle_definitions()?;
+            }
             match segment {
                 Segment::Database(name) => self.own_create_database(name)?,
                 Segment::Sql(file) => self.statements_of(file, &start, &pool, position)?,

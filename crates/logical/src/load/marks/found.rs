@@ -22,6 +22,9 @@ pub struct Found {
     pub statements: BTreeMap<String, Vec<u8>>,
     /// Databases, as they were before the load.
     pub databases: HashMap<String, Vec<u8>>,
+    /// When the server was started, in its own seconds since 1970, on which definitions of statements that are done are not on the disk for
+    /// certain.
+    pub unsettled: Option<i64>,
 }
 
 /// Rows of one table that are in.
@@ -261,6 +264,9 @@ impl Found {
                 found.statements.insert(name, detail);
             } else if kind == StepKind::Database.word().as_bytes() {
                 found.databases.insert(name, detail);
+            } else if kind == StepKind::Unsettled.word().as_bytes() {
+                // What cannot be read is of no server that runs.
+                found.unsettled = Some(parsed(&detail).unwrap_or_default());
             }
         }
         Ok(found)

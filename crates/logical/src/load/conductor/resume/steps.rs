@@ -1,7 +1,9 @@
 //! Steps besides rows, and the tables that all marks live in.
 
-use refloat_sqltext::Item;
-use refloat_wire::Connection;
+use std::time::Duration;
+
+use refloat_sqltext::{Item, ItemKind, StatementKind};
+use refloat_wire::{Connection, Vendor};
 use serde::{Deserialize, Serialize};
 
 use super::super::Conductor;
@@ -9,6 +11,12 @@ use crate::load::error::{LoadError, Refusal};
 use crate::load::marks::{LeftMarks, Marks, StepKind, parsed};
 use crate::load::outcome::head;
 use crate::load::programs::Contents;
+
+/// How long a load is so young that it may as well begin anew where a power cut may have taken definitions of statements that it has noted
+/// as done.
+const YOUNG: Duration = Duration::from_secs(5);
+/// Words of changes that move rows or tables: a name without rows may be left of them.
+const MOVES: [&[u8]; 4] = [b"RENAME", b"EXCHANGE", b"CONVERT", b"TABLESPACE"];
 
 /// A statement that is run alone: what is known of it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -42,6 +50,27 @@ pub struct MarkTables {
     logged: bool,
     /// On the server only.
     unlogged: bool,
+}
+
+fn is_change_of_table(kind: &ItemKind) -> bool {
+    matches!(
+        kind,
+        ItemKind::Statement(StatementKind::AlterTable { .. } | StatementKind::Index)
+    )
+}
+
+/// Whether definitions that are not on the disk for certain may stay so while this is run: the session's own affairs, and the next change of
+/// a table.
+pub fn may_stay_unsettled(kind: &ItemKind) -> bool {
+    is_change_of_table(kind)
+        || matches!(
+            kind,
+            ItemKind::Blank
+                | ItemKind::Comment(_)
+                | ItemKind::Statement(
+                    StatementKind::Empty | StatementKind::Set | StatementKind::Use { .. }
+                )
+        )
 }
 
 impl Conductor<'_> {
@@ -194,7 +223,7 @@ impl Conductor<'_> {
             head: head(text),
             ..Step::default()
         };
-        self.note_statement(item, &step)
+        self.note_statement(text, item, &step)
     }
 
     /// Says that it was run.
@@ -205,18 +234,67 @@ impl Conductor<'_> {
         mut step: Step,
     ) -> Result<(), LoadError> {
         (step.done, step.line, step.head) = (true, item.line, head(text));
-        self.note_statement(item, &step)
+        self.note_statement(text, item, &step)
     }
 
-    /// Notes a statement that is run alone. Nobody makes what comes before it again, so that has to be on the disk first.
-    fn note_statement(&mut self, item: &Item, step: &Step) -> Result<(), LoadError> {
-        if std::mem::take(&mut self.resume.unsynced) {
-            self.on_marks("bringing definitions to the disk", |_, conn| {
-                Marks::sync_definitions(conn)
-            })?;
-        }
+    /// Notes a statement that is run alone. Nobody makes what comes before it again, so that has to be on the disk first: of several
+    /// changes of tables in a row, for a load that is [`YOUNG`], when the last of them is done.
+    fn note_statement(&mut self, text: &[u8], item: &Item, step: &Step) -> Result<(), LoadError> {
         let name = self.step_name(item);
-        self.note_step(StepKind::Statement, &name, step)
+        let unsettled = self.resume.unsettled;
+        let waits = self.may_leave_unsettled(text, item);
+        let Some(started) = waits.filter(|_| step.done || unsettled) else {
+            self.bring_definitions_to_disk()?;
+            return self.note_step(StepKind::Statement, &name, step);
+        };
+        if unsettled {
+            return self.note_step(StepKind::Statement, &name, step);
+        }
+        self.resume.unsettled = true;
+        self.on_marks("writing a progress mark", |marks, conn| {
+            marks.note_unsettled(conn, (&name, step), started)
+        })
+    }
+
+    /// When the server was started, if what this statement defines need not be on the disk at once.
+    fn may_leave_unsettled(&self, text: &[u8], item: &Item) -> Option<i64> {
+        let text = text.to_ascii_uppercase();
+        let changes_a_table = is_change_of_table(&item.kind)
+            && !MOVES
+                .iter()
+                .any(|word| memchr::memmem::find(&text, word).is_some());
+        let young = !self.resume.active && self.resume.begun.elapsed() < YOUNG;
+        // Behind a proxy another server may answer than the one that is written to.
+        let direct = self.ctx.first_connection != 0;
+        let of_files = self.catalog.server().vendor == Vendor::MariaDb;
+        self.ctx
+            .server_started
+            .filter(|_| changes_a_table && young && direct && of_files)
+    }
+
+    /// Brings to the disk what statements have defined that are noted as done.
+    pub(in crate::load::conductor) fn settle_definitions(&mut self) -> Result<(), LoadError> {
+        if self.resume.unsettled {
+            self.bring_definitions_to_disk()?;
+        }
+        Ok(())
+    }
+
+    fn bring_definitions_to_disk(&mut self) -> Result<(), LoadError> {
+        if self.resume.unsynced || self.resume.unsettled {
+            let mut synced = false;
+            self.on_marks("bringing definitions to the disk", |_, conn| {
+                synced = Marks::sync_definitions(conn)?;
+                Ok(())
+            })?;
+            self.resume.unsynced = false;
+            if synced && std::mem::take(&mut self.resume.unsettled) {
+                self.on_marks("writing a progress mark", |marks, conn| {
+                    marks.note_settled(conn)
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// The marks that the load has made, if it has made any.
@@ -245,6 +323,8 @@ impl Conductor<'_> {
             return false;
         }
         if self.touched {
+            // Without its connection the next load finds out.
+            let _ = self.settle_definitions();
             return true;
         }
         // Without its connection it leaves them, and the next load takes them away.

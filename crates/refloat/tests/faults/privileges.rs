@@ -67,7 +67,7 @@ fn definers_that_the_account_may_not_name_are_refused_beforehand() {
                 &server,
                 &format!("GRANT {LOADER} ON {}.* TO {user}@'%'", desk.db),
             );
-            let text = dump(&format!("{}{program}", table("items", 20)));
+            let text = dump(&format!("{}{program}", table("items", 600)));
             let file = desk.file("dump.sql", &text);
             let url = url_of(&server, &user);
             let run = finish(desk.load_command(&file, &url, &[]))
@@ -128,7 +128,7 @@ fn functions_and_triggers_that_a_binary_log_forbids_are_refused_beforehand() {
             );
             let file = desk.file(
                 "dump.sql",
-                dump(&format!("{}{program}", table("items", 20))),
+                dump(&format!("{}{program}", table("items", 600))),
             );
             let load = || finish(desk.load_command(&file, &url_of(&server, user), &[]));
             ask(&server, "SET GLOBAL log_bin_trust_function_creators = 0");
@@ -149,7 +149,7 @@ fn functions_and_triggers_that_a_binary_log_forbids_are_refused_beforehand() {
         ask(&server, "SET GLOBAL log_bin_trust_function_creators = 0");
         let file = desk.file(
             "dump.sql",
-            dump(&format!("{}{function}", table("items", 20))),
+            dump(&format!("{}{function}", table("items", 600))),
         );
         finish(desk.load_command(&file, &server.url(), &[])).exits(0);
     }
@@ -170,7 +170,7 @@ fn rights_by_role_by_table_and_less_what_was_revoked() {
         ask(&server, &format!("GRANT {LOADER} ON *.* TO loader"));
         ask(&server, &format!("GRANT {rights} ON *.* TO loader"));
         account(&server, "r", &["loader"]);
-        let file = desk.file("dump.sql", dump(&table("items", 20)));
+        let file = desk.file("dump.sql", dump(&table("items", 600)));
         let url = url_of(&server, "r");
         // Granted, and not active.
         finish(desk.load_command(&file, &url, &[]))
@@ -200,14 +200,14 @@ fn rights_by_role_by_table_and_less_what_was_revoked() {
                 "SELECT, INSERT, CREATE, DROP, ALTER, INDEX, REFERENCES ON {db}.items"
             )],
         );
-        let two = format!("USE `{db}`;\n{}{}", table("items", 20), table("other", 20));
+        let two = format!("USE `{db}`;\n{}{}", table("items", 600), table("other", 20));
         let two = desk.file("two.sql", dump(&two));
         load_as(&desk, &two, &server, "t", &[])
             .exits(3)
             .says("lacks SELECT, INSERT, CREATE");
         assert_eq!(desk.tables(&server), 0, "{kind}: it was touched");
         load_as(&desk, &two, &server, "t", &["--tables", "items"]).exits(0);
-        assert_eq!(desk.rows(&server, "items"), Some(20));
+        assert_eq!(desk.rows(&server, "items"), Some(600));
 
         // To append, rows are all that is needed.
         account(&server, "a", &[&format!("SELECT, INSERT ON {db}.items")]);
@@ -220,7 +220,7 @@ fn rights_by_role_by_table_and_less_what_was_revoked() {
             &["--tables", "items", "--append"],
         )
         .exits(0);
-        assert_eq!(desk.rows(&server, "items"), Some(20));
+        assert_eq!(desk.rows(&server, "items"), Some(600));
         load_as(
             &desk,
             &two,
@@ -239,7 +239,7 @@ fn rights_by_role_by_table_and_less_what_was_revoked() {
                 &server,
                 &format!("REVOKE INSERT ON {}.* FROM v@'%'", desk.db),
             );
-            let file = desk.file("dump.sql", dump(&table("items", 20)));
+            let file = desk.file("dump.sql", dump(&table("items", 600)));
             finish(desk.load_command(&file, &url_of(&server, "v"), &[]))
                 .exits(3)
                 .says("lacks INSERT");
@@ -268,7 +268,7 @@ fn a_server_that_the_account_does_not_see_all_of_is_not_empty() {
             ("names", "SHOW DATABASES ON *.*"),
             ("everything", "SELECT ON *.*"),
         ];
-        let file = desk.file("dump.sql", dump(&table("items", 20)));
+        let file = desk.file("dump.sql", dump(&table("items", 600)));
         for (user, grant) in more {
             desk.next();
             let own = format!("{LOADER} ON {}.*", desk.db);
@@ -296,7 +296,7 @@ fn what_was_asked_of_the_settings_is_done_or_said() {
         let server = logging(kind);
         let mut desk = Desk::new();
         account(&server, "plain", &[&format!("{LOADER} ON *.*")]);
-        let file = desk.file("dump.sql", dump(&table("items", 20)));
+        let file = desk.file("dump.sql", dump(&table("items", 600)));
         let load = |desk: &Desk, user: &str, more: &[&str]| {
             finish(desk.load_command(&file, &url_of(&server, user), more))
         };
@@ -354,6 +354,6 @@ fn what_was_asked_of_the_settings_is_done_or_said() {
         let before = position(&server);
         load(&desk, "plain", &["--binlog", "off", "--durability", "keep"]).exits(0);
         assert_eq!(position(&server), before, "{kind}: something was logged");
-        assert_eq!(desk.rows(&server, "items"), Some(20));
+        assert_eq!(desk.rows(&server, "items"), Some(600));
     }
 }

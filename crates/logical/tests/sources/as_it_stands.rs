@@ -172,3 +172,30 @@ fn mysql_gets_the_very_bytes_of_a_file() {
         assert_eq!(wrong.as_deref(), Some("0"));
     }
 }
+
+/// Every dump of phpMyAdmin says `SET NAMES utf8`: it goes by the fastest path of each vendor all the same.
+#[test]
+fn rows_in_utf8_go_by_the_best_path_of_each_vendor() {
+    for kind in ServerKind::ALL {
+        let bench = Bench::new(kind);
+        let path = if kind.is_mariadb() {
+            WritePath::Bulk
+        } else {
+            WritePath::LoadData
+        };
+        let rows: Vec<String> = (0..ROWS).map(|id| format!("({id},'Größe {id}')")).collect();
+        let rows = rows.join(",");
+        for engine in ["InnoDB", "MyISAM", "MEMORY"] {
+            bench.empty();
+            let text = format!(
+                "SET NAMES utf8;\nCREATE TABLE `t` (`id` int, `v` varchar(40)) ENGINE={engine} DEFAULT CHARSET=utf8;\nINSERT INTO `t` VALUES {rows};\n"
+            );
+            let file = bench.path("dump.sql");
+            fs::write(&file, text).unwrap();
+            let adjust: Adjust = |options| options.database = Some(DATABASE.to_owned());
+            let outcome = bench.load(&file, adjust).unwrap();
+            assert!(outcome.proven, "{kind} {engine}");
+            assert_eq!(outcome.write_paths, [(path, ROWS)], "{kind} {engine}");
+        }
+    }
+}

@@ -2,7 +2,8 @@
 
 use crate::cutting::Cutter;
 use crate::held::Held;
-use crate::support::{BOTH, Desk, dump, finish, shared};
+use crate::support::{BOTH, Desk, ask, dump, finish, shared, table};
+use refloat_testkit::servers;
 
 /// Rows of the load: half of them are enough for rows to be committed while it waits for the rest.
 const ROWS: u64 = 400_000;
@@ -130,6 +131,50 @@ fn a_value_that_becomes_another_one_on_its_way_ends_the_load() {
                 assert_eq!(found, "1other,2 NULL,3one text", "{kind}, {path}, {table}");
             }
             desk.ask(server, "DROP DATABASE @db");
+        }
+    }
+}
+
+/// A comparison by digest reads the dump's text as the session of the dump does, which takes a backslash for itself here.
+#[test]
+fn a_digest_reads_texts_in_the_modes_of_the_dump() {
+    let table = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20), w VARCHAR(20));\n";
+    let rows = "INSERT INTO t VALUES (1, NULL, 'a\\'), (2, '\\N', 'a\tb'), (3, 'it''s', '\\\\');\n";
+    let text = dump(&format!(
+        "SET sql_mode='NO_BACKSLASH_ESCAPES';\n{table}{rows}"
+    ));
+    for &kind in crate::support::kinds() {
+        let server = shared(kind);
+        let desk = Desk::new();
+        let file = desk.file("dump.sql", &text);
+        for path in ["auto", "load-data", "insert"] {
+            let more = ["--verify", "digest", "--replace", "--write-path", path];
+            desk.load(&file, server, &more)
+                .exits(0)
+                .says("done and proven");
+            let hex = desk.ask(server, "SELECT HEX(v), HEX(w) FROM @db.t ORDER BY id");
+            assert_eq!(
+                hex, "NULL\t615C\n5C4E\t610962\n69742773\t5C5C",
+                "{kind} {path}"
+            );
+        }
+        desk.ask(server, "DROP DATABASE @db");
+    }
+}
+
+/// The server's limits on what statements may read hold for the sessions of others.
+#[test]
+fn limits_on_joins_do_not_hold_for_a_load() {
+    for &kind in crate::support::kinds() {
+        let options = servers::quick(kind).option("max_join_size", "10");
+        let server = servers::start(&options);
+        assert_eq!(ask(&server, "SELECT @@GLOBAL.max_join_size"), "10");
+        let desk = Desk::new();
+        let file = desk.file("dump.sql", dump(&table("items", 1_000)));
+        for more in [&[][..], &["--replace", "--verify", "digest"]] {
+            desk.load(&file, &server, more)
+                .exits(0)
+                .says("done and proven");
         }
     }
 }

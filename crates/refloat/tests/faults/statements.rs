@@ -391,3 +391,32 @@ fn classes_of_statements_can_be_allowed_or_left_out() {
         ask(shared(kind), &format!("DROP USER {user}@localhost"));
     }
 }
+
+/// Several statements under another delimiter run in the session that the first of them make. What the server would cut there is refused all the
+/// same: a load changes no value.
+#[test]
+fn a_block_of_statements_runs_and_a_value_that_does_not_fit_is_refused() {
+    let rows = "(1,'x'),(2,'too long')";
+    let text = dump(&format!(
+        "DELIMITER //\nSET @m = '';\nSET SESSION sql_mode = @m;\nCREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(3));\nINSERT INTO t VALUES {rows};\nINSERT INTO t VALUES (3,'z');\n//\nDELIMITER ;\nCREATE TABLE u (a INT);\n"
+    ));
+    for &kind in crate::support::kinds() {
+        let server = shared(kind);
+        let desk = Desk::new();
+        desk.load_text(&text, server, &[])
+            .exits(1)
+            .says("1406")
+            .says("'too long'")
+            .says("--on-error continue");
+        desk.load_text(
+            &text,
+            server,
+            &["--on-error", "continue", "--replace", "--restart"],
+        )
+        .exits(1)
+        .says("(2,'too long')");
+        assert_eq!(desk.ask(server, "SELECT a FROM @db.t ORDER BY a"), "1\n3");
+        assert_eq!(desk.rows(server, "u"), Some(0));
+        desk.ask(server, "DROP DATABASE @db");
+    }
+}

@@ -89,6 +89,20 @@ impl Link {
         Ok(())
     }
 
+    /// Takes a writer's strictness from the session of a chunk, until [`Self::strict_again`]. The chunk's transaction is open meanwhile.
+    pub fn lenient(&mut self, session: &Session) -> Result<(), refloat_wire::Error> {
+        // Whatever happens: the session is not a writer's until then.
+        self.leave_session();
+        self.conn.exec(session.lenient_set()).map(drop)
+    }
+
+    /// Gives it back.
+    pub fn strict_again(&mut self, session: &Arc<Session>) -> Result<(), refloat_wire::Error> {
+        self.conn.exec(session.strict_set())?;
+        self.session = Some(Arc::clone(session));
+        Ok(())
+    }
+
     /// Forgets the session state, because a task is about to change it.
     pub fn leave_session(&mut self) {
         self.session = None;

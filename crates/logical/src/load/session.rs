@@ -309,14 +309,7 @@ impl Session {
             if name == "foreign_key_checks" {
                 "0".to_owned()
             } else if name == "sql_mode" {
-                let mut words: Vec<&str> =
-                    value.split(',').filter(|word| !word.is_empty()).collect();
-                for word in ["STRICT_ALL_TABLES", "ALLOW_INVALID_DATES"] {
-                    if !words.iter().any(|one| one.eq_ignore_ascii_case(word)) {
-                        words.push(word);
-                    }
-                }
-                words.join(",")
+                strict_mode(value)
             } else {
                 value.to_owned()
             }
@@ -337,18 +330,16 @@ impl Session {
         )
     }
 
-    /// The `SET SESSION` that gives a writer this state without its strictness, for rows that the server takes in no other way.
+    /// The `SET SESSION` that takes its strictness from a writer in this state, for rows that the server takes in no other way. It changes nothing
+    /// else: some variables cannot be set while a transaction is open (`explicit_defaults_for_timestamp` of MySQL).
     pub fn lenient_set(&self) -> String {
-        let lenient = self.lenient_mode();
-        self.set_statement(|name, value| {
-            if name == "foreign_key_checks" {
-                "0".to_owned()
-            } else if name == "sql_mode" {
-                lenient.clone()
-            } else {
-                value.to_owned()
-            }
-        })
+        format!("SET SESSION sql_mode = {}", literal(&self.lenient_mode()))
+    }
+
+    /// The `SET SESSION` that gives it back.
+    pub fn strict_set(&self) -> String {
+        let mode = strict_mode(self.get("sql_mode").unwrap_or_default());
+        format!("SET SESSION sql_mode = {}", literal(&mode))
     }
 
     /// The `SET SESSION` that gives a connection exactly this state, for definitions that run later than they stand.
@@ -382,6 +373,17 @@ impl Session {
             .collect();
         format!("SET {}", parts.join(", "))
     }
+}
+
+/// An `sql_mode` of the dump with a writer's strictness.
+fn strict_mode(mode: &str) -> String {
+    let mut words: Vec<&str> = mode.split(',').filter(|word| !word.is_empty()).collect();
+    for word in ["STRICT_ALL_TABLES", "ALLOW_INVALID_DATES"] {
+        if !words.iter().any(|one| one.eq_ignore_ascii_case(word)) {
+            words.push(word);
+        }
+    }
+    words.join(",")
 }
 
 /// A text as a literal of its own character set: in one of two bytes (`character_set_connection=ucs2`) no server knows a time zone.

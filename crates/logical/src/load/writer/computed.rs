@@ -38,8 +38,7 @@ impl Link {
         if written.is_none() {
             self.conn.exec("ROLLBACK TO SAVEPOINT refloat_piece")?;
         }
-        // The strictness of a writer again.
-        self.enter(&chunk.session)?;
+        self.strict_again(&chunk.session)?;
         Ok(written)
     }
 
@@ -56,7 +55,7 @@ impl Link {
             return self.insert_text(chunk, text, rows);
         };
         let written = self.insert_computed(chunk, tuples);
-        self.enter(&chunk.session)?;
+        self.strict_again(&chunk.session)?;
         Ok(written?)
     }
 
@@ -135,8 +134,7 @@ impl Link {
 
     /// The rows in the dump's own mode. The session is not a writer's afterwards.
     fn insert_computed(&mut self, chunk: &Chunk, tuples: &[u8]) -> Result<Written, Error> {
-        self.leave_session();
-        self.conn.exec(chunk.session.lenient_set())?;
+        self.lenient(&chunk.session)?;
         self.text.clear();
         self.text.extend_from_slice(&chunk.header.text);
         self.text.extend_from_slice(tuples);

@@ -107,8 +107,7 @@ impl Link {
         if kept.is_err() {
             self.conn.exec("ROLLBACK TO SAVEPOINT refloat_piece")?;
         }
-        // The strictness of a writer again.
-        self.enter(&chunk.session)?;
+        self.strict_again(&chunk.session)?;
         Ok(kept.ok())
     }
 
@@ -121,9 +120,7 @@ impl Link {
         (text, rows): (&[u8], u64),
         empties: u64,
     ) -> Result<Result<Written, String>, Error> {
-        // Whatever happens below: the session is not a writer's until it is entered again.
-        self.leave_session();
-        self.conn.exec(chunk.session.lenient_set())?;
+        self.lenient(&chunk.session)?;
         self.text.clear();
         self.text.extend_from_slice(&chunk.header.text);
         self.text.extend_from_slice(text);
@@ -217,7 +214,7 @@ impl Link {
         let size = chunk.header.text.len() + tuples.len() + 1;
         if empties < WARNINGS_MAX && size < self.conn.max_allowed_packet() {
             let written = self.insert_as_dump(chunk, layout, (tuples, rows), empties)?;
-            self.enter(&chunk.session)?;
+            self.strict_again(&chunk.session)?;
             return written.map_err(Attempt::NotExact);
         }
         let halves = chunk.form.halves(text, chunk.session.lex_mode());

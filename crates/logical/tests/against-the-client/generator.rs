@@ -103,8 +103,15 @@ enum Kind {
     Enum,
     Set,
     Json,
+    Float,
+    Geometry,
+    Generated,
+    Uuid,
+    Inet,
+    Vector,
 }
 
+/// Types that both vendors have.
 const KINDS: &[(Kind, &str)] = &[
     (Kind::Integer, "INT"),
     (Kind::Integer, "BIGINT"),
@@ -131,11 +138,28 @@ const KINDS: &[(Kind, &str)] = &[
     (Kind::Enum, "ENUM('a','b','c d')"),
     (Kind::Set, "SET('a','b','c d')"),
     (Kind::Json, "JSON"),
+    (Kind::Integer, "SMALLINT"),
+    (Kind::Integer, "MEDIUMINT"),
+    (Kind::Float, "FLOAT"),
+    (Kind::Bytes, "BINARY(20)"),
+    (Kind::Time, "TIME(3)"),
+    (Kind::Timestamp, "TIMESTAMP(6) NULL"),
+    (Kind::Geometry, "GEOMETRY"),
+    (Kind::Generated, "INT AS (40 + 2) STORED"),
 ];
+const KINDS_MARIADB: &[(Kind, &str)] = &[(Kind::Uuid, "UUID"), (Kind::Inet, "INET6")];
+const KINDS_MYSQL: &[(Kind, &str)] = &[(Kind::Vector, "VECTOR(3)")];
+
+/// The types of a vendor.
+fn kinds(mariadb: bool) -> Vec<(Kind, &'static str)> {
+    let own = if mariadb { KINDS_MARIADB } else { KINDS_MYSQL };
+    [KINDS, own].concat()
+}
 
 struct Column {
     name: String,
     kind: Kind,
+    definition: &'static str,
     nullable: bool,
     has_default: bool,
 }
@@ -178,13 +202,15 @@ impl Maker {
     }
 
     fn columns(&mut self) -> Vec<Column> {
+        let kinds = kinds(self.mariadb);
         (0..self.rng.within(2, 7))
             .map(|number| {
-                let kind = self.rng.below(KINDS.len());
+                let (kind, definition) = *self.rng.pick(&kinds);
                 let nullable = self.rng.chance(70);
                 Column {
-                    name: format!("f{number}_{kind}"),
-                    kind: KINDS[kind].0,
+                    name: format!("f{number}"),
+                    kind,
+                    definition,
                     nullable,
                     has_default: nullable && self.rng.chance(30),
                 }
@@ -206,14 +232,9 @@ impl Maker {
             Some(true) => parts.push("id INT NOT NULL AUTO_INCREMENT PRIMARY KEY".to_owned()),
         }
         for column in columns {
-            let kind: usize = column
-                .name
-                .rsplit('_')
-                .next()
-                .and_then(|n| n.parse().ok())
-                .unwrap_or(0);
-            let kind = KINDS[kind].1;
+            let kind = column.definition;
             let null = match (column.nullable, column.has_default) {
+                _ if column.kind == Kind::Generated => "",
                 (true, true) => " DEFAULT NULL",
                 (true, false) => "",
                 (false, _) if kind.ends_with("NULL") => "",
@@ -230,7 +251,7 @@ impl Maker {
         ]);
         let engine = if engine.ends_with("MEMORY")
             && parts.iter().any(|part| {
-                ["TEXT", "BLOB", "JSON"]
+                ["TEXT", "BLOB", "JSON", "GEOMETRY", "VECTOR"]
                     .iter()
                     .any(|one| part.contains(one))
             }) {
@@ -291,6 +312,12 @@ impl Maker {
             .map(|values| format!("({})", values.join(",")))
             .collect();
         let all = all.join(",");
+        // To give a generated column a value is a warning, whatever value it is.
+        let given = filled.iter().find(|column| column.kind != Kind::Generated);
+        let given = match given {
+            Some(column) => column.name.clone(),
+            None => names[0].clone(),
+        };
         let sets = || {
             let pairs = names.iter().zip(&tuples[0]);
             pairs
@@ -304,11 +331,10 @@ impl Maker {
             5 => format!("INSERT INTO {table} SET {}", sets()),
             6 => format!("INSERT INTO {table}{list} SELECT {}", tuples[0].join(",")),
             7 => format!(
-                "INSERT INTO {table}{list} VALUES {all} ON DUPLICATE KEY UPDATE {0}={0}",
-                names[0]
+                "INSERT INTO {table}{list} VALUES {all} ON DUPLICATE KEY UPDATE {given}={given}"
             ),
             8 => format!("REPLACE INTO {table} SET {}", sets()),
-            9 => format!("UPDATE {table} SET {0}={0}", names[0]),
+            9 => format!("UPDATE {table} SET {given}={given}"),
             _ => format!("INSERT INTO {table}{list} VALUES {all}"),
         };
         self.say(&statement);
@@ -316,6 +342,9 @@ impl Maker {
 
     /// A value that the column holds as it is, in a spelling of dumps; an expression sometimes with form 4.
     fn value(&mut self, column: &Column, form: usize) -> String {
+        if column.kind == Kind::Generated {
+            return "DEFAULT".to_owned();
+        }
         if column.nullable && self.rng.chance(20) {
             return "NULL".to_owned();
         }
@@ -425,6 +454,32 @@ impl Maker {
             }
             Kind::Enum => pick(rng, &["'a'", "'b'", "'c d'", "1", "'A'"]),
             Kind::Set => pick(rng, &["'a'", "'a,b'", "''", "'c d,a'", "3"]),
+            Kind::Float => pick(rng, &["0", "1.5", "-2.25e10", "'3.125'", "1e-3", "-0"]),
+            Kind::Geometry => pick(
+                rng,
+                &[
+                    "0x000000000101000000000000000000F03F0000000000000040",
+                    "X'000000000101000000000000000000F03F0000000000000040'",
+                    "ST_GeomFromText('POINT(1 2)')",
+                ],
+            ),
+            Kind::Generated => "DEFAULT".to_owned(),
+            Kind::Uuid => pick(
+                rng,
+                &[
+                    "'123e4567-e89b-12d3-a456-426655440000'",
+                    "'123E4567E89B12D3A456426655440001'",
+                    "0x123E4567E89B12D3A456426655440002",
+                ],
+            ),
+            Kind::Inet => pick(
+                rng,
+                &["'::1'", "'2001:db8::ff00:42:8329'", "'::ffff:10.0.0.1'"],
+            ),
+            Kind::Vector => pick(
+                rng,
+                &["0x0000803F0000004000004040", "STRING_TO_VECTOR('[1,2,3]')"],
+            ),
             Kind::Json => pick(
                 rng,
                 &["'{}'", "'[1,2]'", "'{\"a\": 1}'", "'null'", "'\"x\"'"],
@@ -493,7 +548,7 @@ impl Maker {
                 "@@auto_increment_increment",
                 "(2)",
             ],
-            Kind::Decimal | Kind::Double => &[
+            Kind::Decimal | Kind::Double | Kind::Float => &[
                 "1/3",
                 "7/8",
                 "ROUND(1.5)",
@@ -510,6 +565,11 @@ impl Maker {
             ],
             Kind::Time => &["SEC_TO_TIME(61)"],
             Kind::Set => &["1|2"],
+            Kind::Geometry => &["POINT(1, 2)"],
+            Kind::Generated => &["DEFAULT"],
+            Kind::Uuid => &["LOWER('123E4567-E89B-12D3-A456-426655440003')"],
+            Kind::Inet => &["CONCAT('::', '2')"],
+            Kind::Vector => &["STRING_TO_VECTOR(CONCAT('[1,2', ',3]'))"],
             Kind::Json => &["JSON_OBJECT('a', 1)", "JSON_ARRAY(1, 'b')"],
             _ => &[
                 "CONCAT('a', 'b')",

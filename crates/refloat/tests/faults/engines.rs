@@ -17,7 +17,11 @@ fn a_refused_row_of_a_table_without_transactions_is_told() {
     let mut desk = Desk::new();
     for kind in BOTH {
         let server = shared(kind);
-        for (engine, path) in [("MyISAM", "auto"), ("MyISAM", "insert"), ("Aria", "auto")] {
+        for (engine, path) in [
+            ("MyISAM", "load-data"),
+            ("MyISAM", "insert"),
+            ("Aria", "auto"),
+        ] {
             if engine == "Aria" && !kind.is_mariadb() {
                 continue;
             }
@@ -46,10 +50,10 @@ fn a_refused_row_of_a_table_without_transactions_is_told() {
                 .says("plain: 0 rows counted, and whatever it took of the chunk that failed")
                 .never_says("done and proven");
             // LOAD DATA skips the row and goes on, and is looked at afterwards; inserts stop before it.
-            let stored = if kind.is_mariadb() || path == "insert" {
-                "1,2,3"
-            } else {
+            let stored = if path == "load-data" {
                 "1,2,3,4"
+            } else {
+                "1,2,3"
             };
             assert_eq!(desk.ask(server, ids), stored, "{kind} {engine} {path}");
             assert_eq!(desk.rows(server, "items"), Some(100), "{kind} {engine}");

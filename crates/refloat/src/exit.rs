@@ -346,6 +346,8 @@ fn without_password(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use refloat_cluster::RestoreWay;
+
     use super::*;
 
     #[test]
@@ -395,6 +397,37 @@ mod tests {
                 format!("bad {shown} here")
             );
         }
+    }
+
+    #[test]
+    fn who_stopped_it_is_said_once() {
+        let load = || LoadError::Interrupted("interrupted".to_owned());
+        for error in [
+            anyhow::Error::new(load()),
+            anyhow::Error::new(CopyError::Target(load())),
+        ] {
+            let text = chain_text(&error);
+            assert_eq!(text.matches("interrupted").count(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_restore_that_is_not_proven_says_who_serves_what_was_loaded() {
+        let hint = |way| {
+            let error = RestoreError::NotProven {
+                node: "db1".to_owned(),
+                reason: "1 difference".to_owned(),
+                way,
+            };
+            of_restore(&error).unwrap().1.concat()
+        };
+        let replicated = hint(RestoreWay::Replicate);
+        assert!(replicated.contains("all of them serve it"), "{replicated}");
+        let alone = hint(RestoreWay::Rebuild);
+        assert!(
+            alone.contains("others are down with their old data"),
+            "{alone}"
+        );
     }
 
     #[test]

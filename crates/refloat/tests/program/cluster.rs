@@ -645,11 +645,12 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
     }
     assert_eq!((open().len(), asked().as_deref()), (0, Some("")));
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
-    let back = refloat(&rejoin).exits(0);
+    let back = refloat(&rejoin).exits(0).stdout;
+    assert!(back.starts_with("c-2 is back by IST"), "{back}");
+    // The comparison of the rows is offered.
     assert!(
-        back.stdout.starts_with("c-2 is back by IST"),
-        "{}",
-        back.stdout
+        back.contains("  compare   refloat cluster verify "),
+        "{back}"
     );
     assert_eq!(open().len(), 0);
 }

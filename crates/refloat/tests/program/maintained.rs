@@ -109,7 +109,9 @@ impl Place {
             .filter(|one| one.starts_with("gcache."))
             .collect();
         kept.sort_unstable();
-        kept.join(";")
+        // Whom it asks first for what it missed is for one start only.
+        let asks = self.ask(at, "SELECT @@wsrep_sst_donor");
+        format!("{}; asks '{asks}'", kept.join(";"))
     }
 
     #[track_caller]

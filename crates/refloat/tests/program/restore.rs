@@ -66,7 +66,7 @@ impl Place {
     pub fn settings(&self) -> [String; 3] {
         [0, 1, 2].map(|at| {
             self.ask(at, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_flush_log_at_trx_commit', 'innodb_io_capacity', \
-                'innodb_buffer_pool_size', 'innodb_doublewrite', 'sync_binlog', 'wsrep_on', 'port', 'event_scheduler')")
+                'innodb_buffer_pool_size', 'innodb_doublewrite', 'sync_binlog', 'wsrep_on', 'wsrep_sst_donor', 'port', 'event_scheduler')")
         })
     }
 

@@ -7,17 +7,17 @@ mod text;
 
 use serde::{Deserialize, Serialize};
 
-pub use text::{ManifestError, caveat, parse, seal, unseal, write};
+pub use text::{ManifestError, parse, seal, unseal, write};
 
 /// Name of the manifest's file.
 pub const MANIFEST: &str = "manifest.json";
-/// The format that this version writes. Manifests of format 1 have no checksum of themselves; nothing else is different in them.
+/// The format that this version writes and reads.
 pub const FORMAT: u32 = 2;
 
 /// A finished dump. [`write()`] makes the bytes of its file, which end with their checksum; [`parse`] reads them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Number of the format: [`FORMAT`], or an earlier one.
+    /// Number of the format: [`FORMAT`].
     pub format: u32,
     /// The program and its version.
     pub made_by: String,

@@ -38,7 +38,6 @@ use crate::dump::catalog::NAMES_HINT;
 use crate::dump::session;
 use crate::load::context::kill_on_cancel;
 use crate::load::phases::Phases;
-use crate::manifest;
 use narrow::Narrow;
 use pair::{Pair, has_no_rows, out_of_reach};
 pub(crate) use side::ServerSide;
@@ -129,12 +128,7 @@ fn run_verify(
     refuse(options, &sides)?;
     announce(options, run, outcome);
     moments(outcome);
-    for (side, info) in sides.iter().zip([&outcome.a, &outcome.b]) {
-        if let Side::Dump(folder) = side {
-            let caveat = manifest::caveat(&folder.manifest);
-            let caveat = caveat.map(|caveat| format!("{}: {caveat}", info.name));
-            outcome.notes.extend(caveat);
-        }
+    for side in &sides {
         if let Side::Server(server) = side {
             let caveat = server.snapshot.identities.caveat();
             let name = server.options.source.describe();

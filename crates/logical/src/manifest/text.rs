@@ -11,10 +11,6 @@ use twox_hash::XxHash3_128;
 use super::{FORMAT, Manifest};
 use crate::source::folder::metadata;
 
-/// The first format whose manifests have a checksum.
-const WITH_CHECKSUM: u64 = 2;
-/// The earliest format that is read.
-const EARLIEST: u64 = 1;
 /// What stands before the digits of the checksum, behind the line end of the last member before it.
 const BEFORE: &[u8] = b"  \"checksum\": \"";
 /// What stands behind them.
@@ -65,7 +61,7 @@ fn checksum_of(body: &[u8]) -> String {
     format!("{:032x}", XxHash3_128::oneshot(body))
 }
 
-/// Reads a manifest, and believes it only when its checksum is that of its bytes. Those of format 1 have none: [`caveat`] says so.
+/// Reads a manifest, and believes it only when its checksum is that of its bytes.
 ///
 /// # Errors
 /// It is damaged, of a later version of the format, or none at all.
@@ -84,25 +80,18 @@ pub fn parse(text: &[u8]) -> Result<Manifest, ManifestError> {
     match format(text).map_err(damaged)? {
         None | Some(0) => return Err(ManifestError::NoFormat),
         Some(format) if format > u64::from(FORMAT) => return Err(ManifestError::Later(format)),
-        Some(WITH_CHECKSUM..) if sealed.is_none() => {
+        Some(_) if sealed.is_none() => {
             return Err(damaged(format!(
                 "it does not end with its checksum, as it was written; {HINT}"
             )));
         }
-        Some(EARLIEST..) => {}
+        Some(_) => {}
     }
     let manifest: Manifest = metadata(text).map_err(damaged)?;
     match named_twice(&manifest) {
         Some(what) => Err(damaged(format!("it names {what} twice; {HINT}"))),
         None => Ok(manifest),
     }
-}
-
-/// What nothing proves of a manifest that was read, where that is so.
-pub fn caveat(manifest: &Manifest) -> Option<String> {
-    (u64::from(manifest.format) < WITH_CHECKSUM).then(|| {
-        "its manifest has no checksum: made by an earlier version; nothing shows whether the manifest is as it was written".to_owned()
-    })
 }
 
 /// The number of the format that a manifest names, whatever else is in it: what is in one of a later format is not known.
@@ -170,7 +159,6 @@ mod tests {
     fn what_is_written_is_read() {
         let text = write(&example()).unwrap();
         assert_eq!(parse(&text).unwrap(), example());
-        assert_eq!(caveat(&example()), None);
         let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
         let checksum = json["checksum"].as_str().unwrap();
         // As by hand: all lines but the last two.
@@ -204,15 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn one_of_an_earlier_version_is_read_and_said() {
-        let mut earlier = example();
-        earlier.format = 1;
-        let text = serde_json::to_vec_pretty(&earlier).unwrap();
-        let found = parse(&text).unwrap();
-        assert_eq!(found, earlier);
-        assert!(caveat(&found).unwrap().contains("has no checksum"));
-        let compact = serde_json::to_vec(&example()).unwrap();
-        assert!(parse(&compact).is_err(), "one of today has a checksum");
+    fn one_without_a_checksum_is_damaged() {
+        for text in [
+            serde_json::to_vec_pretty(&example()).unwrap(),
+            serde_json::to_vec(&example()).unwrap(),
+        ] {
+            let found = parse(&text);
+            assert!(matches!(found, Err(ManifestError::Damaged(_))), "{found:?}");
+        }
     }
 
     #[test]
@@ -230,9 +217,6 @@ mod tests {
         let mut manifest = example();
         manifest.databases[0].tables[0].name = "t3".to_owned();
         let said = |manifest: &Manifest| parse(&write(manifest).unwrap()).unwrap_err().to_string();
-        assert!(said(&manifest).contains("the table d.t3 twice"));
-        // Without a checksum, too.
-        manifest.format = 1;
         assert!(said(&manifest).contains("the table d.t3 twice"));
         let mut manifest = example();
         manifest.databases[0].tables[1].columns[0].name = "b".to_owned();

@@ -42,7 +42,6 @@ pub fn layout(path: &Path) -> Result<Layout, SourceError> {
         manifest.server.hostname,
         manifest.snapshot.at
     ));
-    layout.notes.extend(manifest::caveat(&manifest));
     let mut files = Files {
         root: path,
         known: BTreeSet::from([MANIFEST.to_owned()]),

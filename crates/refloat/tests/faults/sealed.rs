@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use refloat_logical::manifest;
 use refloat_sandbox::{Instance, ServerKind};
 
 use crate::support::{Desk, Run, dump, edit_manifest, finish, shared};
@@ -87,30 +86,6 @@ fn a_manifest_that_was_changed_is_refused_by_every_reader() {
     verify(&desk, &out, server)
         .exits(0)
         .never_says("no checksum");
-}
-
-#[test]
-fn a_dump_whose_manifest_has_no_checksum_is_loaded_and_that_is_said() {
-    let server = shared(ServerKind::MariaDb1011);
-    let desk = Desk::new();
-    let out = dump_of(&desk, server);
-    let path = out.join("manifest.json");
-    let mut earlier = manifest::parse(&fs::read(&path).unwrap()).unwrap();
-    earlier.format = 1;
-    fs::write(&path, serde_json::to_vec_pretty(&earlier).unwrap()).unwrap();
-    let note = "its manifest has no checksum: made by an earlier version";
-    load(&desk, &out, server).exits(0).says(note);
-    inspect(&desk, &out)
-        .exits(0)
-        .says(note)
-        .says("every file is the one whose checksum it holds");
-    verify(&desk, &out, server).exits(0).says(note);
-    let mut command = desk.refloat(["load", "--plan"]);
-    command.arg(&out);
-    finish_with(command, &["--to", &server.url(), "--replace"])
-        .exits(0)
-        .says(note);
-    assert_eq!(desk.rows(server, "t1"), Some(2));
 }
 
 #[test]

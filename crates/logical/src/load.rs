@@ -55,7 +55,7 @@ use refloat_wire::{CommitCounter, ConnectOptions, Connection};
 
 pub use crate::source::stray::Stray;
 pub use collation::other_collation;
-pub use error::{EarlierMark, LoadError, LoadFailure, Refusal};
+pub use error::{LoadError, LoadFailure, Refusal};
 pub(crate) use form::DelimitedRows;
 pub use galera::pace::PacedNode;
 pub use galera::{GaleraMode, GaleraOptions, GaleraOutcome, MAX_PAUSED_DEFAULT};
@@ -396,9 +396,8 @@ fn with_settings(
         begun,
         rows: conductor.counted().stored,
     });
-    if let Err(error) = &result {
-        let by_this = !matches!(error, LoadError::MarkedByEarlierVersion(_));
-        outcome.resumable = by_this && conductor.keeps_marks();
+    if result.is_err() {
+        outcome.resumable = conductor.keeps_marks();
     }
     let result = result.and_then(|(proof, forgotten)| {
         outcome.proof = proof;
@@ -429,7 +428,7 @@ fn begin_marks(
         .map_err(|error| LoadError::server("preparing progress marks", error))?;
     if marks.is_none() && resume::keeps_marks(source) {
         run.events.note(format!(
-            "no progress marks are kept: the account may not create tables in a database {}; if this load is interrupted, it has to begin anew",
+            "no progress marks are kept: the account may not create tables in a database {}; if this load is interrupted, it has to start over",
             marks::SCHEMA
         ));
     }

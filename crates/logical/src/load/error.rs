@@ -1,7 +1,6 @@
 //! Why a load stopped.
 
 use std::fmt;
-use std::ops::Range;
 
 use refloat_run::Cancel;
 use refloat_run::settings::SettingsError;
@@ -73,50 +72,6 @@ impl Refusal {
             reason: format!("the dump holds the server's own schema {database}: accounts, privileges and other things of the whole server"),
             hint: "Leave it out with --system-schema skip, or run it as it stands with --system-schema load.".to_owned(),
         }
-    }
-}
-
-/// A mark of a load that an earlier version has begun: it does not tell rows from others in their place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EarlierMark {
-    /// The file.
-    pub file: String,
-    /// Line, from 1.
-    pub line: u64,
-    /// Byte of the decompressed text, from 0.
-    pub offset: u64,
-    /// Database and table.
-    pub table: String,
-    /// Bytes of the file that the mark is about, as far as it lies here.
-    pub bytes: Range<u64>,
-    /// The load.
-    pub run: String,
-    /// When it began.
-    pub begun: String,
-    /// Rows that it has loaded.
-    pub rows: u64,
-    /// Of them, in this table.
-    pub of_table: u64,
-}
-
-impl fmt::Display for EarlierMark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            file, line, offset, ..
-        } = self;
-        write!(
-            f,
-            "{file}: line {line}, byte {offset}: load {}, begun {}, cannot be gone on with: a version of refloat before this one began it, and did not \
-             record how it cut the rows of table {} (bytes {} to {}), so nobody can tell whether the rows that are in are those that stand here now; \
-             nothing was taken back: {} rows of that load are in, {} of them in this table",
-            self.run,
-            self.begun,
-            self.table,
-            self.bytes.start,
-            self.bytes.end,
-            self.rows,
-            self.of_table
-        )
     }
 }
 
@@ -218,7 +173,7 @@ pub enum LoadError {
     },
     /// A load that was begun before goes on with rows that are not the same ones.
     #[error(
-        "{file}: line {line}, byte {offset}: the rows of table {table} here are not those that were here when the load began, so it cannot go on with this source"
+        "{file}: line {line}, byte {offset}: the rows of table {table} here are not those that were here when the load began, so the load cannot be resumed from this source"
     )]
     SourceDiffers {
         /// The file.
@@ -230,9 +185,6 @@ pub enum LoadError {
         /// Database and table.
         table: String,
     },
-    /// An earlier version has begun the load, and its marks do not tell rows from others in their place.
-    #[error("{0}")]
-    MarkedByEarlierVersion(Box<EarlierMark>),
     /// All was done but for one thing.
     #[error("everything is loaded, but the progress marks of the load could not be removed")]
     MarksLeft(#[source] Box<LoadError>),

@@ -28,7 +28,7 @@ use refloat_run::own::MARKS_SCHEMA;
 use refloat_run::settings::Grants;
 
 use digest::Growing;
-pub use digest::{Digest, NO_DIGEST, whole};
+pub use digest::{Digest, whole};
 pub use found::{Counted, Cover, Found, Met, TableFound, parsed};
 pub use source::Fingerprint;
 pub use takeover::{Gone, hold_or_end, take_over};
@@ -194,11 +194,6 @@ impl Marks {
             rows_logged,
             tables_logged,
         }
-    }
-
-    /// When it was begun, UTC.
-    pub fn begun(&self) -> &str {
-        &self.about.begun
     }
 
     /// Makes the tables, and the row of the load.

@@ -181,7 +181,7 @@ pub struct LoadOutcome {
     pub marks: Option<LeftMarks>,
     /// The earlier process that this load went on after.
     pub resumed: Option<Resumption>,
-    /// Whether the same command again goes on where this one ended.
+    /// Whether the same command resumes where this one ended.
     pub resumable: bool,
     /// Run id.
     pub run: String,

@@ -122,7 +122,7 @@ fn refuse_lost(found: &Found, about: &About, conn: &mut Connection) -> Result<()
             "the server stopped in the first seconds of the load begun at {}, behind changes of tables that were not on the disk yet; whether they are there cannot be told",
             about.begun
         ),
-        hint: "Begin anew with --restart (and --replace for the tables that are there).".to_owned(),
+        hint: "Start over with --restart (and --replace for the tables that are there).".to_owned(),
     }]))
 }
 
@@ -215,7 +215,7 @@ impl Earlier {
         }
         if !found.is_empty() {
             events.note(format!(
-                "going on with the load that began at {} (run {}): {} rows are in already",
+                "resuming the load that began at {} (run {}): {} rows are in already",
                 begun.about.begun,
                 begun.run,
                 found.stored()

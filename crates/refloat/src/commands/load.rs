@@ -26,11 +26,11 @@ use crate::record::record;
 use crate::watch::Watch;
 
 /// What is kept of a load that did not come to its end.
-const RESUMABLE: &str = "What is in is marked on the target: the same command again goes on from there; --restart --replace begins anew.";
+const RESUMABLE: &str = "What is committed is marked on the target: the same command resumes from there; --restart --replace starts over.";
 
 /// What has become of a server that was lost with its redo log off.
 const NO_REDO_LOG: &str = "The server cannot be reached, and its redo log was off (--durability disposable): if it has ended, nothing on it can be \
-    recovered. Remove its data directory, initialise a new data directory, and load again; there is nothing to go on with.";
+    recovered. Remove its data directory, initialise a new data directory, and load again; there is nothing to resume.";
 
 pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     // A URL in the place of the dump is no file, and would go into the record of the run as it is.

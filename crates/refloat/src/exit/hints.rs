@@ -107,11 +107,11 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
             ..
         } => (
             Exit::ProofFailed,
-            "What was loaded is on every node, and all of them serve it: look at it there, and keep applications away from it. --give-up ends the restore, and then the same command with --replace begins anew.",
+            "What was loaded is on every node, and all of them serve it: look at it there, and keep applications away from it. --give-up ends the restore, and then the same command with --replace starts over.",
         ),
         RestoreError::NotProven { .. } => (
             Exit::ProofFailed,
-            "The node stands alone with what was loaded, and the others are down with their old data. Look at it there; --give-up ends the restore and says where every node is, and then the same command with --replace begins anew.",
+            "The node stands alone with what was loaded, and the others are down with their old data. Look at it there; --give-up ends the restore and says where every node is, and then the same command with --replace starts over.",
         ),
         RestoreError::Differs {
             node, uuid, dump, ..
@@ -321,16 +321,7 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         ),
         LoadError::SourceDiffers { .. } | LoadError::SourceLacks { .. } => (
             Exit::Failed,
-            vec!["Go on with the very dump that the load began with (a pipe has to bring the same text again), or begin anew with --restart --replace.".to_owned()],
-        ),
-        LoadError::MarkedByEarlierVersion(_) => (
-            Exit::Failed,
-            vec![
-                "Finish the load with the version of refloat that began it, by the same command. Or begin anew with this one: the same command with --restart in \
-                 the place of --resume, and with --replace, which drops the dump's tables that are there. After --append, first take the rows that are in away by hand: \
-                 --replace would drop those that were there before, too."
-                    .to_owned(),
-            ],
+            vec!["Go on with the very dump that the load began with (a pipe has to bring the same text again), or start over with --restart --replace.".to_owned()],
         ),
         LoadError::MarksLeft(_) => (
             Exit::Failed,

@@ -1,4 +1,4 @@
-//! Kills at random moments: of the program, and of the server. Whatever is killed, and however often, the same command again goes on, and at
+//! Kills at random moments: of the program, and of the server. Whatever is killed, and however often, the same command resumes, and at
 //! the end nothing is missing and nothing is there twice.
 //!
 //! `REFLOAT_KILLS` is how many kills there are on each kind of server, `REFLOAT_KILL_SEED` what their moments come from.

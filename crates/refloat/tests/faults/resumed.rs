@@ -74,7 +74,7 @@ fn after_kill_9_another_machine_goes_on() {
         .says("rows are in");
         let run = again(&desk, &server, &["--durability", "relaxed"])
             .exits(0)
-            .says("going on with the load that began at")
+            .says("resuming the load that began at")
             .says("of them were in already")
             .says("done and proven")
             .says("400,000 in 1 table");
@@ -96,7 +96,7 @@ fn other_text_in_the_place_of_the_rows_is_refused() {
         held.running.signal("INT");
         held.ends()
             .exits(5)
-            .says("the same command again goes on from there");
+            .says("the same command resumes from there");
         // A commit that was under way may end after the load.
         wait_until("the load's connections are gone", || {
             desk.ask(
@@ -126,39 +126,6 @@ fn other_text_in_the_place_of_the_rows_is_refused() {
         assert_eq!(from_there(), there, "nothing was written from there on");
         again(&desk, &server, &["--resume"]).exits(0);
         whole(&desk, &server);
-    }
-}
-
-#[test]
-fn marks_of_an_earlier_version_are_told_and_begun_anew() {
-    for kind in BOTH {
-        let server = shared(kind);
-        let desk = Desk::new();
-        let text = "CREATE TABLE `w` (`id` int NOT NULL);\nINSERT INTO `w` VALUES (1),(2),(3);\n";
-        // Behind it everything is in; it needs what is not there.
-        let text = dump(&[text, "SELECT f();\n"].concat());
-        desk.load_text(&text, server, &["--chunk-rows", "2"])
-            .exits(1);
-        assert_eq!(desk.rows(server, "w"), Some(3));
-        // As versions wrote it that compared no rows that they had cut.
-        desk.ask(
-            server,
-            "UPDATE refloat_load.marks SET digest = 0 WHERE db = '@db'",
-        );
-        desk.load_text(&text, server, &["--resume"])
-            .exits(1)
-            .says("a version of refloat before this one began it, and did not record how it cut the rows of table")
-            .says("nothing was taken back: 3 rows of that load are in, 3 of them in this table")
-            .says("Finish the load with the version of refloat that began it")
-            .says("--restart in the place of --resume, and with --replace")
-            .never_says("the same command again goes on");
-        assert_eq!(desk.rows(server, "w"), Some(3));
-        let function = "CREATE FUNCTION @db.f() RETURNS INT DETERMINISTIC NO SQL RETURN 1";
-        desk.ask(server, function);
-        desk.load_text(&text, server, &["--restart", "--replace"])
-            .exits(0);
-        assert_eq!(desk.rows(server, "w"), Some(3));
-        desk.ask(server, "DROP DATABASE @db");
     }
 }
 
@@ -614,7 +581,7 @@ fn a_server_lost_without_its_redo_log_is_told() {
         .ends_within(Duration::from_secs(60))
         .says("its redo log was off")
         .says("initialise a new data directory")
-        .never_says("goes on from there");
+        .never_says("resumes from there");
     assert!(
         server.restart().is_err(),
         "a server that lost its redo log starts again"

@@ -179,7 +179,7 @@ fn the_chosen_one_dies(place: &Place) {
     );
     let all = dies_at(&format!("{first} begins the cluster"), |_| ());
     assert!(
-        all.contains("going on with the restore") && all.contains("it has ended while it began"),
+        all.contains("resuming the restore") && all.contains("it has ended while it began"),
         "{all}"
     );
 }

@@ -14,8 +14,8 @@ use std::time::Instant;
 
 use super::Conductor;
 use crate::load::chunk::{Head, Piece};
-use crate::load::error::{EarlierMark, LoadError, Refusal};
-use crate::load::marks::{Counted, Cover, Found, Met, TableFound, parsed};
+use crate::load::error::{LoadError, Refusal};
+use crate::load::marks::{Counted, Cover, Found, Met, parsed};
 use steps::MarkTables;
 pub use steps::{DatabaseStep, Step, may_stay_unsettled};
 
@@ -102,29 +102,6 @@ impl Conductor<'_> {
             .map_or(0, |marks| marks.file(&self.place.name))
     }
 
-    /// Marks of a table that an earlier version made, and that nothing can be compared with.
-    fn marked_by_earlier_version(
-        &self,
-        key: &(String, String),
-        piece: &Piece,
-        bytes: Range<u64>,
-    ) -> LoadError {
-        let marks = self.ctx.marks.as_ref();
-        let found = &self.resume.found;
-        let mark = EarlierMark {
-            file: self.place.name.to_string(),
-            line: piece.line,
-            offset: piece.offset,
-            table: format!("{}.{}", key.0, key.1),
-            bytes,
-            run: marks.map_or_else(String::new, |marks| marks.run().to_owned()),
-            begun: marks.map_or_else(String::new, |marks| marks.begun().to_owned()),
-            rows: found.stored(),
-            of_table: found.tables.get(key).map_or(0, TableFound::stored),
-        };
-        LoadError::MarkedByEarlierVersion(Box::new(mark))
-    }
-
     /// The rows of a piece that are not in yet; those that are are counted.
     pub(super) fn missing_rows(
         &mut self,
@@ -173,13 +150,10 @@ impl Conductor<'_> {
                     offset: piece.offset,
                     message: format!(
                         "rows of table {label} from byte {} to byte {} are in already, and whether they are those that stand here now cannot be told; \
-                         begin anew with --restart (and --replace for the tables that are there)",
+                         start over with --restart (and --replace for the tables that are there)",
                         bytes.start, bytes.end
                     ),
                 });
-            }
-            Cover::Undigested(bytes) => {
-                return Err(self.marked_by_earlier_version(&key, &piece, bytes));
             }
             Cover::Differs => {
                 return Err(LoadError::SourceDiffers {
@@ -198,7 +172,7 @@ impl Conductor<'_> {
                     "{}: line {}: table {label} has an engine without transactions: which of its rows from here on are in cannot be told, and those before it were changed since",
                     self.place.name, piece.line
                 ),
-                hint: "Begin anew with --restart (and --replace for the tables that are there)."
+                hint: "Start over with --restart (and --replace for the tables that are there)."
                     .to_owned(),
             }]));
         }
@@ -216,7 +190,7 @@ impl Conductor<'_> {
                 file: self.place.name.to_string(),
                 line: piece.line,
                 offset: piece.offset,
-                message: "some of the rows here are in already, and which of them cannot be told from the text; begin anew with --restart".to_owned(),
+                message: "some of the rows here are in already, and which of them cannot be told from the text; start over with --restart".to_owned(),
             });
         };
         let mut missing: Vec<Range<usize>> = Vec::new();

@@ -355,7 +355,7 @@ impl Conductor<'_> {
                     "{}: line {}: the dump keeps something in a temporary table, which ended with the connection that the load had",
                     self.place.name, item.line
                 ),
-                hint: "Begin anew with --restart (and --replace for the tables that are there)."
+                hint: "Start over with --restart (and --replace for the tables that are there)."
                     .to_owned(),
             }]));
         }

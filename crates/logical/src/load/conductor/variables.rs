@@ -26,7 +26,7 @@ impl Conductor<'_> {
                         self.place.name, item.line
                     ),
                     hint:
-                        "Begin anew with --restart (and --replace for the tables that are there)."
+                        "Start over with --restart (and --replace for the tables that are there)."
                             .to_owned(),
                 }]));
             }

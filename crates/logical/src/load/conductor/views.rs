@@ -37,7 +37,7 @@ impl Conductor<'_> {
                     "rows of view {}.{} are in other tables, and which of them are in cannot be told",
                     key.0, key.1
                 ),
-                hint: "Begin anew with --restart (and --replace for the tables that are there)."
+                hint: "Start over with --restart (and --replace for the tables that are there)."
                     .to_owned(),
             }]));
         }

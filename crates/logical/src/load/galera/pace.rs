@@ -24,7 +24,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 const WINDOW: Duration = Duration::from_secs(5);
 /// Part of the share that is allowed from which on the load waits: what is on its way still comes on top.
 const EARLY: f64 = 0.4;
-/// The same of the share since the load began.
+/// The same of the share since throttling began.
 const EARLY_IN_ALL: f64 = 0.7;
 /// Part of it below which transactions may grow again.
 const EASY: f64 = 0.1;
@@ -374,7 +374,7 @@ impl Pace {
                 )))
             } else if in_all > self.max_paused * EARLY_IN_ALL {
                 Some(Reason::Stopped(format!(
-                    "flow control stopped node {} for {:.1} % of the time since the load began",
+                    "flow control stopped node {} for {:.1} % of the time since throttling began",
                     node.name,
                     in_all * 100.0,
                 )))

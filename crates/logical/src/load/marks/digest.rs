@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use twox_hash::XxHash3_64;
 
-/// The digest of a mark whose rows cannot be compared with anything: earlier versions wrote it.
+/// The digest of rows that no mark is made for.
 pub const NO_DIGEST: u64 = 0;
 
 /// The digest of a piece, where the load keeps marks.

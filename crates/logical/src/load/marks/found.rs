@@ -6,9 +6,7 @@ use std::ops::Range;
 use refloat_wire::{Connection, Error};
 use serde::de::DeserializeOwned;
 
-use super::{
-    About, Fingerprint, NO_DIGEST, ROWS, RUNS, STEPS, StepKind, TableDetail, digest, hex, is_absent,
-};
+use super::{About, Fingerprint, ROWS, RUNS, STEPS, StepKind, TableDetail, digest, hex, is_absent};
 
 /// Database and table.
 type Key = (String, String);
@@ -85,8 +83,6 @@ pub enum Cover {
     Differs,
     /// Whether they are those cannot be told, because the rows of these bytes of the source cannot be told apart.
     Unknown(Range<u64>),
-    /// Whether they are those cannot be told, because an earlier version marked these bytes of the source, and with no digest.
-    Undigested(Range<u64>),
 }
 
 /// A piece of the source, as it is met.
@@ -168,9 +164,6 @@ impl TableFound {
                 counted.stored += done.stored;
                 counted.ignored += done.ignored;
                 counted.refused += done.refused;
-            }
-            if done.digest == NO_DIGEST {
-                return Cover::Undigested(bytes);
             }
             match done.meet(*begin, &bytes, met) {
                 Some(true) => parts.push(bytes),
@@ -294,6 +287,7 @@ mod tests {
 
     use super::*;
     use crate::load::chunk::{Block, BlockPool, Piece};
+    use crate::load::marks::digest::NO_DIGEST;
     use crate::load::marks::{Digest, Stretch, stretches_of};
 
     /// Bytes of a row; one of a separator stands between two.
@@ -460,13 +454,7 @@ mod tests {
 
     #[test]
     fn rows_that_nothing_can_be_compared_with_are_not_taken_for_the_same() {
-        let mut marks = stretches_of(&cut(&[3]), |_| 7);
-        marks[0].digest = NO_DIGEST;
         let met = source(0, usize::MAX);
-        assert_eq!(
-            cover(&mut found(&marks), &met),
-            Cover::Undigested(10..10 + met.1.len() as u64)
-        );
         // Rows of a part that cannot be told apart.
         let marks = stretches_of(&cut(&[3])[..1], |_| 7);
         let place = met.0..met.0 + met.1.len() as u64;

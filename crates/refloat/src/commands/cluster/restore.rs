@@ -255,7 +255,7 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
             check_same(&state, &load, &nodes)?;
             let (watch, run) = Watch::of(dir, show, context)?;
             run.events.note(format!(
-                "going on with the restore that began at {} (run {}), at the step {}",
+                "resuming the restore that began at {} (run {}), at the step {}",
                 run.dir.info().started,
                 run.dir.id(),
                 state.step.word()
@@ -516,7 +516,7 @@ fn check_same(state: &RestoreState, load: &LoadOptions, nodes: &Nodes) -> anyhow
                 differing(&state.asked, &asked_for(load)).join(" and ")
             ),
             &format!(
-                "To go on with it: `{}`. --give-up ends it, and --restart forgets it and begins anew.",
+                "To resume it: `{}`. --give-up ends it, and --restart forgets it and starts over.",
                 goes_on(state, "")
             ),
         );

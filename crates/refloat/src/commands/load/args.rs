@@ -48,7 +48,7 @@ EXAMPLES:
       refloat load shop.sql --to mariadb://root@db1/ \\
           --map-collation utf8mb4_0900_ai_ci=utf8mb4_general_ci
 
-  After Ctrl-C, a crash of the server or of this machine: the same command again goes on where it ended
+  After Ctrl-C, a crash of the server or of this machine: the same command resumes where it ended
       refloat load shop.sql.gz --to mysql://root@db1/
 
   For a script: events as JSON lines, the outcome as the last one:
@@ -60,20 +60,21 @@ row skipped. See `refloat --help` for the others.";
 
 /// Load a logical dump into a server, in parallel, and prove it
 ///
-/// Loads what mysqldump, mariadb-dump and mydumper write, and files of text with delimiters. The result is what the stock client would have produced, byte for byte:
-/// same rows, same schema. Rows go in by the fastest path that the server has, over several connections; secondary indexes
-/// and foreign keys are built after the rows. A statement that refloat does not know waits until everything before
-/// it is done, runs alone, and the load goes on.
+/// Loads dumps of mysqldump, mariadb-dump and mydumper, and delimited text. The result is what the stock client would
+/// have produced, byte for byte: same rows, same schema. Rows take the fastest path that the server offers, over several
+/// connections; secondary indexes and foreign keys are built after the rows. A statement that refloat does not know runs
+/// by itself, once everything before it is done.
 ///
-/// Nothing on the server is changed for good but the data: settings that are changed to be faster are written to a
-/// journal first and put back at the end, on Ctrl-C, or later by `refloat settings revert`.
+/// Only data changes for good. Settings that are changed for speed are journalled first, and put back at the end, on
+/// Ctrl-C, or later by `refloat settings revert`.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct LoadArgs {
     /// The dump: a file, a folder, or - for standard input
     ///
-    /// A file is .sql, .sql.gz, .sql.zst, .sql.xz or .sql.bz2; with --table it is text with delimiters. A folder is one of
-    /// refloat dump, mydumper, MySQL Shell, mysqldump --tab or mariadb-dump --dir, or a tar archive of one, compressed or not. The kind is found from the content, not from the name.
+    /// A file is .sql, .sql.gz, .sql.zst, .sql.xz or .sql.bz2, or delimited text with --table. A folder is one of refloat
+    /// dump, mydumper, MySQL Shell, mysqldump --tab or mariadb-dump --dir, or a tar archive of one, compressed or not. The
+    /// kind is detected from the content, not from the name.
     #[arg(value_name = "SOURCE")]
     pub source: PathBuf,
 
@@ -98,9 +99,9 @@ pub struct LoadArgs {
     #[command(flatten)]
     pub resume: ResumeArgs,
 
-    /// What proves the load
+    /// How the load is proven
     ///
-    /// `digest` reads the dump a second time, so it is not for standard input.
+    /// `digest` reads the dump a second time, so it does not work with standard input.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Verify::Counts, help_heading = "Speed and safety")]
     pub verify: Verify,
 
@@ -114,13 +115,13 @@ pub struct LoadArgs {
 pub struct WhatArgs {
     /// Load into this database
     ///
-    /// For a dump that names no database itself (mysqldump NAME, without --databases). It is made when it is missing.
+    /// For a dump that names no database itself (mysqldump NAME, without --databases). It is created if it is missing.
     #[arg(long, short = 'D', value_name = "NAME")]
     pub database: Option<String>,
 
     /// Load only these tables
     ///
-    /// A list with commas: `table` or `database.table`; * and ? stand for any text and any one character.
+    /// Comma-separated: `table` or `database.table`; * matches any text and ? any one character.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub tables: Vec<String>,
 
@@ -128,18 +129,18 @@ pub struct WhatArgs {
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = SystemSchema::Refuse)]
     pub system_schema: SystemSchema,
 
-    /// Drop tables of the same name that are on the server already
+    /// Replace tables of the same name that are already on the server
     ///
-    /// Without --replace or --append a database that the dump loads into must hold no table, view, routine or event, of
-    /// whatever name; otherwise the load is refused.
+    /// Without --replace or --append, a database that the dump loads into must be empty: no table, view, routine or event
+    /// of any name. Otherwise the load is refused.
     #[arg(long, conflicts_with = "append")]
     pub replace: bool,
 
-    /// Add the rows to tables that are on the server already
+    /// Add the rows to tables that are already on the server
     #[arg(long)]
     pub append: bool,
 
-    /// Print what would be done, and stop
+    /// Print what would be done, and touch nothing
     #[arg(long)]
     pub plan: bool,
 }
@@ -148,37 +149,37 @@ pub struct WhatArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Folders and data files")]
 pub struct DataArgs {
-    /// What kind of source it is, where that cannot be seen
+    /// The kind of source, where it cannot be detected
     #[arg(long, value_name = "KIND", value_enum)]
     pub source_format: Option<SourceFormat>,
 
-    /// The table that a file of text with delimiters is for, as `database.table` or `table`
+    /// The table that a file of delimited text goes into, as `database.table` or `table`
     ///
-    /// The table has to be there. Without other options the file is read as LOAD DATA reads one: fields end with a tab, lines
-    /// with a newline, a backslash escapes, \N is NULL. With --source-format csv fields end with a comma and may stand
-    /// between double quotes, which are doubled inside; nothing escapes.
+    /// The table must exist. By default the file is read as LOAD DATA reads one: fields end with a tab, lines with a
+    /// newline, a backslash escapes, \N is NULL. With --source-format csv, fields end with a comma and may be enclosed in
+    /// double quotes, which are doubled inside; nothing escapes.
     #[arg(long, value_name = "NAME")]
     pub table: Option<String>,
 
-    /// What ends a field; \t, \n, \r, \0 and \\ may be written so
+    /// What ends a field; \t, \n, \r, \0 and \\ are understood
     #[arg(long, value_name = "TEXT", value_parser = parse_delimiter)]
     pub fields_terminated_by: Option<Delimiter>,
 
-    /// What may stand around a field; empty for nothing
+    /// What may enclose a field; empty for nothing
     #[arg(long, value_name = "BYTE", value_parser = parse_delimiter)]
     pub fields_enclosed_by: Option<Delimiter>,
 
-    /// What escapes; empty for nothing
+    /// The escape character; empty for none
     #[arg(long, value_name = "BYTE", value_parser = parse_delimiter)]
     pub fields_escaped_by: Option<Delimiter>,
 
-    /// What a line begins with; all before it is passed over
+    /// What a line begins with; text before it is ignored
     #[arg(long, value_name = "TEXT", value_parser = parse_delimiter)]
     pub lines_starting_by: Option<Delimiter>,
 
     /// What ends a line
     ///
-    /// Without it a single file is looked at: \r\n when its first line ends so.
+    /// Default for a single file: \r\n if its first line ends so.
     #[arg(long, value_name = "TEXT", value_parser = parse_delimiter)]
     pub lines_terminated_by: Option<Delimiter>,
 
@@ -186,28 +187,28 @@ pub struct DataArgs {
     #[arg(long)]
     pub header: bool,
 
-    /// Lines at the beginning of a file that are passed over
+    /// Skip this many lines at the beginning of each file
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub skip_lines: u64,
 
-    /// The column of each field, with commas; @name for a field that is for none
+    /// The column of each field, comma-separated; @name skips a field
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub columns: Option<Vec<String>>,
 
-    /// A field that means NULL when it stands there bare, besides \N; may be empty
+    /// Read an unenclosed field with this text as NULL, besides \N; may be empty
     #[arg(long, value_name = "WORD", value_parser = parse_delimiter)]
     pub null: Option<Delimiter>,
 
     /// The folder that a tar archive is unpacked into
     ///
-    /// It needs room for what is in the archive; what is unpacked is removed at the end.
+    /// It needs room for the contents of the archive, and is removed at the end.
     #[arg(long, value_name = "FOLDER", default_value = refloat_logical::source::SCRATCH_DEFAULT)]
     pub scratch: PathBuf,
 
     /// Character set of the text
     ///
-    /// Without it utf8mb4 for a single file, and what the dump says for a folder. `binary` says that each value has the
-    /// bytes that its column stores.
+    /// Default: utf8mb4 for a single file, and what the dump says for a folder. `binary` means that each value has the
+    /// very bytes that its column stores.
     #[arg(long, value_name = "NAME")]
     pub charset: Option<String>,
 }
@@ -239,15 +240,15 @@ pub struct Delimiter(pub Vec<u8>);
 pub struct HowArgs {
     /// Connections that write rows
     ///
-    /// Without it: one for each processor of this machine, 2 at least and 32 at most. The server's `max_connections` is not
-    /// looked at, and the load takes a few connections more for everything that is not rows.
+    /// Default: one per processor of this machine, at least 2 and at most 32. The load opens a few more connections for
+    /// everything that is not rows, and does not look at the server's `max_connections`.
     #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub threads: Option<u16>,
 
     /// How much the server may risk while the load runs
     ///
-    /// Without it: `relaxed` on a server that holds nothing else, `keep` on every other. What `relaxed` and `disposable`
-    /// change holds for everybody on the server until the load ends; `refloat settings show` lists it for one server.
+    /// Default: `relaxed` on a server that holds nothing else, `keep` on any other. What `relaxed` and `disposable` change
+    /// affects everybody on the server until the load ends; `refloat settings show` lists it for one server.
     #[arg(long, value_name = "LEVEL", value_enum)]
     pub durability: Option<Durability>,
 
@@ -265,31 +266,30 @@ pub struct HowArgs {
 
     /// Rows in one transaction
     ///
-    /// Without it the size is found while loading, and the summary says what was found.
+    /// Default: tuned while loading; the summary says the size that was found.
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub chunk_rows: Option<u64>,
 
     /// Writers into one table at the same time
     ///
-    /// Without it as many as there are threads; but where rows are wider than 96 bytes of dump text, MariaDB gets one for
-    /// every four processors of this machine, because its writers of wide rows into the same table cost each other nearly as
-    /// much as they bring.
+    /// Default: as many as there are threads. Where rows are wider than 96 bytes of dump text, MariaDB gets one per four
+    /// processors of this machine: more writers of wide rows into one table gain little there.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub table_threads: Option<u16>,
 
     /// Bytes of dump text in one transaction, as in 16M
     ///
-    /// Without it the size is found while loading, from 16M up and down.
+    /// Default: tuned while loading, starting from 16M.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub chunk_bytes: Option<u64>,
 
-    /// Most memory that refloat takes, as in 224M
+    /// The most memory that refloat may use, as in 224M
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub max_memory: Option<u64>,
 
     /// Whether the load is written to the server's binary log
     ///
-    /// `off` needs the right to change `sql_log_bin`, and is refused while a replica is connected: it would not get the rows.
+    /// `off` needs the privilege to set `sql_log_bin`, and is refused while a replica is connected, which would miss the rows.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Binlog::Auto)]
     pub binlog: Binlog,
 }
@@ -301,9 +301,9 @@ pub struct TroubleArgs {
     #[command(flatten)]
     pub fit: FitArgs,
 
-    /// Allow classes of statements that are refused otherwise
+    /// Run classes of statements that are refused by default
     ///
-    /// A list with commas. A refusal names its class in the hint.
+    /// Comma-separated. A refusal names its class.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     pub allow: Vec<StatementClass>,
 
@@ -313,31 +313,31 @@ pub struct TroubleArgs {
 
     /// Take a dump that does not end with `-- Dump completed`
     ///
-    /// Such a dump may be cut, and is refused otherwise. Dumps that were made with --skip-comments or --compact end so too.
+    /// Without that line a dump may be truncated, and is refused. Dumps made with --skip-comments or --compact never have it.
     #[arg(long)]
     pub accept_missing_trailer: bool,
 }
 
 /// What is done about a load that did not come to its end.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Going on after an interruption")]
+#[command(next_help_heading = "Resuming an interrupted load")]
 pub struct ResumeArgs {
-    /// Go on with an unfinished load of this source, and refuse if there is none
+    /// Resume an unfinished load of this source; fail if there is none
     ///
-    /// Without it an unfinished load of the same source with the same options is gone on with too, and it is said. What of the
-    /// source is in stands on the target, so any machine that has the source can go on.
+    /// Without this flag, an unfinished load of the same source with the same options is resumed too, and the output says so.
+    /// Progress is kept on the target, so any machine that has the source can resume.
     #[arg(long, conflicts_with = "restart")]
     pub resume: bool,
 
-    /// Forget an unfinished load of this source, and begin anew
+    /// Forget an unfinished load of this source and start over
     ///
-    /// What it has loaded stays: use --replace for the tables that are there.
+    /// Rows that it has loaded stay: add --replace to replace its tables.
     #[arg(long)]
     pub restart: bool,
 
-    /// What became of a statement that was running when the load ended, where that cannot be told
+    /// Say whether a statement that was running when the load was interrupted took effect
     ///
-    /// Needed only when a load is refused with that reason. Rows are never in doubt: they come with their mark.
+    /// Needed only when a load stops and asks for it. Rows are never in doubt: their progress mark commits with them.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub uncertain_statement: Option<Uncertain>,
 }

@@ -69,7 +69,7 @@ impl Conductor<'_> {
                         found_rows(&self.resume.found, key)
                     ),
                     hint:
-                        "Begin anew with --restart (and --replace for the tables that are there)."
+                        "Start over with --restart (and --replace for the tables that are there)."
                             .to_owned(),
                 }]));
             }
@@ -201,7 +201,7 @@ impl Conductor<'_> {
                 format!(
                     "{about}, and rows were added to those that it had: which of them are in cannot be told"
                 ),
-                "Take the added rows away, and begin anew with --restart.".to_owned(),
+                "Take the added rows away, and start over with --restart.".to_owned(),
             ));
         }
         let quoted = quoted_name(key);

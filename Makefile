@@ -52,6 +52,10 @@ test-slow: toolchain servers ## Run the slow tests too: big volumes, long faults
 	REFLOAT_NODES=mariadb-11.8 $(CARGO) test --locked --workspace --test=advise --test=healthd --test=maintain --test=program --test=rejoin --test=sandbox --test=status
 	REFLOAT_NODES=mariadb-11.8 $(CARGO) test --locked -p refloat --test=faults galera::
 
+.PHONY: test-random
+test-random: toolchain servers ## Compare 51,000 dumps put together at random with the stock client (an hour)
+	REFLOAT_COMBINATIONS=17000 $(CARGO) test --locked -p refloat-logical --test=against_the_client
+
 .PHONY: test-freeze
 test-freeze: toolchain servers ## Run what needs a provider that no package brings: PROVIDER=FILE (docs/design/cluster.md)
 	@test -f "$(PROVIDER)" || { echo "make: PROVIDER=FILE names a libgalera_smm.so that has gcache.freeze_purge_at_seqno" >&2; exit 2; }

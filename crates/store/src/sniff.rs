@@ -283,10 +283,7 @@ mod tests {
             looks_like(b"-\0-\0 \0M\0y\0S\0Q\0L\0 \0d\0"),
             LooksLike::Utf16
         );
-        assert_eq!(
-            looks_like(b"-\0-\0 \0M\0y\0S\0Q\0L\0\0\0\0\0"),
-            LooksLike::Binary
-        );
+        assert_eq!(looks_like(b"-\0-\0 \0\0\0\0\0S\0Q\0L\0"), LooksLike::Binary);
         assert_eq!(looks_like(b"XBSTCK01\0P"), LooksLike::Xbstream);
         assert_eq!(
             looks_like(b"\n-- metadata.header 123\n"),

@@ -20,6 +20,10 @@ use steps::MarkTables;
 pub use steps::{DatabaseStep, Step, may_stay_unsettled};
 
 /// What an earlier process has done, as far as it was not met yet.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about one load, each read by itself"
+)]
 pub struct Resume {
     /// Whether there was one.
     active: bool,
@@ -34,6 +38,8 @@ pub struct Resume {
     tables: MarkTables,
     /// Definitions may have changed since they were last brought to the disk.
     unsynced: bool,
+    /// Whether the server did it the last time.
+    syncs: bool,
     /// Statements were noted as done since.
     unsettled: bool,
     /// When this process began.
@@ -62,6 +68,7 @@ impl Resume {
             unsynced: true,
             // The process before may have left some, on a server that runs still.
             unsettled,
+            syncs: false,
             begun: Instant::now(),
         }
     }

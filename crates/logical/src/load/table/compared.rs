@@ -29,6 +29,8 @@ pub struct Compared {
     pub refused: u32,
     /// Whether rows were compared, and not only looked at.
     pub any: bool,
+    /// Whether a chunk of few rows has gone as the dump has it: more of them are worth a look.
+    pub few: bool,
 }
 
 impl Compared {

@@ -16,7 +16,7 @@ use crate::load::programs::Contents;
 /// as done.
 const YOUNG: Duration = Duration::from_secs(5);
 /// Words of changes that move rows or tables: a name without rows may be left of them.
-const MOVES: [&[u8]; 4] = [b"RENAME", b"EXCHANGE", b"CONVERT", b"TABLESPACE"];
+const MOVES: [&[u8]; 4] = [b"RENAME", b"PARTITION", b"CONVERT", b"TABLESPACE"];
 
 /// A statement that is run alone: what is known of it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -263,7 +263,8 @@ impl Conductor<'_> {
             && !MOVES
                 .iter()
                 .any(|word| memchr::memmem::find(&text, word).is_some());
-        let young = !self.resume.active && self.resume.begun.elapsed() < YOUNG;
+        // Where the server refuses to bring anything to the disk, the mark would stay.
+        let young = !self.resume.active && self.resume.syncs && self.resume.begun.elapsed() < YOUNG;
         // Behind a proxy another server may answer than the one that is written to.
         let direct = self.ctx.first_connection != 0;
         let of_files = self.catalog.server().vendor == Vendor::MariaDb;
@@ -288,6 +289,7 @@ impl Conductor<'_> {
                 Ok(())
             })?;
             self.resume.unsynced = false;
+            self.resume.syncs = synced;
             if synced && std::mem::take(&mut self.resume.unsettled) {
                 self.on_marks("writing a progress mark", |marks, conn| {
                     marks.note_settled(conn)

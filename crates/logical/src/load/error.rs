@@ -11,6 +11,10 @@ use super::options::WritePath;
 use super::outcome::{LoadOutcome, OrphanRows, StatementFailure};
 use crate::source::cutter::ITEM_MAX;
 
+/// What is to be done where a load cannot be resumed.
+pub const START_OVER: &str =
+    "Start over with --restart (and --replace for the tables that are there).";
+
 /// One reason why a load was refused before anything was touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {

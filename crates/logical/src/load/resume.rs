@@ -9,7 +9,7 @@ use refloat_run::{Owner, Run, probe};
 use refloat_sqltext::quote_ident;
 use refloat_wire::{ConnectOptions, Connection};
 
-use super::error::{LoadError, Refusal};
+use super::error::{LoadError, Refusal, START_OVER};
 use super::marks::{self, About, Fingerprint, Found, Gone, Marks, take_over};
 use super::opened::Opened;
 use super::options::{LoadOptions, ResumeMode};
@@ -122,7 +122,7 @@ fn refuse_lost(found: &Found, about: &About, conn: &mut Connection) -> Result<()
             "the server stopped in the first seconds of the load begun at {}, behind changes of tables that were not on the disk yet; whether they are there cannot be told",
             about.begun
         ),
-        hint: "Start over with --restart (and --replace for the tables that are there).".to_owned(),
+        hint: START_OVER.to_owned(),
     }]))
 }
 

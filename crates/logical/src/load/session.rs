@@ -261,15 +261,8 @@ impl Session {
 
     /// The `sql_mode` of a writer without its strictness: the dump's own, with dates kept as they are.
     pub fn lenient_mode(&self) -> String {
-        let mut mode = self.get("sql_mode").unwrap_or_default().to_owned();
-        if !self.has_mode("ALLOW_INVALID_DATES") {
-            mode.push_str(if mode.is_empty() {
-                "ALLOW_INVALID_DATES"
-            } else {
-                ",ALLOW_INVALID_DATES"
-            });
-        }
-        mode
+        let mode = self.get("sql_mode").unwrap_or_default();
+        with_words(mode, &["ALLOW_INVALID_DATES"])
     }
 
     /// Whether a literal of the dump means the bytes that it is written with. Where the connection's character set is another one
@@ -377,8 +370,13 @@ impl Session {
 
 /// An `sql_mode` of the dump with a writer's strictness.
 fn strict_mode(mode: &str) -> String {
+    with_words(mode, &["STRICT_ALL_TABLES", "ALLOW_INVALID_DATES"])
+}
+
+/// An `sql_mode` with these words, as far as it lacks them.
+fn with_words(mode: &str, wanted: &[&'static str]) -> String {
     let mut words: Vec<&str> = mode.split(',').filter(|word| !word.is_empty()).collect();
-    for word in ["STRICT_ALL_TABLES", "ALLOW_INVALID_DATES"] {
+    for word in wanted {
         if !words.iter().any(|one| one.eq_ignore_ascii_case(word)) {
             words.push(word);
         }

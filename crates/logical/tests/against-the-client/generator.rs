@@ -566,7 +566,6 @@ impl Maker {
             Kind::Time => &["SEC_TO_TIME(61)"],
             Kind::Set => &["1|2"],
             Kind::Geometry => &["POINT(1, 2)"],
-            Kind::Generated => &["DEFAULT"],
             Kind::Uuid => &["LOWER('123E4567-E89B-12D3-A456-426655440003')"],
             Kind::Inet => &["CONCAT('::', '2')"],
             Kind::Vector => &["STRING_TO_VECTOR(CONCAT('[1,2', ',3]'))"],

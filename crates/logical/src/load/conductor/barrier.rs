@@ -11,7 +11,7 @@ use refloat_wire::Connection;
 use super::databases::default_collation;
 use super::proof::{count_rows, wrong_count};
 use super::registry::TableKey;
-use super::resume::Step;
+use super::resume::{Step, is_change_of_table};
 use super::statements::{judge_definition, may_define};
 use super::{Conductor, Postponed};
 use crate::load::choice::{UNCLEAR, Whose};
@@ -309,11 +309,7 @@ impl Conductor<'_> {
 
     /// What is to be done behind a statement that nobody follows.
     fn after_alone(&mut self, item: &Item) -> Result<(), LoadError> {
-        let of_table = matches!(
-            item.kind,
-            ItemKind::Statement(StatementKind::AlterTable { .. } | StatementKind::Index)
-        );
-        if !of_table {
+        if !is_change_of_table(&item.kind) {
             self.session = None;
         }
         // Whatever it was, it may have changed tables: their columns are read again before more rows come.

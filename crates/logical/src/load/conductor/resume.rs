@@ -14,10 +14,10 @@ use std::time::Instant;
 
 use super::Conductor;
 use crate::load::chunk::{Head, Piece};
-use crate::load::error::{LoadError, Refusal};
+use crate::load::error::{LoadError, Refusal, START_OVER};
 use crate::load::marks::{Counted, Cover, Found, Met, parsed};
 use steps::MarkTables;
-pub use steps::{DatabaseStep, Step, may_stay_unsettled};
+pub use steps::{DatabaseStep, Step, is_change_of_table, may_stay_unsettled};
 
 /// What an earlier process has done, as far as it was not met yet.
 #[expect(
@@ -179,8 +179,7 @@ impl Conductor<'_> {
                     "{}: line {}: table {label} has an engine without transactions: which of its rows from here on are in cannot be told, and those before it were changed since",
                     self.place.name, piece.line
                 ),
-                hint: "Start over with --restart (and --replace for the tables that are there)."
-                    .to_owned(),
+                hint: START_OVER.to_owned(),
             }]));
         }
         self.count_found(index, counted);

@@ -8,7 +8,7 @@ use super::Conductor;
 use super::objects::chosen_only;
 use super::registry::{ForeignKeys, TableKey, Touch, quoted_name};
 use crate::load::definition::{Lost, OtherDefault, differences, other_defaults, written_for};
-use crate::load::error::{LoadError, Refusal};
+use crate::load::error::{LoadError, Refusal, START_OVER};
 use crate::load::options::ExistingPolicy;
 use crate::load::outcome::{LoadWarning, head};
 use crate::load::own::{is_namesake, refused_in_dump};
@@ -355,8 +355,7 @@ impl Conductor<'_> {
                     "{}: line {}: the dump keeps something in a temporary table, which ended with the connection that the load had",
                     self.place.name, item.line
                 ),
-                hint: "Start over with --restart (and --replace for the tables that are there)."
-                    .to_owned(),
+                hint: START_OVER.to_owned(),
             }]));
         }
         self.barrier(text, item)?;

@@ -5,7 +5,7 @@ use refloat_wire::Vendor;
 
 use super::Conductor;
 use super::databases::default_collation;
-use crate::load::error::{LoadError, Refusal};
+use crate::load::error::{LoadError, Refusal, START_OVER};
 use crate::load::session::{Tracker, VariableEffect};
 use crate::load::transaction::Begun;
 
@@ -25,9 +25,7 @@ impl Conductor<'_> {
                         "{}: line {}: a variable takes its value from rows, and they are not what they were when the load came here first",
                         self.place.name, item.line
                     ),
-                    hint:
-                        "Start over with --restart (and --replace for the tables that are there)."
-                            .to_owned(),
+                    hint: START_OVER.to_owned(),
                 }]));
             }
             self.finish_current()?;

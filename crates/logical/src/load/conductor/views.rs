@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Conductor;
 use super::registry::TableKey;
-use crate::load::error::{LoadError, Refusal};
+use crate::load::error::{LoadError, Refusal, START_OVER};
 use crate::load::programs::literal;
 
 /// What stands in the place of a view's engine: it has none.
@@ -37,8 +37,7 @@ impl Conductor<'_> {
                     "rows of view {}.{} are in other tables, and which of them are in cannot be told",
                     key.0, key.1
                 ),
-                hint: "Start over with --restart (and --replace for the tables that are there)."
-                    .to_owned(),
+                hint: START_OVER.to_owned(),
             }]));
         }
         self.admit_view(key)?;

@@ -9,7 +9,7 @@ use super::super::databases::default_collation;
 use super::super::registry::{TableKey, engine_of, is_versioned, quoted_name};
 use super::DatabaseStep;
 use crate::load::definition::{differences, fingerprint, written_for};
-use crate::load::error::{LoadError, Refusal};
+use crate::load::error::{LoadError, Refusal, START_OVER};
 use crate::load::marks::{Found, TableDetail, TableFound};
 use crate::load::options::ExistingPolicy;
 use crate::load::programs::Kind;
@@ -68,9 +68,7 @@ impl Conductor<'_> {
                         table.label(),
                         found_rows(&self.resume.found, key)
                     ),
-                    hint:
-                        "Start over with --restart (and --replace for the tables that are there)."
-                            .to_owned(),
+                    hint: START_OVER.to_owned(),
                 }]));
             }
             Err(error) => return Err(error),

@@ -52,7 +52,8 @@ pub struct MarkTables {
     unlogged: bool,
 }
 
-fn is_change_of_table(kind: &ItemKind) -> bool {
+/// Whether a statement changes one table, and nothing of the session.
+pub fn is_change_of_table(kind: &ItemKind) -> bool {
     matches!(
         kind,
         ItemKind::Statement(StatementKind::AlterTable { .. } | StatementKind::Index)
@@ -243,34 +244,32 @@ impl Conductor<'_> {
         let name = self.step_name(item);
         let unsettled = self.resume.unsettled;
         let waits = self.may_leave_unsettled(text, item);
-        let Some(started) = waits.filter(|_| step.done || unsettled) else {
-            self.bring_definitions_to_disk()?;
-            return self.note_step(StepKind::Statement, &name, step);
-        };
-        if unsettled {
-            return self.note_step(StepKind::Statement, &name, step);
+        match waits.filter(|_| step.done || unsettled) {
+            None => self.bring_definitions_to_disk()?,
+            Some(_) if unsettled => {}
+            Some(started) => {
+                self.resume.unsettled = true;
+                return self.on_marks("writing a progress mark", |marks, conn| {
+                    marks.note_unsettled(conn, (&name, step), started)
+                });
+            }
         }
-        self.resume.unsettled = true;
-        self.on_marks("writing a progress mark", |marks, conn| {
-            marks.note_unsettled(conn, (&name, step), started)
-        })
+        self.note_step(StepKind::Statement, &name, step)
     }
 
     /// When the server was started, if what this statement defines need not be on the disk at once.
     fn may_leave_unsettled(&self, text: &[u8], item: &Item) -> Option<i64> {
-        let text = text.to_ascii_uppercase();
-        let changes_a_table = is_change_of_table(&item.kind)
-            && !MOVES
-                .iter()
-                .any(|word| memchr::memmem::find(&text, word).is_some());
         // Where the server refuses to bring anything to the disk, the mark would stay.
         let young = !self.resume.active && self.resume.syncs && self.resume.begun.elapsed() < YOUNG;
         // Behind a proxy another server may answer than the one that is written to.
         let direct = self.ctx.first_connection != 0;
         let of_files = self.catalog.server().vendor == Vendor::MariaDb;
-        self.ctx
-            .server_started
-            .filter(|_| changes_a_table && young && direct && of_files)
+        if !(young && direct && of_files && is_change_of_table(&item.kind)) {
+            return None;
+        }
+        let text = text.to_ascii_uppercase();
+        let moves = |word: &&[u8]| memchr::memmem::find(&text, word).is_some();
+        self.ctx.server_started.filter(|_| !MOVES.iter().any(moves))
     }
 
     /// Brings to the disk what statements have defined that are noted as done.

@@ -36,8 +36,7 @@ use std::time::{Duration, Instant};
 use refloat_run::progress::Phase;
 use refloat_run::settings::{Facts, SettingsError};
 use refloat_run::{Cancel, CancelReason, Event, Events, Progress, Run};
-use refloat_store::Compression;
-use refloat_store::{Folder, FolderError};
+use refloat_store::{Compression, Folder, FolderError};
 use refloat_wire::Connection;
 
 pub use cost::{FlowControl, HistoryLength, SnapshotCost};
@@ -45,8 +44,9 @@ pub use error::{DumpError, DumpFailure};
 pub use options::{Consistency, DumpFormat, DumpOptions, Kind, RowCompression};
 pub use outcome::DumpOutcome;
 
+use refloat_run::phases::Phases;
+
 use crate::load::context::kill_on_cancel;
-use crate::load::phases::Phases;
 use crate::manifest::{self, MANIFEST};
 use catalog::{DataPolicy, Database, Programs, Table};
 use cost::Watcher;

@@ -6,10 +6,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use refloat_sqltext::quote_ident;
+use refloat_sqltext::{literal, quote_ident};
 use refloat_wire::{Connection, Error, ResultSet, Vendor};
-
-use crate::load::literal;
 
 const LIST: &str = "SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_COLUMN_NAME \
     FROM information_schema.KEY_COLUMN_USAGE";

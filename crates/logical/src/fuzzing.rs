@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
+use refloat_schema::definition::{
+    ServerVersion, differences, fingerprint, without_auto_increment, written_for,
+};
 use refloat_sqltext::LexMode;
 use refloat_wire::Vendor;
 
-use crate::load::definition::{
-    ServerVersion, differences, fingerprint, without_auto_increment, written_for,
-};
 use crate::source::fuzzing::folder_of;
 use crate::verify::fuzzing::other_dump;
 use crate::verify::{Endpoint, VerifyOptions};

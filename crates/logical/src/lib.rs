@@ -9,7 +9,6 @@
 //! Read first: [`load::LoadOptions`] (what can be asked for), [`load::load`] (the recipe) and [`load::LoadOutcome`]
 //! (what was done, and what proves it).
 
-mod account_text;
 pub mod copy;
 pub mod dump;
 mod foreign;
@@ -17,7 +16,5 @@ pub mod fuzzing;
 mod jobs;
 pub mod load;
 pub mod manifest;
-mod members;
 pub mod source;
-mod values;
 pub mod verify;

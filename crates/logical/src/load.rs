@@ -13,7 +13,6 @@ mod collation;
 mod conductor;
 pub(crate) mod context;
 mod deferral;
-pub(crate) mod definition;
 mod encode;
 mod error;
 mod form;
@@ -26,8 +25,6 @@ mod outcome;
 pub(crate) mod outline;
 pub(crate) mod own;
 mod patience;
-pub(crate) mod pattern;
-pub(crate) mod phases;
 mod plan;
 mod preflight;
 mod programs;
@@ -65,18 +62,17 @@ pub use options::{
     ResumeMode, StatementClass, SystemSchemaMode, WritePath,
 };
 pub use outcome::{
-    Bounded, LoadOutcome, LoadWarning, OrphanRows, PhaseTime, Proof, ProofDifference, Resumption,
-    StatementFailure, TableOutcome,
+    LoadOutcome, LoadWarning, OrphanRows, Proof, Resumption, StatementFailure, TableOutcome,
 };
-pub(crate) use outline::Modes;
 pub(crate) use plan::plan_from;
 pub use plan::{LoadPlan, PlannedTable, looks_whole, plan, refused};
-pub(crate) use programs::literal;
 pub(crate) use table::{Layout, NEVER_2038, NEVER_2106};
 pub(crate) use writer::tuples;
 
 use budget::Budget;
 pub(crate) use chunk::BlockPool;
+use refloat_run::phases::Phases;
+
 use chunk::PlainFile;
 use chunk_size::ChunkSize;
 use conductor::Conductor;
@@ -85,7 +81,6 @@ use error::guarded;
 use galera::Replicated;
 use galera::others::Others;
 use opened::Opened;
-use phases::Phases;
 use preflight::Preflight;
 use queue::Queue;
 use resume::Earlier;
@@ -516,9 +511,4 @@ fn finish(outcome: &mut LoadOutcome) -> Result<(), LoadError> {
     outcome.proven =
         outcome.proof.done && !outcome.proof_failed() && outcome.settings_left.is_empty();
     Ok(())
-}
-
-/// The first bytes of a text, for messages.
-pub(crate) fn shown_head(text: &[u8]) -> String {
-    outcome::head(text)
 }

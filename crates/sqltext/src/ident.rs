@@ -1,4 +1,4 @@
-//! Names: quoting, unquoting.
+//! Names and literals: quoting, unquoting.
 
 /// Quotes a name with backticks, doubling those inside: the one quoting function of the program.
 ///
@@ -28,6 +28,19 @@ pub fn quote_ident(name: &str) -> String {
     }
     out.push('`');
     out
+}
+
+/// A string literal that every mode and character set of a session reads in one way.
+pub fn literal(text: &str) -> String {
+    let plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'$' | b' ' | b'.');
+    if text.bytes().all(plain) {
+        return format!("'{text}'");
+    }
+    let digits = text
+        .bytes()
+        .fold(String::new(), |out, byte| out + &format!("{byte:02X}"));
+    format!("CONVERT(x'{digits}' USING utf8mb4)")
 }
 
 /// The bytes between quotes with doubled quotes folded; `inner` is without the outer quotes.

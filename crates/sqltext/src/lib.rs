@@ -11,8 +11,10 @@ pub mod classify;
 pub mod ddl;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod head;
 pub mod ident;
 pub mod mode;
+pub mod modes;
 pub mod scanner;
 pub mod set;
 pub mod token;
@@ -20,8 +22,10 @@ pub mod values;
 
 pub use classify::{Danger, ObjectName, StatementKind, classify};
 pub use ddl::{CreateTable, DdlError, Element, parse_create_table, replace_collations};
-pub use ident::{quote_ident, quote_ident_bytes};
+pub use head::head;
+pub use ident::{literal, quote_ident, quote_ident_bytes};
 pub use mode::{CharsetFamily, LexMode};
+pub use modes::{Modes, SqlMode};
 pub use scanner::{
     ClientCommand, CommentKind, InsertHeader, InsertVerb, Item, ItemKind, RowsPiece, ScanError,
     ScanOptions, Scanner, Step, is_dump_header,

@@ -5,11 +5,11 @@ mod unshown;
 
 use std::fmt::Write as _;
 
+use refloat_schema::accounts::{grant_alone, split_default_role, with_literal};
 use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, ResultSet, Vendor};
 
 use super::error::DumpError;
-use crate::account_text::{grant_alone, split_default_role, with_literal};
 use objects::Objects;
 use unshown::UnshownParts;
 

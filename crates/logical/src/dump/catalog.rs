@@ -9,13 +9,12 @@ mod unshown;
 use std::collections::BTreeSet;
 
 use refloat_run::own::{holds_programs, is_own_schema, is_own_table, namesakes};
-use refloat_sqltext::quote_ident;
+use refloat_schema::pattern::{is_system_database, matches_any};
+use refloat_sqltext::{literal, quote_ident};
 use refloat_wire::{Connection, Error, ResultSet};
 
 use super::error::DumpError;
 use super::options::DumpOptions;
-use crate::load::literal;
-use crate::load::pattern::{is_system_database, matches_any};
 
 pub use columns::{Column, KeyLiteral};
 pub use programs::{Program, Programs, View, read_programs};

@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use refloat_sqltext::literal;
 use refloat_wire::{Connection, Vendor};
 
 use super::catalog::{DataPolicy, Table};
 use super::error::DumpError;
 use super::snapshot::position::told;
-use crate::load::literal;
 
 /// What is added to the file name of a table whose name is that of a device somewhere (`con`, `nul`).
 const DEVICE: &[u8] = b"@@@";

@@ -1,9 +1,9 @@
 //! What a dump did.
 
+use refloat_run::phases::PhaseTime;
 use serde::Serialize;
 
 use super::cost::SnapshotCost;
-use crate::load::PhaseTime;
 use crate::manifest::SnapshotInfo;
 
 /// What a dump did.

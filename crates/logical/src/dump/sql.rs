@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use refloat_run::Run;
+use refloat_run::phases::Phases;
 use refloat_run::progress::Phase;
 use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
@@ -21,7 +22,6 @@ use super::snapshot::Snapshot;
 use super::work::{Sink, TableWork};
 use super::{DumpOutcome, Plan, Reading, accounts, schema};
 use crate::load::context::kill_on_cancel;
-use crate::load::phases::Phases;
 use crate::load::{DelimitedRows, Layout, tuples};
 use crate::source::delimited::Delimited;
 use crate::source::native;

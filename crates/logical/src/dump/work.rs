@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use refloat_run::progress::{TableProgress, TableState};
 use refloat_run::{Cancel, Event, Events, Progress};
+use refloat_schema::definition::fingerprint;
 use refloat_store::Folder;
 use refloat_wire::{Connection, Row, Vendor};
 
@@ -20,7 +21,6 @@ use super::ranges::{self, Range};
 use super::throttle::Throttle;
 use crate::jobs::{Job, Queue};
 use crate::load::context::kill_on_cancel;
-use crate::load::definition::fingerprint;
 use crate::manifest::ChunkEntry;
 use crate::source::stream::RowStream;
 

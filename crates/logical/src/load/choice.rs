@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use refloat_sqltext::token::{Token, TokenKind, tokens};
 use refloat_sqltext::{LexMode, ObjectName, StatementKind};
 
-use super::pattern::matches_any;
+use refloat_schema::pattern::matches_any;
 
 /// Words between the verb of an `INSERT`, `UPDATE` or `DELETE` and its table.
 const MODIFIERS: &[&str] = &[

@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use refloat_run::cancel::HookGuard;
+use refloat_run::outcome::Bounded;
 use refloat_sqltext::{CommentKind, Item, ItemKind};
 use refloat_store::Input;
 use refloat_wire::Connection;
@@ -42,13 +43,12 @@ use super::chunk::{Block, BlockPool, PlainFile};
 use super::context::Context;
 use super::error::LoadError;
 use super::marks::{Counted, Found};
-use super::outcome::{Bounded, LoadOutcome, OrphanRows, TableOutcome};
+use super::outcome::{LoadOutcome, OrphanRows, TableOutcome};
 use super::programs::Created;
 use super::queue::Queue;
 use super::renamed;
 use super::session::{Session, Tracker};
 use crate::source::cutter::Ends;
-
 use place::{Place, SqlReader};
 pub use registry::{Entry, SHOW_SESSION, TableKey};
 use resume::{Resume, may_stay_unsettled};

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use refloat_run::cancel::{HookGuard, abandonable};
-use refloat_run::probe;
-use refloat_run::{Cancel, Progress};
-use refloat_run::{Event, Events};
+use refloat_run::outcome::Bounded;
+use refloat_run::phases::Phases;
+use refloat_run::{Cancel, Event, Events, Progress, probe};
+use refloat_schema::Difference;
 use refloat_sqltext::InsertVerb;
 use refloat_wire::{Connection, Identity, OkInfo, Vendor};
 
@@ -19,8 +19,7 @@ use super::error::LoadError;
 use super::galera::Replicated;
 use super::marks::{self, Marks};
 use super::options::{IndexMode, LoadOptions, OnError, WritePath};
-use super::outcome::{Bounded, LoadWarning, ProofDifference, StatementFailure};
-use super::phases::Phases;
+use super::outcome::{LoadWarning, StatementFailure};
 use super::table::Table;
 use super::writer::Written;
 
@@ -123,7 +122,7 @@ struct Counts {
 struct Lists {
     warnings: Bounded<LoadWarning>,
     failures: Bounded<StatementFailure>,
-    differences: Bounded<ProofDifference>,
+    differences: Bounded<Difference>,
     paths: BTreeMap<&'static str, (WritePath, u64)>,
     /// Why first rows were not compared, with the first such table and how many there are.
     not_compared: BTreeMap<String, (String, u64)>,
@@ -142,7 +141,7 @@ pub struct Tally {
     /// Failures that the load went on after.
     pub failures: Bounded<StatementFailure>,
     /// Definitions that are not what the dump asked for.
-    pub differences: Bounded<ProofDifference>,
+    pub differences: Bounded<Difference>,
     /// Of them, those whose text was sent as it stands in the source.
     pub as_it_stands: u64,
     /// Rows by write path.
@@ -344,7 +343,7 @@ impl Context {
     }
 
     /// Keeps a difference between what the dump asked for and what is there.
-    pub fn differ(&self, difference: ProofDifference) {
+    pub fn differ(&self, difference: Difference) {
         self.lists().differences.push(difference);
     }
 

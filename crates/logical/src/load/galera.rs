@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use refloat_run::Events;
+use refloat_run::outcome::Bounded;
 use refloat_run::settings::{Durability, Facts};
 use refloat_wire::{ConnectOptions, Connection, Error};
 use serde::Serialize;
@@ -18,7 +19,6 @@ use serde::Serialize;
 use super::context::Context;
 use super::error::{LoadError, Refusal};
 use super::options::{BinlogMode, IndexMode, LoadOptions, WritePath};
-use super::outcome::Bounded;
 use pace::{Pace, PacedNode, Rule, When};
 
 /// Share of the time that flow control may stop a cluster because of a load, when nobody says.
@@ -416,7 +416,7 @@ impl Drop for Stall<'_> {
             .as_ref()
             .is_none_or(|(most, _)| seconds > *most)
         {
-            notes.longest = Some((seconds, super::shown_head(self.statement.as_bytes())));
+            notes.longest = Some((seconds, refloat_sqltext::head(self.statement.as_bytes())));
         }
     }
 }

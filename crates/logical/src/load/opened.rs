@@ -6,20 +6,19 @@ use std::sync::atomic::AtomicU64;
 
 use refloat_run::Cancel;
 use refloat_run::cancel::abandonable;
-use refloat_sqltext::{ItemKind, StatementKind, Step};
+use refloat_sqltext::{ItemKind, Modes, StatementKind, Step};
 use refloat_store::{Compression, Input, InputError};
 
 use super::chunk::PlainFile;
 use super::conductor::not_whole;
 use super::error::LoadError;
 use super::options::LoadOptions;
-use super::outline::{Gather, Modes, Outline};
+use super::outline::{Gather, Outline};
 use super::preflight;
-use crate::source::archive;
 use crate::source::cutter::{Cutter, fill_target};
 use crate::source::folder::plain_name;
 use crate::source::layout::{Layout, SqlFile};
-use crate::source::{self, SourceFormat};
+use crate::source::{self, SourceFormat, archive};
 
 /// Text per compressed byte that is assumed until the dump was read.
 const COMPRESSION_GUESS: u64 = 4;

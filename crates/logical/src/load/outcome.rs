@@ -1,48 +1,13 @@
 //! What a load did, and what proves it.
 
+use refloat_run::outcome::Bounded;
+use refloat_run::phases::PhaseTime;
+use refloat_schema::Difference;
 use serde::Serialize;
 
 use super::galera::GaleraOutcome;
 use super::marks::LeftMarks;
 use super::options::WritePath;
-
-/// Entries kept in each list of an outcome; the totals beside the lists are always complete.
-pub const LIST_MAX: usize = 100;
-/// Bytes of a refused statement or row that a failure quotes.
-const HEAD_MAX: usize = 120;
-
-/// A list that keeps its first 100 entries and counts all of them.
-#[derive(Debug, Clone, Serialize)]
-pub struct Bounded<T> {
-    /// How many there were.
-    pub total: u64,
-    /// The first of them.
-    pub first: Vec<T>,
-}
-
-impl<T> Default for Bounded<T> {
-    fn default() -> Self {
-        Self {
-            total: 0,
-            first: Vec::new(),
-        }
-    }
-}
-
-impl<T> Bounded<T> {
-    /// Counts `item`, and keeps it while there is room.
-    pub fn push(&mut self, item: T) {
-        self.total += 1;
-        if self.first.len() < LIST_MAX {
-            self.first.push(item);
-        }
-    }
-
-    /// Whether nothing was ever pushed.
-    pub fn is_empty(&self) -> bool {
-        self.total == 0
-    }
-}
 
 /// One table of the dump.
 #[derive(Debug, Clone, Serialize)]
@@ -63,15 +28,6 @@ pub struct TableOutcome {
     pub transactional: bool,
     /// Definitions that are still missing (`ADD KEY …`), ready to be put behind `ALTER TABLE`.
     pub missing: Vec<String>,
-}
-
-/// Wall time of one phase.
-#[derive(Debug, Clone, Serialize)]
-pub struct PhaseTime {
-    /// Name: preflight, data, indexes, foreign keys, definitions, proof, settings.
-    pub phase: String,
-    /// Seconds.
-    pub seconds: f64,
 }
 
 /// A statement or row that the server refused.
@@ -112,17 +68,6 @@ pub struct LoadWarning {
     pub code: u16,
     /// The server's words.
     pub message: String,
-}
-
-/// One difference between what was sent and what is there.
-#[derive(Debug, Clone, Serialize)]
-pub struct ProofDifference {
-    /// What differs: a table, an object.
-    pub about: String,
-    /// What was expected.
-    pub expected: String,
-    /// What was found.
-    pub found: String,
 }
 
 /// A load that went on where an earlier process of it had ended.
@@ -167,7 +112,7 @@ pub struct Proof {
     /// Views, routines, triggers, events and sequences of the dump that were looked for.
     pub programs_checked: u64,
     /// Everything that was not as it should be.
-    pub differences: Bounded<ProofDifference>,
+    pub differences: Bounded<Difference>,
     /// Orphan rows, where foreign keys were checked.
     pub orphans: Vec<OrphanRows>,
 }
@@ -253,53 +198,9 @@ impl LoadOutcome {
     }
 }
 
-/// The first bytes of `text` as something that can be shown.
-pub fn head(text: &[u8]) -> String {
-    let cut = &text[..text.len().min(HEAD_MAX)];
-    let (cut, whole) = match secret_at(cut) {
-        Some(at) => (&cut[..at], false),
-        None => (cut, text.len() <= HEAD_MAX),
-    };
-    let mut shown: String = String::from_utf8_lossy(cut)
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    if !whole {
-        shown.push('…');
-    }
-    shown
-}
-
-/// Where a statement about an account begins to say its password or the hash of it: that is for no message, event or record. Other
-/// definitions that have the words lose no more than the end of what is quoted of them.
-fn secret_at(text: &[u8]) -> Option<usize> {
-    let upper = text.to_ascii_uppercase();
-    let begin = upper.trim_ascii_start();
-    let behind = |word: &[u8], from: usize| {
-        memchr::memmem::find(&upper[from..], word).map(|at| from + at + word.len())
-    };
-    if begin.starts_with(b"SET PASSWORD") {
-        return behind(b"=", 0);
-    }
-    let verbs: [&[u8]; 3] = [b"CREATE", b"ALTER", b"GRANT"];
-    if !verbs.iter().any(|verb| begin.starts_with(verb)) {
-        return None;
-    }
-    let identified = behind(b"IDENTIFIED", 0)?;
-    let words: [&[u8]; 3] = [b" BY", b" AS", b" USING"];
-    let found = words.iter().filter_map(|word| behind(word, identified));
-    found.min()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn heads_are_short_and_printable() {
-        assert_eq!(head(b"a\nb"), "a b");
-        assert_eq!(head(&[b'x'; 500]).chars().count(), HEAD_MAX + 1);
-    }
 
     #[test]
     fn what_stands_on_no_line_names_none() {
@@ -315,31 +216,5 @@ mod tests {
         assert_eq!(failure.to_string(), "Duplicate key name: ALTER TABLE t");
         (failure.line, failure.offset) = (3, 40);
         assert!(failure.to_string().starts_with("line 3, byte 40: "));
-    }
-
-    #[test]
-    fn heads_have_no_passwords() {
-        for (text, shown) in [
-            (
-                "CREATE USER a IDENTIFIED BY 'secret'",
-                "CREATE USER a IDENTIFIED BY…",
-            ),
-            (
-                "CREATE USER a IDENTIFIED WITH 'x' AS 0x24",
-                "CREATE USER a IDENTIFIED WITH 'x' AS…",
-            ),
-            (
-                "CREATE USER a IDENTIFIED WITH x",
-                "CREATE USER a IDENTIFIED WITH x",
-            ),
-            (
-                "grant usage on *.* to a identified by password '*X'",
-                "grant usage on *.* to a identified by…",
-            ),
-            ("SET PASSWORD FOR a = 'secret'", "SET PASSWORD FOR a =…"),
-            ("GRANT SELECT ON *.* TO a", "GRANT SELECT ON *.* TO a"),
-        ] {
-            assert_eq!(head(text.as_bytes()), shown);
-        }
     }
 }

@@ -6,7 +6,6 @@
 
 mod charsets;
 mod lines;
-mod mode;
 mod program;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +13,7 @@ use std::path::Path;
 
 use refloat_run::Cancel;
 use refloat_run::own::is_own_table;
+use refloat_schema::pattern::{is_system_database, matches_any, may_match_in};
 use refloat_sqltext::ddl::parse_create_table;
 use refloat_sqltext::{Danger, LexMode, ObjectName, StatementKind};
 use refloat_store::{Input, InputError};
@@ -22,12 +22,10 @@ use super::choice::{Choice, Whose};
 use super::error::LoadError;
 use super::options::{LoadOptions, StatementClass, SystemSchemaMode};
 use super::own::is_namesake;
-use super::pattern::{is_system_database, matches_any, may_match_in};
 use super::renamed;
 use crate::source::stray::stray;
 
 pub use charsets::Named;
-pub use mode::{Modes, SqlMode};
 pub use program::Account;
 
 /// Files up to this size are looked over; larger ones would be read from disk twice for little.
@@ -370,7 +368,7 @@ impl<'a> Gather<'a> {
             let found = self.outline.charsets.entry((named, name));
             let kept = found.or_insert_with(|| CharsetPlace {
                 line,
-                head: super::outcome::head(text),
+                head: refloat_sqltext::head(text),
                 session,
             });
             kept.session |= session;
@@ -485,7 +483,7 @@ impl<'a> Gather<'a> {
             && self.outline.old_database.len() < DEFINERS_MAX
             && self.names_origin(kind, text, mode)
         {
-            let found = (line, super::outcome::head(text));
+            let found = (line, refloat_sqltext::head(text));
             self.outline.old_database.push(found);
         }
         if let StatementKind::CreateTable { table, .. } = kind {
@@ -675,7 +673,7 @@ impl<'a> Gather<'a> {
         content.defines = true;
         content
             .changes
-            .get_or_insert_with(|| (line, super::outcome::head(text)));
+            .get_or_insert_with(|| (line, refloat_sqltext::head(text)));
     }
 
     /// Keeps in whose name a program is to run.

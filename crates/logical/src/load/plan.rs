@@ -6,6 +6,7 @@ mod survey;
 use std::collections::BTreeMap;
 
 use refloat_run::Cancel;
+use refloat_run::outcome::Bounded;
 use refloat_run::settings::{Durability, Facts, SettingsPlan};
 use serde::Serialize;
 
@@ -13,7 +14,7 @@ use super::error::LoadError;
 use super::galera::others::Others;
 use super::opened::Opened;
 use super::options::{LoadOptions, WritePath};
-use super::outcome::{Bounded, Resumption};
+use super::outcome::Resumption;
 use super::preflight;
 use super::resume::Earlier;
 use crate::source::cutter::Ends;

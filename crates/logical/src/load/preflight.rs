@@ -6,6 +6,7 @@ mod wishes;
 
 use refloat_run::Cancel;
 use refloat_run::settings::{Facts, SettingsPlan};
+use refloat_schema::pattern::is_system_database;
 use refloat_store::{Input, LooksLike};
 use refloat_wire::Connection;
 
@@ -14,10 +15,8 @@ use super::error::{LoadError, Refusal};
 use super::galera::{self, Node};
 use super::options::{LoadOptions, OnError, StatementClass, SystemSchemaMode, WritePath};
 use super::outline::Outline;
-use super::own;
-use super::pattern::is_system_database;
 use super::resume::{Begun, Earlier};
-use super::tuning;
+use super::{own, tuning};
 
 pub use contents::not_appended;
 pub use wishes::left_out;

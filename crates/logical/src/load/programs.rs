@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
 use refloat_run::own::is_own_table;
+use refloat_schema::Difference;
+use refloat_sqltext::literal;
 use refloat_wire::{Connection, ResultSet};
 use serde::{Deserialize, Serialize};
 
 use super::error::LoadError;
-use super::outcome::ProofDifference;
 
 /// Kinds of objects besides tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -176,7 +177,7 @@ pub struct Created {
 pub fn missing(
     catalog: &mut Connection,
     created: &[Created],
-) -> Result<Vec<ProofDifference>, LoadError> {
+) -> Result<Vec<Difference>, LoadError> {
     let mut groups: BTreeMap<(Kind, &str), Vec<&Created>> = BTreeMap::new();
     for object in created {
         let key = (object.kind, object.database.as_str());
@@ -266,19 +267,6 @@ impl Contents {
     }
 }
 
-/// A string literal that every mode and character set of a session reads in one way.
-pub fn literal(text: &str) -> String {
-    let plain =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'$' | b' ' | b'.');
-    if text.bytes().all(plain) {
-        return format!("'{text}'");
-    }
-    let digits = text
-        .bytes()
-        .fold(String::new(), |out, byte| out + &format!("{byte:02X}"));
-    format!("CONVERT(x'{digits}' USING utf8mb4)")
-}
-
 /// Details by name in lower case.
 fn listed(result: &ResultSet) -> BTreeMap<String, String> {
     let cell = |row, column| {
@@ -289,11 +277,7 @@ fn listed(result: &ResultSet) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn compare(
-    objects: &[&Created],
-    there: &BTreeMap<String, String>,
-    found: &mut Vec<ProofDifference>,
-) {
+fn compare(objects: &[&Created], there: &BTreeMap<String, String>, found: &mut Vec<Difference>) {
     let mut seen = BTreeSet::new();
     for object in objects {
         let name = object.name.to_lowercase();
@@ -311,7 +295,7 @@ fn compare(
             expected.is_empty() || details.to_lowercase().contains(&expected.to_lowercase())
         });
         if !same {
-            found.push(ProofDifference {
+            found.push(Difference {
                 about: format!("{} {}.{}", object.kind, object.database, object.name),
                 expected: if expected.is_empty() {
                     "there".to_owned()

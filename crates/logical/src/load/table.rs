@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use refloat_run::progress::TableProgress;
+use refloat_schema::members::has_empty_member;
 use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, Error, ResultSet};
 
 use super::deferral::Deferral;
 use super::marks::TableDetail;
-use crate::members::has_empty_member;
 
 mod compared;
 mod period;

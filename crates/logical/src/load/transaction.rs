@@ -4,9 +4,7 @@
 //! end just the same, if it commits them. One that it leaves open the server takes back when the stock client goes away. What
 //! commits without a word: <https://dev.mysql.com/doc/refman/9.7/en/implicit-commit.html>.
 
-use refloat_sqltext::{SetAssignment, SetScope, StatementKind};
-
-use super::outcome::head;
+use refloat_sqltext::{SetAssignment, SetScope, StatementKind, head};
 
 /// The statement that a transaction begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -95,7 +95,7 @@ impl Parser<'_> {
         match self.list.get(self.at) {
             Some(token) => format!(
                 "this LOAD DATA statement is not understood from «{}» on",
-                crate::load::shown_head(&self.text[token.range.start..])
+                refloat_sqltext::head(&self.text[token.range.start..])
             ),
             None => "this LOAD DATA statement ends too early".to_owned(),
         }

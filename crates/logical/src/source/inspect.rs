@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use refloat_sqltext::{CommentKind, ItemKind, ObjectName, StatementKind};
+use refloat_sqltext::{CommentKind, ItemKind, Modes, ObjectName, StatementKind};
 use refloat_store::{Input, InputError, LooksLike, file_checksum};
 use serde::Serialize;
 
@@ -15,7 +15,6 @@ use super::error::SourceError;
 use super::items::Items;
 use super::layout::{Layout, SourceFormat};
 use super::options::DelimitedOptions;
-use crate::load::Modes;
 
 /// What a source is.
 #[derive(Debug, Clone, Serialize)]

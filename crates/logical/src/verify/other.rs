@@ -17,8 +17,10 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use refloat_run::own::is_own_database;
 use refloat_run::{Cancel, Run};
-use refloat_sqltext::{InsertHeader, InsertVerb, Item, ObjectName, StatementKind};
+use refloat_schema::pattern::is_system_database;
+use refloat_sqltext::{InsertHeader, InsertVerb, Item, ObjectName, StatementKind, head};
 use refloat_store::{Input, LooksLike, Unpacked};
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -34,12 +36,9 @@ use super::side::asked;
 use crate::dump::catalog::{Database, wanted_database, wanted_table};
 use crate::dump::{DumpOptions, session as connections};
 use crate::load::context::kill_on_cancel;
-use crate::load::pattern::is_system_database;
-use crate::load::shown_head;
 use crate::source::delimited::Decode;
 use crate::source::layout::{DelimitedFile, Layout, TableRows};
 use crate::source::{SourceError, SourceFormat, open_folder};
-use refloat_run::own::is_own_database;
 
 pub use self::cells::{Domain, OtherColumn};
 pub use self::described::Definition;
@@ -530,7 +529,7 @@ impl<'a> Collector<'a> {
             self.read.doubt = Some(format!(
                 "{}, line {line}: what this does to rows is not followed: {}",
                 place.file,
-                shown_head(text)
+                head(text)
             ));
         }
     }

@@ -1,8 +1,9 @@
 //! What a comparison found.
 
+use refloat_run::outcome::Bounded;
+use refloat_run::phases::PhaseTime;
 use serde::Serialize;
 
-use crate::load::{Bounded, PhaseTime};
 use crate::manifest::SnapshotInfo;
 
 /// What a comparison found.

@@ -1,11 +1,11 @@
 //! A table that both have: which columns are compared, how each side is read, and by which ranges.
 
+use refloat_schema::definition::fingerprint;
 use refloat_sqltext::quote_ident;
 
 use super::other::{Domain, OtherColumn, OtherTable};
 use super::side::TableOf;
 use crate::dump::catalog::{Column, DataPolicy, Table};
-use crate::load::definition::fingerprint;
 use crate::manifest::{FieldLoad, TableEntry};
 
 /// How cells are made comparable.

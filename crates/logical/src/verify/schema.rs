@@ -14,16 +14,17 @@ pub use of_dump::Reader;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use refloat_run::own::is_own_schema;
+use refloat_schema::definition::{ServerVersion, differences, written_for};
+use refloat_sqltext::LexMode;
+use refloat_wire::Vendor;
+
 use super::error::VerifyError;
 use super::options::{Compared, Relation, VerifyOptions};
 use super::outcome::{SchemaDifference, VerifyOutcome};
 use super::side::Side;
 use crate::dump::catalog::Database;
 use crate::dump::schema::strip;
-use crate::load::definition::{ServerVersion, differences, written_for};
-use refloat_run::own::is_own_schema;
-use refloat_sqltext::LexMode;
-use refloat_wire::Vendor;
 
 /// Characters of a definition that are shown, from the first that differs on.
 const SHOWN: usize = 160;

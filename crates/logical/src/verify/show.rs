@@ -1,9 +1,10 @@
 //! Rows that differ, for people.
 
+use refloat_schema::shown::{two_values, value};
+
 use super::digest::cells;
 use super::outcome::{ColumnDifference, NamedValue, RowDifference, RowKind};
 use super::pair::Pair;
-use crate::values::{two_values, value};
 
 /// Columns of a row that are shown where it stands alone.
 const COLUMNS: usize = 12;

@@ -1,6 +1,7 @@
 use refloat_logical::load::{
-    LoadOutcome, LoadWarning, PhaseTime, Proof, StatementFailure, TableOutcome, WritePath,
+    LoadOutcome, LoadWarning, Proof, StatementFailure, TableOutcome, WritePath,
 };
+use refloat_run::phases::PhaseTime;
 
 use refloat_logical::verify::{SchemaDifference, VerifyOutcome};
 

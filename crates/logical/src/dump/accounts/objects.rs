@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use refloat_schema::accounts::{Granted, granted};
 use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, Error};
 
-use crate::account_text::{Granted, granted};
 use crate::dump::error::DumpError;
 
 /// `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`.

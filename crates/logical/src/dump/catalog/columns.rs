@@ -1,10 +1,10 @@
 //! Columns: what the server says about them, how their values are read, and how they are written in conditions.
 
+use refloat_schema::members::{has_empty_member, has_equal_members};
 use refloat_sqltext::quote_ident;
 use refloat_wire::{ResultSet, Vendor};
 
 use crate::manifest::FieldLoad;
-use crate::members::{has_empty_member, has_equal_members};
 
 /// A column of a row.
 #[derive(Debug, Clone)]

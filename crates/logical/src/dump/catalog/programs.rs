@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use refloat_sqltext::quote_ident;
+use refloat_schema::pattern::matches_any;
+use refloat_sqltext::{literal, quote_ident};
 use refloat_wire::{Connection, Vendor};
 
 use super::{Database, ShowCreate, show_create, texts};
 use crate::dump::error::DumpError;
 use crate::dump::options::{DumpOptions, Kind};
-use crate::load::literal;
-use crate::load::pattern::matches_any;
 
 /// Everything that runs, of all databases.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

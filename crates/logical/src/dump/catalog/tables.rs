@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use refloat_sqltext::{LexMode, parse_create_table, quote_ident};
+use refloat_schema::definition::fingerprint;
+use refloat_sqltext::{LexMode, literal, parse_create_table, quote_ident};
 use refloat_wire::{Connection, ResultSet, Vendor};
 
 use super::columns::{Column, Described, KeyLiteral, hidden_period};
@@ -11,8 +12,6 @@ use super::{Database, GONE, collated, show_create, unshown};
 use crate::dump::error::DumpError;
 use crate::dump::options::DumpOptions;
 use crate::foreign;
-use crate::load::definition::fingerprint;
-use crate::load::literal;
 use crate::source::layout::DelimitedFile;
 use crate::source::native;
 use crate::source::stream::StreamedTable;

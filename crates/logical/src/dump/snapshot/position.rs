@@ -1,9 +1,9 @@
 //! Where the server stands: binary log, GTID, cluster, replica.
 
+use refloat_sqltext::literal;
 use refloat_wire::{Connection, Error, ResultSet, Vendor};
 
 use crate::dump::error::DumpError;
-use crate::load::literal;
 use crate::manifest::SnapshotInfo;
 
 /// `ER_PARSE_ERROR`: the server does not know the statement.

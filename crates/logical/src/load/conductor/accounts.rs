@@ -1,10 +1,10 @@
 //! Accounts that are there already: `CREATE USER IF NOT EXISTS` leaves them as they are, which a dump's reader would not expect.
 
+use refloat_schema::accounts::{Creation, altered, created_if_not_there, split_default_role};
 use refloat_sqltext::{Item, ItemKind, StatementKind};
 use refloat_wire::Vendor;
 
 use super::Conductor;
-use crate::account_text::{Creation, altered, created_if_not_there, split_default_role};
 use crate::load::error::LoadError;
 use crate::load::outcome::LoadWarning;
 

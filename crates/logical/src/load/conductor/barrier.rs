@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use refloat_run::progress::Phase;
-use refloat_sqltext::{Item, ItemKind, StatementKind};
+use refloat_sqltext::{Item, ItemKind, StatementKind, head};
 use refloat_wire::Connection;
 
 use super::databases::default_collation;
@@ -17,7 +17,6 @@ use super::{Conductor, Postponed};
 use crate::load::choice::{UNCLEAR, Whose};
 use crate::load::error::LoadError;
 use crate::load::outcome::StatementFailure;
-use crate::load::outcome::head;
 use crate::load::programs::Kind;
 use crate::load::table::Table;
 

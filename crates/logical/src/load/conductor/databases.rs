@@ -1,16 +1,15 @@
 //! Databases: creating, altering and dropping them.
 
 use refloat_run::own::is_own_schema;
-use refloat_sqltext::{Item, TokenKind, quote_ident, tokens};
+use refloat_schema::definition::as_seen_by;
+use refloat_schema::pattern::may_match_in;
+use refloat_sqltext::{Item, TokenKind, literal, quote_ident, tokens};
 use refloat_wire::Connection;
 
 use super::Conductor;
 use super::registry::{TableKey, Touch};
-use crate::load::definition::as_seen_by;
 use crate::load::error::LoadError;
 use crate::load::options::ExistingPolicy;
-use crate::load::pattern::may_match_in;
-use crate::load::programs::literal;
 
 impl Conductor<'_> {
     /// Whether `--tables` may ask for something of this database.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use refloat_run::Event;
 use refloat_run::progress::{Phase, TableState};
-use refloat_sqltext::InsertVerb;
+use refloat_sqltext::{InsertVerb, literal};
 use refloat_wire::Vendor;
 
 use super::Conductor;
@@ -20,7 +20,6 @@ use crate::load::link::Link;
 use crate::load::marks::TableDetail;
 use crate::load::options::OnError;
 use crate::load::patience::alter;
-use crate::load::programs::literal;
 use crate::load::queue::Task;
 use crate::load::session::Session;
 use crate::load::table::Table;

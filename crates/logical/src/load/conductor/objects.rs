@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use refloat_sqltext::{Item, ObjectName};
+use refloat_sqltext::{Item, ObjectName, head};
 
 use super::registry::{TableKey, Touch, quoted_name};
 use super::{Conductor, Postponed};
 use crate::load::error::LoadError;
 use crate::load::options::ExistingPolicy;
-use crate::load::outcome::head;
 use crate::load::programs::{Created, Kind, TriggerFor};
 
 impl Conductor<'_> {

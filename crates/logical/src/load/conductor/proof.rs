@@ -2,15 +2,17 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use refloat_run::outcome::Bounded;
 use refloat_run::progress::{Phase, TableState};
+use refloat_schema::Difference;
+use refloat_schema::definition::fingerprint;
 use refloat_wire::{Connection, Vendor};
 
 use super::{Conductor, SHOW_SESSION};
 use crate::foreign;
-use crate::load::definition::fingerprint;
 use crate::load::error::LoadError;
 use crate::load::link::Link;
-use crate::load::outcome::{Bounded, Proof, ProofDifference};
+use crate::load::outcome::Proof;
 use crate::load::programs::missing;
 use crate::load::queue::{TASKS, Task};
 use crate::load::table::Table;
@@ -59,18 +61,18 @@ impl Conductor<'_> {
         proof.first_rows_compared = compared.count() as u64;
         proof.first_rows_not_compared = self.ctx.tally().not_compared;
         proof.orphans = std::mem::take(&mut self.orphans);
-        let early: Bounded<ProofDifference> = self.ctx.tally().differences;
+        let early: Bounded<Difference> = self.ctx.tally().differences;
         proof.differences.total += early.total;
         proof.differences.first.extend(early.first);
         proof
             .differences
             .first
-            .truncate(crate::load::outcome::LIST_MAX);
+            .truncate(refloat_run::outcome::LIST_MAX);
         Ok(proof)
     }
 
     /// Programs of the dump that are not there.
-    fn missing_programs(&mut self) -> Result<Vec<ProofDifference>, LoadError> {
+    fn missing_programs(&mut self) -> Result<Vec<Difference>, LoadError> {
         self.catalog_session = None;
         self.catalog
             .exec("SET NAMES utf8mb4")
@@ -103,8 +105,8 @@ pub(super) fn count_rows(conn: &mut Connection, table: &Table) -> Result<u64, Lo
 }
 
 /// The difference of a table whose rows are not those that were sent.
-pub(super) fn wrong_count(table: &Table, count: u64) -> ProofDifference {
-    ProofDifference {
+pub(super) fn wrong_count(table: &Table, count: u64) -> Difference {
+    Difference {
         about: format!("table {}", table.label()),
         expected: format!("{} rows", table.expected()),
         found: format!("{count} rows"),
@@ -116,7 +118,7 @@ fn check(
     link: &mut Link,
     table: &Table,
     definition: Option<u128>,
-) -> Result<Vec<ProofDifference>, LoadError> {
+) -> Result<Vec<Difference>, LoadError> {
     let _shown = link
         .ctx
         .progress
@@ -129,7 +131,7 @@ fn check(
     };
     let mut differences = Vec::new();
     if table.unaccounted() > 0 {
-        differences.push(ProofDifference {
+        differences.push(Difference {
             about: format!("table {}", table.label()),
             expected: "every row of the dump stored, or listed as refused".to_owned(),
             found: format!("{} rows that are neither", table.unaccounted()),
@@ -155,7 +157,7 @@ fn check(
         let name = (table.db.as_str(), table.name.as_str());
         let text = foreign::corrected(&mut link.conn, name, text.into_owned()).map_err(failed)?;
         if fingerprint(&text) != definition {
-            differences.push(ProofDifference {
+            differences.push(Difference {
                 about: format!("table {}", table.label()),
                 expected: "the definition that it was created with".to_owned(),
                 found: text,

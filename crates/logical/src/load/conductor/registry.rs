@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use refloat_run::Event;
 use refloat_run::progress::TableState;
+use refloat_schema::pattern::is_system_database;
 use refloat_sqltext::ddl::{ForeignKey, parse_create_table};
-use refloat_sqltext::{LexMode, ObjectName, quote_ident};
+use refloat_sqltext::{LexMode, ObjectName, literal, quote_ident};
 
 use super::Conductor;
 use super::resume::DatabaseStep;
@@ -14,8 +15,7 @@ use crate::foreign;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::marks::TableDetail;
 use crate::load::options::{ExistingPolicy, SystemSchemaMode};
-use crate::load::pattern::is_system_database;
-use crate::load::programs::{Contents, Kind, literal};
+use crate::load::programs::{Contents, Kind};
 use crate::load::session::Session;
 use crate::load::table::{Column, Layout, Table};
 
@@ -571,7 +571,7 @@ impl Conductor<'_> {
                 )
             })?;
         self.catalog_session = None;
-        let print = crate::load::definition::fingerprint(&text);
+        let print = refloat_schema::definition::fingerprint(&text);
         Ok((text, print))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use refloat_sqltext::token::{TokenKind, tokens};
 use refloat_sqltext::{
-    InsertHeader, InsertVerb, Item, LexMode, ObjectName, RowVisitor, RowsPiece, visit_rows,
+    InsertHeader, InsertVerb, Item, LexMode, ObjectName, RowVisitor, RowsPiece, head, visit_rows,
 };
 
 use super::Conductor;
@@ -17,7 +17,6 @@ use crate::load::galera::Replicated;
 use crate::load::marks::Stretch;
 use crate::load::options::WritePath;
 use crate::load::outcome::StatementFailure;
-use crate::load::outcome::head;
 use crate::load::rows::{leaves_to_server, may_leave_to_server};
 use crate::load::session::Session;
 use crate::load::table::Column;

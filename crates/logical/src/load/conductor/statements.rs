@@ -1,8 +1,10 @@
 //! Statements that are not rows.
 
 use refloat_run::own::is_own_table;
+use refloat_schema::definition::as_seen_by;
+use refloat_schema::pattern::matches_any;
 use refloat_sqltext::{
-    ClientCommand, Danger, InsertVerb, Item, ItemKind, ObjectName, StatementKind, tokens,
+    ClientCommand, Danger, InsertVerb, Item, ItemKind, ObjectName, StatementKind, head, tokens,
 };
 use refloat_wire::{Connection, OkInfo};
 
@@ -11,12 +13,9 @@ use super::registry::{TableKey, Touch};
 use crate::load::choice::{Whose, table_of_index};
 use crate::load::collation::mapped;
 use crate::load::context::{Context, DEPRECATED, DUPLICATE_ENTRY};
-use crate::load::definition::as_seen_by;
 use crate::load::error::LoadError;
 use crate::load::options::{ExistingPolicy, OnError, StatementClass, SystemSchemaMode};
-use crate::load::outcome::head;
 use crate::load::outcome::{LoadWarning, StatementFailure};
-use crate::load::pattern::matches_any;
 use crate::load::programs::Kind;
 use crate::load::renamed;
 use crate::load::transaction::OPEN_HINT;

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use refloat_sqltext::{Item, ObjectName};
+use refloat_schema::definition::{Lost, OtherDefault, differences, other_defaults, written_for};
+use refloat_schema::pattern::matches_any;
+use refloat_sqltext::{Item, ObjectName, head};
 
 use super::Conductor;
 use super::objects::chosen_only;
 use super::registry::{ForeignKeys, TableKey, Touch, quoted_name};
-use crate::load::definition::{Lost, OtherDefault, differences, other_defaults, written_for};
 use crate::load::error::{LoadError, Refusal, START_OVER};
 use crate::load::options::ExistingPolicy;
-use crate::load::outcome::{LoadWarning, head};
+use crate::load::outcome::LoadWarning;
 use crate::load::own::{is_namesake, refused_in_dump};
-use crate::load::pattern::matches_any;
 use crate::load::programs::Kind;
 use crate::load::table::shown_columns;
 

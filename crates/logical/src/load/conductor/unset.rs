@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use refloat_sqltext::{CharsetFamily, Item, LexMode, SetAssignment, SetScope};
+use refloat_sqltext::{CharsetFamily, Item, LexMode, SetAssignment, SetScope, head};
 
 use super::Conductor;
 use super::registry::TableKey;
 use crate::load::error::LoadError;
-use crate::load::outcome::{StatementFailure, head};
+use crate::load::outcome::StatementFailure;
 
 /// Variables that a program or view keeps, or that decide what its text means.
 const OF_PROGRAMS: &[&str] = &[

@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
+use refloat_sqltext::literal;
+
 use super::Conductor;
 use super::registry::TableKey;
 use crate::load::error::{LoadError, Refusal, START_OVER};
-use crate::load::programs::literal;
 
 /// What stands in the place of a view's engine: it has none.
 const NO_ENGINE: &str = "(view)";

@@ -7,10 +7,10 @@ use std::io::{self, Read};
 
 use refloat_run::Cancel;
 use refloat_sqltext::{
-    ClientCommand, InsertHeader, ItemKind, Scanner, StatementKind, Step, classify, is_dump_header,
+    ClientCommand, InsertHeader, ItemKind, Modes, Scanner, StatementKind, Step, classify,
+    is_dump_header,
 };
 
-use super::mode::Modes;
 use super::{Gather, Outline};
 
 /// Bytes read at a time.

@@ -1,19 +1,18 @@
 //! What a load would stop at, found before anything is touched, by the plan and by the load alike.
 
 use refloat_run::Cancel;
+use refloat_schema::definition::{as_seen_by, written_for};
 use refloat_sqltext::ddl::parse_create_table;
 use refloat_sqltext::token::{Token, tokens};
-use refloat_sqltext::{LexMode, StatementKind, classify, quote_ident};
+use refloat_sqltext::{LexMode, SqlMode, StatementKind, classify, head, quote_ident};
 use refloat_wire::Connection;
 
 use super::survey::{Definition, Found, Survey};
 use crate::load::collation::{mapped, substitutes};
-use crate::load::definition::{as_seen_by, written_for};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::opened::Opened;
 use crate::load::options::{LoadOptions, OnError};
-use crate::load::outcome::head;
-use crate::load::outline::{CharsetPlace, Named, Outline, SqlMode};
+use crate::load::outline::{CharsetPlace, Named, Outline};
 use crate::source::cutter::Ends;
 
 /// Unknown collation, and unknown character set.

@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use refloat_run::Cancel;
+use refloat_run::outcome::Bounded;
 use refloat_run::own::{is_own_schema, is_own_table};
+use refloat_schema::pattern::matches_any;
 use refloat_sqltext::{
-    ClientCommand, CommentKind, Danger, ItemKind, LexMode, StatementKind, parse_set,
+    ClientCommand, CommentKind, Danger, ItemKind, LexMode, Modes, SqlMode, StatementKind, head,
+    parse_set,
 };
 use refloat_store::Input;
 
@@ -16,9 +19,7 @@ use crate::load::error::{LoadError, Refusal};
 use crate::load::options::{
     ExistingPolicy, LoadOptions, OnError, StatementClass, SystemSchemaMode,
 };
-use crate::load::outcome::{Bounded, head};
-use crate::load::outline::{Gather, Modes, Outline, SqlMode};
-use crate::load::pattern::matches_any;
+use crate::load::outline::{Gather, Outline};
 use crate::load::transaction::{Begun, OPEN_HINT, Transaction, autocommit_by};
 use crate::source::cutter::Ends;
 use crate::source::items::{Items, ItemsError, Runs};

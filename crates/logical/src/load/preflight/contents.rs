@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use refloat_run::own::is_own_table;
 use refloat_run::settings::Grants;
+use refloat_schema::pattern::is_system_database;
 use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, ResultSet};
 
 use crate::load::error::Refusal;
 use crate::load::options::{ExistingPolicy, LoadOptions, OnError};
 use crate::load::outline::Outline;
-use crate::load::pattern::is_system_database;
 use crate::load::programs::Contents;
 use crate::load::resume::{Begun, Earlier};
 

@@ -1,13 +1,13 @@
 //! May this account do what the dump asks for? Everything that is missing is named at once.
 
 use refloat_run::settings::Facts;
-use refloat_sqltext::quote_ident;
+use refloat_sqltext::{literal, quote_ident};
 use refloat_wire::{Connection, Vendor};
 
 use crate::load::error::Refusal;
 use crate::load::options::{ExistingPolicy, IndexMode, LoadOptions};
 use crate::load::outline::{Account, Content, Outline};
-use crate::load::programs::{Contents, literal};
+use crate::load::programs::Contents;
 
 /// Definers that a refusal names.
 const DEFINERS_SHOWN: usize = 3;

@@ -1,9 +1,9 @@
 //! The time of life of rows of system-versioned tables (MariaDB).
 
+use refloat_sqltext::literal;
 use refloat_wire::{Connection, Error};
 
 use super::{Column, ColumnClass, Layout};
-use crate::load::programs::literal;
 
 /// The column of a system-versioned table that says when a row ended, and the time that means that it has not.
 #[derive(Debug, Clone)]

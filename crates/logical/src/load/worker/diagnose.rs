@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::time::Instant;
 
+use refloat_sqltext::head;
 use refloat_wire::RetryStatus;
 
 use super::commit::Uncommitted;
@@ -14,7 +15,7 @@ use super::{Patience, Worker, source_error};
 use crate::load::chunk::{Chunk, Piece};
 use crate::load::error::LoadError;
 use crate::load::options::WritePath;
-use crate::load::outcome::{StatementFailure, head};
+use crate::load::outcome::StatementFailure;
 use crate::load::writer::{Attempt, Written};
 
 /// Refused rows after which `--on-error continue` gives up.

@@ -10,6 +10,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use refloat_schema::shown::two_values;
 use refloat_sqltext::{InsertHeader, InsertVerb, quote_ident};
 use refloat_wire::Error;
 
@@ -22,7 +23,6 @@ use crate::load::options::WritePath;
 use crate::load::rows::first_bounds;
 use crate::load::table::{Column, ColumnClass, Kind, Layout, Table};
 use crate::load::writer::Attempt;
-use crate::values::two_values;
 
 /// Rows that are compared.
 const ROWS: usize = 50;

@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use refloat_sqltext::{LexMode, SetScope, parse_set};
-
-use crate::load::outline::Modes;
+use refloat_sqltext::{LexMode, Modes, SetScope, parse_set};
 
 /// What a client speaks that was told nothing.
 const CHARSET: &str = "utf8mb4";

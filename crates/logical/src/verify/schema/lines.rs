@@ -1,6 +1,6 @@
 //! Two definitions of a table in the words of servers of one version, line by line.
 
-use crate::load::definition::without_auto_increment;
+use refloat_schema::definition::without_auto_increment;
 
 /// Characters of a line that are shown, from shortly before the first that differs.
 const SHOWN: usize = 160;

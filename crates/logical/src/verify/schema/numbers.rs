@@ -4,8 +4,9 @@
 //! side was made of the other that is a difference. Of two servers that live apart it need not be one: a replica, or another node of a
 //! cluster, learns of numbers by their rows only, not of those whose transactions were rolled back.
 
+use refloat_schema::definition::next_auto_increment;
+
 use super::{Comparison, Definition, Definitions};
-use crate::load::definition::next_auto_increment;
 use crate::verify::options::Relation;
 use crate::verify::outcome::{SchemaDifference, VerifyOutcome};
 

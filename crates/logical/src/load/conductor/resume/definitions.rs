@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use refloat_schema::definition::{differences, fingerprint, written_for};
 use refloat_sqltext::Item;
 
 use super::super::Conductor;
 use super::super::databases::default_collation;
 use super::super::registry::{TableKey, engine_of, is_versioned, quoted_name};
 use super::DatabaseStep;
-use crate::load::definition::{differences, fingerprint, written_for};
 use crate::load::error::{LoadError, Refusal, START_OVER};
 use crate::load::marks::{Found, TableDetail, TableFound};
 use crate::load::options::ExistingPolicy;

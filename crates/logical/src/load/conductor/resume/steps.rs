@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use refloat_sqltext::{Item, ItemKind, StatementKind};
+use refloat_sqltext::{Item, ItemKind, StatementKind, head};
 use refloat_wire::{Connection, Vendor};
 use serde::{Deserialize, Serialize};
 
 use super::super::Conductor;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::marks::{LeftMarks, Marks, StepKind, parsed};
-use crate::load::outcome::head;
 use crate::load::programs::Contents;
 
 /// How long a load is so young that it may as well begin anew where a power cut may have taken definitions of statements that it has noted

@@ -1,12 +1,21 @@
-//! Which phase a load is in, and how long each took.
+//! Which phase a run is in, and how long each took.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use refloat_run::progress::Phase;
-use refloat_run::{Event, Events, Progress};
+use serde::Serialize;
 
-use super::outcome::PhaseTime;
+use crate::progress::Phase;
+use crate::{Event, Events, Progress};
+
+/// Wall time of one phase.
+#[derive(Debug, Clone, Serialize)]
+pub struct PhaseTime {
+    /// Name: preflight, data, indexes, foreign keys, definitions, proof, settings.
+    pub phase: String,
+    /// Seconds.
+    pub seconds: f64,
+}
 
 /// Measures phases; a phase may be entered more than once (a barrier in the dump ends the rows for a while).
 pub struct Phases {

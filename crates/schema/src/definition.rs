@@ -7,7 +7,7 @@ use twox_hash::XxHash3_128;
 pub use self::conditional::as_seen_by;
 pub use self::foreign::{Lost, written_for};
 use self::words::Side;
-use super::outcome::ProofDifference;
+use crate::Difference;
 
 mod checks;
 mod collation;
@@ -79,7 +79,7 @@ pub fn differences(
     dump: &[u8],
     mode: LexMode,
     create: &str,
-) -> Vec<ProofDifference> {
+) -> Vec<Difference> {
     let dump = as_seen_by(dump, mode, Some(server));
     let (create, server_mode) = shown(create);
     let mut found = Found {
@@ -186,12 +186,12 @@ pub fn other_defaults(
 /// Collects what differs.
 struct Found<'a> {
     table: &'a str,
-    list: Vec<ProofDifference>,
+    list: Vec<Difference>,
 }
 
 impl Found<'_> {
     fn differ(&mut self, what: &str, expected: String, found: String) {
-        self.list.push(ProofDifference {
+        self.list.push(Difference {
             about: format!("table {}: {what}", self.table),
             expected,
             found,

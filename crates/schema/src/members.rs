@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 /// Whether one of the members is the empty text; sometimes also when one only looks so.
-pub(crate) fn has_empty_member(type_text: &str) -> bool {
+pub fn has_empty_member(type_text: &str) -> bool {
     ["('',", "('')", ",'',", ",'')"]
         .iter()
         .any(|empty| type_text.contains(empty))
@@ -11,7 +11,7 @@ pub(crate) fn has_empty_member(type_text: &str) -> bool {
 
 /// Whether two members may be the same text for this collation: the server only warns of that where its mode is not strict, and takes the
 /// first of them for either. Of other characters than those of ASCII only the server knows which are alike, so they may be.
-pub(crate) fn has_equal_members(type_text: &str, collation: &str) -> bool {
+pub fn has_equal_members(type_text: &str, collation: &str) -> bool {
     let by_code = collation.is_empty() || collation.ends_with("_bin") || collation == "binary";
     let plain = |c: char| c.is_ascii() && !c.is_ascii_control();
     if !by_code && !type_text.chars().all(plain) && type_text.contains("','") {

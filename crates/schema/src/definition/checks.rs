@@ -1,8 +1,7 @@
 //! `CHECK` constraints.
 
-use super::Found;
-use super::columns;
 use super::words::{Side, plain, shown};
+use super::{Found, columns};
 
 struct Facts {
     name: Option<Vec<u8>>,

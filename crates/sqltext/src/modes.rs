@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use refloat_sqltext::{CharsetFamily, LexMode, SetScope, parse_set};
+use crate::{CharsetFamily, LexMode, SetScope, parse_set};
 
 /// Follows `sql_mode` and the character set through the `SET` statements of a dump, and back: dumps keep the values before in
 /// variables of their own.

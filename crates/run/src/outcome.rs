@@ -1,0 +1,39 @@
+//! What the outcomes of runs have in common.
+
+use serde::Serialize;
+
+/// Entries kept in each list of an outcome; the totals beside the lists are always complete.
+pub const LIST_MAX: usize = 100;
+
+/// A list that keeps its first 100 entries and counts all of them.
+#[derive(Debug, Clone, Serialize)]
+pub struct Bounded<T> {
+    /// How many there were.
+    pub total: u64,
+    /// The first of them.
+    pub first: Vec<T>,
+}
+
+impl<T> Default for Bounded<T> {
+    fn default() -> Self {
+        Self {
+            total: 0,
+            first: Vec::new(),
+        }
+    }
+}
+
+impl<T> Bounded<T> {
+    /// Counts `item`, and keeps it while there is room.
+    pub fn push(&mut self, item: T) {
+        self.total += 1;
+        if self.first.len() < LIST_MAX {
+            self.first.push(item);
+        }
+    }
+
+    /// Whether nothing was ever pushed.
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+}

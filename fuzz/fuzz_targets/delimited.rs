@@ -1,4 +1,4 @@
-//! See `refloat_logical::source::delimited::fuzz`.
+//! See `refloat_source::delimited::fuzz`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| refloat_logical::source::delimited::fuzz(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| refloat_source::delimited::fuzz(data));

@@ -1,8 +1,8 @@
-//! See `refloat_logical::source::fuzzing::file`.
+//! See `refloat_source::fuzzing::file`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    refloat_logical::source::fuzzing::file(
+    refloat_source::fuzzing::file(
         data,
         &std::env::temp_dir().join(format!("refloat-fuzz-{}", std::process::id())),
     );

@@ -1,8 +1,8 @@
-//! See `refloat_logical::source::fuzzing::folder`.
+//! See `refloat_source::fuzzing::folder`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    refloat_logical::source::fuzzing::folder(
+    refloat_source::fuzzing::folder(
         data,
         &std::env::temp_dir().join(format!("refloat-fuzz-{}", std::process::id())),
     );

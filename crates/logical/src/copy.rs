@@ -20,11 +20,12 @@ pub use error::{CopyError, CopyFailure};
 pub use options::CopyOptions;
 pub use outcome::{CopyOutcome, CopyPlan};
 
+use refloat_source::stream::RowStream;
+
 use crate::dump::DumpError;
 use crate::dump::catalog::DataPolicy;
 use crate::load::opened::Opened;
 use crate::load::{self, LoadError, LoadFailure};
-use crate::source::stream::RowStream;
 use crate::verify::{self, Compared, Endpoint, Relation, ServerSide, VerifyFailure, VerifyOptions};
 use source::{Fed, Source};
 

@@ -45,9 +45,10 @@ pub use options::{Consistency, DumpFormat, DumpOptions, Kind, RowCompression};
 pub use outcome::DumpOutcome;
 
 use refloat_run::phases::Phases;
+use refloat_source::manifest;
+use refloat_source::manifest::MANIFEST;
 
 use crate::load::context::kill_on_cancel;
-use crate::manifest::{self, MANIFEST};
 use catalog::{DataPolicy, Database, Programs, Table};
 use cost::Watcher;
 use desync::Desync;

@@ -1,5 +1,5 @@
 //! Bodies of the fuzz targets for what is compared, so that plain tests can replay their corpora. No part of the public face; those for what
-//! is loaded are in [`crate::source::fuzzing`].
+//! is loaded are in [`refloat_source::fuzzing`].
 
 use std::path::Path;
 
@@ -10,9 +10,9 @@ use refloat_schema::definition::{
 use refloat_sqltext::LexMode;
 use refloat_wire::Vendor;
 
-use crate::source::fuzzing::folder_of;
 use crate::verify::fuzzing::other_dump;
 use crate::verify::{Endpoint, VerifyOptions};
+use refloat_source::fuzzing::folder_of;
 
 /// What stands between two definitions, on a line of its own.
 const BETWEEN: &[u8] = b"\n-- is compared with --\n";
@@ -52,7 +52,7 @@ pub fn definitions(data: &[u8]) {
     fingerprint(&create);
 }
 
-/// A dump of another tool, that is compared: one file of SQL, or the files of a folder as [`crate::source::fuzzing::folder`] has them.
+/// A dump of another tool, that is compared: one file of SQL, or the files of a folder as [`refloat_source::fuzzing::folder`] has them.
 /// They are written to `at`, which is made and removed. Says whether it was read.
 ///
 /// # Panics

@@ -15,6 +15,4 @@ mod foreign;
 pub mod fuzzing;
 mod jobs;
 pub mod load;
-pub mod manifest;
-pub mod source;
 pub mod verify;

@@ -50,7 +50,6 @@ use refloat_run::settings::{AppliedSettings, Facts, SettingsPlan};
 use refloat_run::{Cancel, Event, Run};
 use refloat_wire::{CommitCounter, ConnectOptions, Connection};
 
-pub use crate::source::stray::Stray;
 pub use collation::other_collation;
 pub use error::{LoadError, LoadFailure, Refusal};
 pub(crate) use form::DelimitedRows;
@@ -66,11 +65,11 @@ pub use outcome::{
 };
 pub(crate) use plan::plan_from;
 pub use plan::{LoadPlan, PlannedTable, looks_whole, plan, refused};
+pub use refloat_source::stray::Stray;
 pub(crate) use table::{Layout, NEVER_2038, NEVER_2106};
 pub(crate) use writer::tuples;
 
 use budget::Budget;
-pub(crate) use chunk::BlockPool;
 use refloat_run::phases::Phases;
 
 use chunk::PlainFile;

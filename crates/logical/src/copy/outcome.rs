@@ -1,10 +1,10 @@
 //! What a copy did, or would do.
 
+use refloat_source::manifest::SnapshotInfo;
 use serde::Serialize;
 
 use crate::dump::SnapshotCost;
 use crate::load::{LoadOutcome, LoadPlan};
-use crate::manifest::SnapshotInfo;
 use crate::verify::VerifyOutcome;
 
 /// What a copy did.

@@ -4,6 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use refloat_run::{Cancel, Events, Progress, Run};
+use refloat_source::layout::{Layout, Segment, SourceFormat, SqlFile};
+use refloat_source::manifest::SnapshotInfo;
+use refloat_source::native;
+use refloat_source::stream::RowStream;
 use refloat_wire::Connection;
 
 use super::CopyOptions;
@@ -12,10 +16,6 @@ use crate::dump::snapshot::Snapshot;
 use crate::dump::work::{Sink, TableWork};
 use crate::dump::{self, DumpError, DumpOptions, Plan, Read, Reading, schema, session};
 use crate::load::context::kill_on_cancel;
-use crate::manifest::SnapshotInfo;
-use crate::source::layout::{Layout, Segment, SourceFormat, SqlFile};
-use crate::source::native;
-use crate::source::stream::RowStream;
 use crate::verify::ServerSide;
 
 /// Makes names come as the definitions in memory have them.

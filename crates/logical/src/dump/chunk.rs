@@ -1,12 +1,12 @@
 //! Files with rows: text, digest, frames.
 
+use refloat_source::manifest::{ChunkEntry, FileEntry, KeyValue};
 use refloat_store::{Folder, FolderError, NewFile};
 use refloat_wire::Row;
 use zstd::bulk::Compressor;
 
 use super::options::{DumpOptions, RowCompression};
 use super::tsv::{self, RowDigest};
-use crate::manifest::{ChunkEntry, FileEntry, KeyValue};
 
 /// Text of one frame: enough to compress well, little enough to be read alone.
 const FRAME_BYTES: usize = 4 << 20;

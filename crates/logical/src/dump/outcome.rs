@@ -1,10 +1,10 @@
 //! What a dump did.
 
 use refloat_run::phases::PhaseTime;
+use refloat_source::manifest::SnapshotInfo;
 use serde::Serialize;
 
 use super::cost::SnapshotCost;
-use crate::manifest::SnapshotInfo;
 
 /// What a dump did.
 #[derive(Debug, Clone, Default, Serialize)]

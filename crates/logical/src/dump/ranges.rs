@@ -7,12 +7,12 @@ mod borders;
 
 use std::fmt::Write as _;
 
+use refloat_source::manifest::hex;
 use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
 
 use super::catalog::{KeyColumn, KeyLiteral, Table};
 use super::error::DumpError;
-use crate::manifest::hex;
 
 /// A range is long from this many bytes on: what the statement costs more is nothing beside its answer.
 const LONG: u64 = 4 << 20;

@@ -1,5 +1,8 @@
 //! What is written besides rows: definitions first, and the manifest of all of it last.
 
+use refloat_source::manifest::{
+    ColumnEntry, DatabaseEntry, FORMAT, FileEntry, Manifest, ServerInfo, TableEntry,
+};
 use refloat_store::{Folder, Written};
 use refloat_wire::Connection;
 
@@ -11,9 +14,6 @@ use super::outcome::DumpOutcome;
 use super::tsv::RowDigest;
 use super::work::TableWork;
 use super::{Plan, accounts, schema};
-use crate::manifest::{
-    ColumnEntry, DatabaseEntry, FORMAT, FileEntry, Manifest, ServerInfo, TableEntry,
-};
 
 /// What is written so far.
 pub struct Definitions {
@@ -114,7 +114,7 @@ fn entry_of(database: &Database, programs: &Programs, schema: Written) -> Databa
 pub fn complete(
     definitions: Definitions,
     tables: Vec<TableWork>,
-    snapshot: crate::manifest::SnapshotInfo,
+    snapshot: refloat_source::manifest::SnapshotInfo,
     control: &Connection,
 ) -> Manifest {
     let mut tables = tables.into_iter();

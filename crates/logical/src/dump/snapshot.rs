@@ -13,13 +13,13 @@ mod replica;
 use std::time::{Duration, Instant};
 
 use refloat_run::{Cancel, Events};
+use refloat_source::manifest::SnapshotInfo;
 use refloat_wire::{Connection, Error, OkInfo, Vendor};
 
 use super::error::DumpError;
 use super::identity::Identities;
 use super::options::{Consistency, DumpOptions};
 use super::session;
-use crate::manifest::SnapshotInfo;
 use locks::{Lock, LockKind, block_ddl};
 
 /// Begins a transaction that sees the moment of the statement.

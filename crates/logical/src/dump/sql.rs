@@ -12,6 +12,9 @@ use std::time::Duration;
 use refloat_run::Run;
 use refloat_run::phases::Phases;
 use refloat_run::progress::Phase;
+use refloat_source::delimited::Delimited;
+use refloat_source::native;
+use refloat_source::stream::{Arrival, RowStream};
 use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
 
@@ -23,9 +26,6 @@ use super::work::{Sink, TableWork};
 use super::{DumpOutcome, Plan, Reading, accounts, schema};
 use crate::load::context::kill_on_cancel;
 use crate::load::{DelimitedRows, Layout, tuples};
-use crate::source::delimited::Delimited;
-use crate::source::native;
-use crate::source::stream::{Arrival, RowStream};
 use output::Output;
 
 /// How long nothing may come until it is looked whether the run was cancelled.

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use refloat_run::progress::{TableProgress, TableState};
 use refloat_run::{Cancel, Event, Events, Progress};
 use refloat_schema::definition::fingerprint;
+use refloat_source::manifest::ChunkEntry;
+use refloat_source::stream::RowStream;
 use refloat_store::Folder;
 use refloat_wire::{Connection, Row, Vendor};
 
@@ -21,8 +23,6 @@ use super::ranges::{self, Range};
 use super::throttle::Throttle;
 use crate::jobs::{Job, Queue};
 use crate::load::context::kill_on_cancel;
-use crate::manifest::ChunkEntry;
-use crate::source::stream::RowStream;
 
 /// Ranges per reader of the whole dump, so that all readers end at about the same time. Not more: InnoDB reads ahead only behind the first
 /// 64 pages of a range.

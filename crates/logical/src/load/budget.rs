@@ -1,6 +1,7 @@
 //! What a load may hold in memory and how many writers it may have, out of the ceiling and the threads that it was given.
 
 use refloat_run::machine::Machine;
+use refloat_source::stream::{BLOCK_BYTES as STREAM_BLOCK, STREAM_BYTES};
 use refloat_wire::Vendor;
 
 use super::galera::WriteSet;
@@ -8,7 +9,6 @@ use super::opened::Opened;
 use super::options::{LoadOptions, OnError};
 use super::queue::Limits;
 use super::writer::PACKET_TARGET;
-use crate::source::stream::{BLOCK_BYTES as STREAM_BLOCK, STREAM_BYTES};
 
 /// Memory that is neither rows in flight nor packets: connections, decompressor, the program itself.
 const MEMORY_FIXED: usize = 56 << 20;

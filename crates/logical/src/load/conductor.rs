@@ -34,12 +34,14 @@ use std::sync::atomic::AtomicU64;
 
 use refloat_run::cancel::HookGuard;
 use refloat_run::outcome::Bounded;
+use refloat_source::blocks::{Block, BlockPool};
+use refloat_source::cutter::Ends;
 use refloat_sqltext::{CommentKind, Item, ItemKind};
 use refloat_store::Input;
 use refloat_wire::Connection;
 
 use super::choice::Choice;
-use super::chunk::{Block, BlockPool, PlainFile};
+use super::chunk::PlainFile;
 use super::context::Context;
 use super::error::LoadError;
 use super::marks::{Counted, Found};
@@ -48,7 +50,6 @@ use super::programs::Created;
 use super::queue::Queue;
 use super::renamed;
 use super::session::{Session, Tracker};
-use crate::source::cutter::Ends;
 use place::{Place, SqlReader};
 pub use registry::{Entry, SHOW_SESSION, TableKey};
 use resume::{Resume, may_stay_unsettled};

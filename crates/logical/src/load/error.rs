@@ -4,12 +4,12 @@ use std::fmt;
 
 use refloat_run::Cancel;
 use refloat_run::settings::SettingsError;
+use refloat_source::cutter::ITEM_MAX;
 use refloat_sqltext::Item;
 use refloat_store::InputError;
 
 use super::options::WritePath;
 use super::outcome::{LoadOutcome, OrphanRows, StatementFailure};
-use crate::source::cutter::ITEM_MAX;
 
 /// What is to be done where a load cannot be resumed.
 pub const START_OVER: &str =
@@ -208,7 +208,7 @@ pub enum LoadError {
     },
     /// The source cannot be laid out.
     #[error(transparent)]
-    Source(crate::source::SourceError),
+    Source(refloat_source::SourceError),
     /// A defect of this program.
     #[error("a defect of this program, please report it: {0}")]
     Defect(String),
@@ -377,10 +377,10 @@ pub struct LoadFailure {
     pub outcome: Box<LoadOutcome>,
 }
 
-impl From<crate::source::SourceError> for LoadError {
-    fn from(error: crate::source::SourceError) -> Self {
+impl From<refloat_source::SourceError> for LoadError {
+    fn from(error: refloat_source::SourceError) -> Self {
         match error {
-            crate::source::SourceError::Input(error) => Self::Input(error),
+            refloat_source::SourceError::Input(error) => Self::Input(error),
             error => Self::Source(error),
         }
     }

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use refloat_source::delimited::{Decode, Delimited};
 use refloat_sqltext::{LexMode, RowVisitor, VisitError, visit_rows};
 
 use super::rows::{Bounds, halves_of};
-use crate::source::delimited::{Decode, Delimited};
 
 /// How the rows of a chunk are written.
 #[derive(Debug, Clone)]

@@ -6,6 +6,10 @@ use std::sync::atomic::AtomicU64;
 
 use refloat_run::Cancel;
 use refloat_run::cancel::abandonable;
+use refloat_source::cutter::{Cutter, fill_target};
+use refloat_source::folder::plain_name;
+use refloat_source::layout::{Layout, SqlFile};
+use refloat_source::{SourceFormat, archive};
 use refloat_sqltext::{ItemKind, Modes, StatementKind, Step};
 use refloat_store::{Compression, Input, InputError};
 
@@ -15,10 +19,6 @@ use super::error::LoadError;
 use super::options::LoadOptions;
 use super::outline::{Gather, Outline};
 use super::preflight;
-use crate::source::cutter::{Cutter, fill_target};
-use crate::source::folder::plain_name;
-use crate::source::layout::{Layout, SqlFile};
-use crate::source::{self, SourceFormat, archive};
 
 /// Text per compressed byte that is assumed until the dump was read.
 const COMPRESSION_GUESS: u64 = 4;
@@ -44,7 +44,8 @@ impl Opened {
     ) -> Result<Self, LoadError> {
         let path = options.source.clone();
         if path.is_dir() {
-            let layout = source::open_folder(&path, options.source_format, &options.delimited)?;
+            let layout =
+                refloat_source::open_folder(&path, options.source_format, &options.delimited)?;
             return Ok(Self::Layout(Box::new(layout)));
         }
         let delimited = options.source_format == Some(SourceFormat::Delimited)

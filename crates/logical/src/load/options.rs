@@ -1,14 +1,15 @@
 //! What a caller can ask of a load.
 
-use super::galera::GaleraOptions;
-use crate::source::{DelimitedOptions, SCRATCH_DEFAULT, SourceFormat};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use refloat_run::settings::Durability;
+use refloat_source::{DelimitedOptions, SCRATCH_DEFAULT, SourceFormat};
 use refloat_sqltext::{Danger, StatementKind};
 use refloat_wire::ConnectOptions;
 use serde::Serialize;
+
+use super::galera::GaleraOptions;
 
 /// Smallest chunk (transaction) that the search for a good size goes down to, in bytes of dump text.
 pub const CHUNK_BYTES_MIN: usize = 1 << 20;

@@ -14,6 +14,8 @@ use std::path::Path;
 use refloat_run::Cancel;
 use refloat_run::own::is_own_table;
 use refloat_schema::pattern::{is_system_database, matches_any, may_match_in};
+use refloat_source::own::is_namesake;
+use refloat_source::stray::stray;
 use refloat_sqltext::ddl::parse_create_table;
 use refloat_sqltext::{Danger, LexMode, ObjectName, StatementKind};
 use refloat_store::{Input, InputError};
@@ -21,9 +23,7 @@ use refloat_store::{Input, InputError};
 use super::choice::{Choice, Whose};
 use super::error::LoadError;
 use super::options::{LoadOptions, StatementClass, SystemSchemaMode};
-use super::own::is_namesake;
 use super::renamed;
-use crate::source::stray::stray;
 
 pub use charsets::Named;
 pub use program::Account;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use refloat_run::Cancel;
 use refloat_run::outcome::Bounded;
 use refloat_run::settings::{Durability, Facts, SettingsPlan};
+use refloat_source::cutter::Ends;
 use serde::Serialize;
 
 use super::error::LoadError;
@@ -17,7 +18,6 @@ use super::options::{LoadOptions, WritePath};
 use super::outcome::Resumption;
 use super::preflight;
 use super::resume::Earlier;
-use crate::source::cutter::Ends;
 pub(super) use stops::stops;
 use survey::Survey;
 

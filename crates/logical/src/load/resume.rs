@@ -6,6 +6,7 @@ use std::time::Duration;
 use refloat_run::cancel::abandonable;
 use refloat_run::settings::Grants;
 use refloat_run::{Owner, Run, probe};
+use refloat_source::SourceFormat;
 use refloat_sqltext::quote_ident;
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -15,7 +16,6 @@ use super::opened::Opened;
 use super::options::{LoadOptions, ResumeMode};
 use super::own::refuse_on_target;
 use super::preflight::Preflight;
-use crate::source::SourceFormat;
 
 /// Connections of a load besides its writers that hold a lock: the catalogue's, and one for triggers and events.
 const MORE_SLOTS: usize = 2;

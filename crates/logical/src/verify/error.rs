@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use refloat_run::Cancel;
+use refloat_source::SourceError;
 
 use super::outcome::VerifyOutcome;
 use crate::dump::DumpError;
-use crate::source::SourceError;
 
 /// What the two are called in messages.
 pub(super) const SIDES: [&str; 2] = ["first side", "second side"];

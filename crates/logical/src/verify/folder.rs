@@ -12,12 +12,14 @@ use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
 
 use refloat_run::Cancel;
+use refloat_source::manifest::{
+    ChunkEntry, FileEntry, MANIFEST, Manifest, ManifestError, TableEntry,
+};
+use refloat_source::{folder, manifest};
 use refloat_store::Unpacked;
 use twox_hash::XxHash3_128;
 
 use super::error::VerifyError;
-use crate::manifest::{self, ChunkEntry, FileEntry, MANIFEST, Manifest, ManifestError, TableEntry};
-use crate::source::folder;
 use counted::{Counted, adds_up};
 pub use fields::Fields;
 

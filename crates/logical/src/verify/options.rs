@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use refloat_wire::ConnectOptions;
 
-use crate::source::{DelimitedOptions, SCRATCH_DEFAULT, SourceFormat};
+use refloat_source::{DelimitedOptions, SCRATCH_DEFAULT, SourceFormat};
 
 /// Rows shown of one table.
 const ROWS_SHOWN: usize = 10;

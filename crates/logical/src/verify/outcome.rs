@@ -4,7 +4,7 @@ use refloat_run::outcome::Bounded;
 use refloat_run::phases::PhaseTime;
 use serde::Serialize;
 
-use crate::manifest::SnapshotInfo;
+use refloat_source::manifest::SnapshotInfo;
 
 /// What a comparison found.
 #[derive(Debug, Clone, Default, Serialize)]

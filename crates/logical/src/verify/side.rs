@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use refloat_run::Run;
 use refloat_run::cancel::HookGuard;
 use refloat_run::own::{has_own_columns, is_own_schema};
+use refloat_source::archive;
+use refloat_source::manifest::{DatabaseEntry, MANIFEST, SnapshotInfo, TableEntry};
 use refloat_store::Unpacked;
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -17,8 +19,6 @@ use crate::dump::catalog::{Database, Table, asked_table, wanted_database};
 use crate::dump::snapshot::Snapshot;
 use crate::dump::{self, DumpOptions, session};
 use crate::load::context::kill_on_cancel;
-use crate::manifest::{DatabaseEntry, MANIFEST, SnapshotInfo, TableEntry};
-use crate::source::archive;
 
 /// One of the two.
 pub enum Side {

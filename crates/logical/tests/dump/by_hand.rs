@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use refloat_logical::manifest::{FieldLoad, Manifest, TableEntry};
 use refloat_sandbox::Ephemeral;
+use refloat_source::manifest::{FieldLoad, Manifest, TableEntry};
 use refloat_testkit::oracle::quote;
 use refloat_testkit::servers;
 

@@ -8,11 +8,11 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use refloat_logical::load::{LoadOptions, LoadOutcome, WritePath, load};
-use refloat_logical::source::inspect;
 use refloat_logical::verify::{Compared, Endpoint, VerifyOptions, VerifyOutcome, verify};
 use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
+use refloat_source::inspect;
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
 use refloat_testkit::{chain, servers};
 use refloat_wire::Connection;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use refloat_logical::load::ExistingPolicy;
-use refloat_logical::source::SourceFormat;
 use refloat_sandbox::ServerKind;
+use refloat_source::SourceFormat;
 
 use crate::bench::{Adjust, Bench};
 

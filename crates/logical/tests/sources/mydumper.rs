@@ -277,8 +277,8 @@ fn compressed_rows_that_are_cut_to_nothing_are_missed() {
     file("d-schema-create.sql", "CREATE DATABASE `d`;\n");
     file("d.t-schema.sql", "CREATE TABLE `t` (a INT);\n");
     let faults = || {
-        let options = refloat_logical::source::DelimitedOptions::default();
-        refloat_logical::source::inspect(folder.path(), None, &options, folder.path(), false)
+        let options = refloat_source::DelimitedOptions::default();
+        refloat_source::inspect(folder.path(), None, &options, folder.path(), false)
             .unwrap()
             .faults
     };

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use refloat_logical::source::{DelimitedOptions, inspect};
 use refloat_sandbox::ServerKind;
+use refloat_source::{DelimitedOptions, inspect};
 use serde_json::{Map, Value, json};
 
 use crate::bench::{Bench, run};

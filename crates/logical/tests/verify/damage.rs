@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use refloat_logical::dump::RowCompression;
-use refloat_logical::manifest::{self, KeyValue, TableEntry};
-use refloat_logical::source::read_manifest;
 use refloat_logical::verify::VerifyError;
 use refloat_sandbox::ServerKind;
+use refloat_source::manifest::{KeyValue, TableEntry};
+use refloat_source::{manifest, read_manifest};
 use refloat_testkit::{chain, servers};
 
 use crate::support::{at, compare_with, fill, folder, take, two};

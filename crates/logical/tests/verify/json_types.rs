@@ -1,8 +1,8 @@
 //! JSON values of MySQL whose type text cannot carry are told by who reads them: after a load they are others, and compare as the same text.
 
 use refloat_logical::copy::{CopyOptions, copy};
-use refloat_logical::source::read_manifest;
 use refloat_sandbox::ServerKind;
+use refloat_source::read_manifest;
 use refloat_testkit::{chain, servers};
 
 use crate::support::{fill, run, take, two};

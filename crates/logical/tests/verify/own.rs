@@ -5,9 +5,9 @@ use std::path::Path;
 
 use refloat_logical::copy::{CopyOptions, copy};
 use refloat_logical::load::{LoadOptions, LoadOutcome, load};
-use refloat_logical::source::read_manifest;
 use refloat_run::settings::Durability;
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
+use refloat_source::read_manifest;
 use refloat_testkit::oracle::{self, Scope, Snapshot};
 use refloat_testkit::{chain, servers};
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use refloat_logical::source::{self, Inspection, SourceError};
 use refloat_report::human;
+use refloat_source::{Inspection, SourceError};
 
 use crate::commands::load::{DataArgs, source_of};
 use crate::exit::{Exit, ProgramError};
@@ -50,7 +50,7 @@ pub struct InspectArgs {
 
 pub fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
     let (format, options) = source_of(&args.data);
-    let found = source::inspect(
+    let found = refloat_source::inspect(
         &args.source,
         format,
         &options,

@@ -7,8 +7,8 @@ use refloat_cluster::{
 use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::{LoadError, StatementFailure, Stray, other_collation};
-use refloat_logical::source::SourceError;
 use refloat_logical::verify::VerifyError;
+use refloat_source::SourceError;
 use refloat_sqltext::ScanError;
 use refloat_store::{ArchiveError, InputError};
 

@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use refloat_logical::manifest;
 use refloat_sandbox::{Ephemeral, Instance, ServerKind};
+use refloat_source::manifest;
 use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::servers;
 use serde_json::Value;

@@ -9,8 +9,8 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use refloat_logical::manifest;
 use refloat_sandbox::{Instance, ServerKind};
+use refloat_source::manifest;
 use refloat_testkit::servers;
 use refloat_wire::Connection;
 use tempfile::TempDir;

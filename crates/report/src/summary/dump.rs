@@ -1,7 +1,7 @@
 //! The text at the end of a dump.
 
 use refloat_logical::dump::{DumpOutcome, SnapshotCost};
-use refloat_logical::manifest::SnapshotInfo;
+use refloat_source::manifest::SnapshotInfo;
 
 use super::{Page, duration, times};
 use crate::human;

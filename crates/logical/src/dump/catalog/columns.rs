@@ -4,7 +4,7 @@ use refloat_schema::members::{has_empty_member, has_equal_members};
 use refloat_sqltext::quote_ident;
 use refloat_wire::{ResultSet, Vendor};
 
-use crate::manifest::FieldLoad;
+use refloat_source::manifest::FieldLoad;
 
 /// A column of a row.
 #[derive(Debug, Clone)]

@@ -4,6 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use refloat_schema::definition::fingerprint;
+use refloat_source::layout::DelimitedFile;
+use refloat_source::native;
+use refloat_source::stream::StreamedTable;
 use refloat_sqltext::{LexMode, literal, parse_create_table, quote_ident};
 use refloat_wire::{Connection, ResultSet, Vendor};
 
@@ -12,9 +15,6 @@ use super::{Database, GONE, collated, show_create, unshown};
 use crate::dump::error::DumpError;
 use crate::dump::options::DumpOptions;
 use crate::foreign;
-use crate::source::layout::DelimitedFile;
-use crate::source::native;
-use crate::source::stream::StreamedTable;
 
 /// Rows that an estimate of none stands for.
 const ROW_BYTES: u64 = 100;

@@ -4,12 +4,12 @@
 //! MariaDB in a default, is shown as `?`. No tool that reads `SHOW CREATE TABLE` sees it, and a table that is made from the text is
 //! another one. What can be found out is told.
 
+use refloat_source::manifest::hex;
 use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
 
 use super::columns::Described;
 use crate::dump::error::DumpError;
-use crate::manifest::hex;
 
 /// Character sets that have such characters.
 const WIDE: &[&str] = &["utf8mb4", "utf16", "utf16le", "utf32"];

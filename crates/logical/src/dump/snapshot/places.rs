@@ -6,11 +6,11 @@
 use std::time::{Duration, Instant};
 
 use refloat_run::Cancel;
+use refloat_source::manifest::SnapshotInfo;
 use refloat_wire::Connection;
 
 use super::{BEGIN, no_warning, not_opened, position};
 use crate::dump::error::DumpError;
-use crate::manifest::SnapshotInfo;
 
 /// How long snapshots are opened anew until all tell the same place; on a server with thousands of commits per second they seldom do.
 const EQUAL_TIME: Duration = Duration::from_millis(300);

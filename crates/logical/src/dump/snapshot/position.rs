@@ -1,10 +1,10 @@
 //! Where the server stands: binary log, GTID, cluster, replica.
 
+use refloat_source::manifest::SnapshotInfo;
 use refloat_sqltext::literal;
 use refloat_wire::{Connection, Error, ResultSet, Vendor};
 
 use crate::dump::error::DumpError;
-use crate::manifest::SnapshotInfo;
 
 /// `ER_PARSE_ERROR`: the server does not know the statement.
 const UNKNOWN_STATEMENT: u16 = 1064;

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use refloat_source::manifest::{ReplicaPosition, SnapshotInfo};
 use refloat_wire::{Connection, ResultSet, Vendor};
 
 use super::position::{any_of, replica_status, told};
 use crate::dump::error::DumpError;
-use crate::manifest::{ReplicaPosition, SnapshotInfo};
 
 /// Tables of MariaDB that every replicated transaction writes its GTID into; there is one for each engine that was asked for.
 const GTID_TABLES: &str = "SELECT TABLE_NAME, ENGINE FROM information_schema.TABLES \

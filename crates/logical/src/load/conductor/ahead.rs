@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use refloat_store::{InputError, file_checksum};
 
-use crate::source::layout::RowFile;
+use refloat_source::layout::RowFile;
 
 /// Bytes of a file that is read twice. A larger one might have to come from the disk both times: what is wrong with it is found when its
 /// last row was read. Files of `refloat dump` hold 64 MiB of text, unless somebody asked for other ones.

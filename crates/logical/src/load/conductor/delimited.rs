@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
+use refloat_source::blocks::{Block, BlockPool};
+use refloat_source::cutter::{ITEM_MAX, fill_target};
+use refloat_source::delimited::Decode;
+use refloat_source::items;
+use refloat_source::layout::DelimitedFile;
 use refloat_sqltext::{CharsetFamily, InsertHeader, InsertVerb, quote_ident};
 use refloat_store::Input;
 
 use super::registry::{TableKey, Touch};
 use super::{BLOCK_BYTES, Conductor, PIECE_BYTES};
-use crate::load::chunk::{Block, BlockPool, Head};
+use crate::load::chunk::Head;
 use crate::load::error::LoadError;
 use crate::load::form::{DelimitedRows, Form};
 use crate::load::rows::leaves_to_server;
 use crate::load::table::Layout as Columns;
-use crate::source::cutter::{ITEM_MAX, fill_target};
-use crate::source::delimited::Decode;
-use crate::source::items;
-use crate::source::layout::DelimitedFile;
 
 /// What some programs begin a file of UTF-8 with.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use refloat_source::blocks::{Block, BlockPool};
+use refloat_source::cutter::{Cutter, Ends, fill_target};
 use refloat_sqltext::{InsertHeader, Scanner};
 use refloat_store::Input;
 
 use super::{BLOCK_BYTES, Conductor, PIECE_BYTES_WHOLE, has_tail};
-use crate::load::chunk::{Block, BlockPool, Head, Piece, PlainFile};
+use crate::load::chunk::{Head, Piece, PlainFile};
 use crate::load::error::LoadError;
 use crate::load::session::Session;
 use crate::load::transaction::Transaction;
-use crate::source::cutter::{Cutter, Ends, fill_target};
 
 /// How far one file is, and what its rows wait for.
 pub struct Place {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use refloat_source::blocks::Block;
 use refloat_sqltext::token::{TokenKind, tokens};
 use refloat_sqltext::{
     InsertHeader, InsertVerb, Item, LexMode, ObjectName, RowVisitor, RowsPiece, head, visit_rows,
@@ -10,7 +11,7 @@ use refloat_sqltext::{
 
 use super::Conductor;
 use super::registry::Touch;
-use crate::load::chunk::{Block, Head, Piece};
+use crate::load::chunk::{Head, Piece};
 use crate::load::error::{LoadError, Refusal};
 use crate::load::form::Form;
 use crate::load::galera::Replicated;

@@ -9,6 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use refloat_run::cancel::abandonable;
+use refloat_source::blocks::BlockPool;
+use refloat_source::cutter::Ends;
+use refloat_source::folder::plain_name;
+use refloat_source::layout::{Layout, RowFile, RowForm, Segment, SqlFile, TableRows};
 use refloat_sqltext::{Item, ItemKind, StatementKind, quote_ident};
 use refloat_store::{Input, OpenOptions};
 
@@ -17,14 +21,11 @@ use super::delimited::DelimitedReader;
 use super::place::{Place, SqlReader};
 use super::registry::TableKey;
 use super::{Conductor, PIECE_BYTES};
-use crate::load::chunk::{BlockPool, PlainFile};
+use crate::load::chunk::PlainFile;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::options::SystemSchemaMode;
 use crate::load::session::Session;
 use crate::load::transaction::Transaction;
-use crate::source::cutter::Ends;
-use crate::source::folder::plain_name;
-use crate::source::layout::{Layout, RowFile, RowForm, Segment, SqlFile, TableRows};
 
 /// Text per byte of a compressed file, when it is to be told whether a table is large.
 const COMPRESSION_GUESS: u64 = 4;
@@ -260,7 +261,7 @@ impl Conductor<'_> {
             return Ok(None);
         }
         let mut place = Place::new(&rows.label());
-        let text = |file: &crate::source::layout::RowFile| {
+        let text = |file: &refloat_source::layout::RowFile| {
             let name = file.path.to_string_lossy();
             let factor = if plain_name(&name).len() == name.len() {
                 1

@@ -3,6 +3,7 @@
 use refloat_run::own::is_own_table;
 use refloat_schema::definition::as_seen_by;
 use refloat_schema::pattern::matches_any;
+use refloat_source::stray::{Stray, stray};
 use refloat_sqltext::{
     ClientCommand, Danger, InsertVerb, Item, ItemKind, ObjectName, StatementKind, head, tokens,
 };
@@ -19,7 +20,6 @@ use crate::load::outcome::{LoadWarning, StatementFailure};
 use crate::load::programs::Kind;
 use crate::load::renamed;
 use crate::load::transaction::OPEN_HINT;
-use crate::source::stray::{Stray, stray};
 
 /// `ER_NO_DEFAULT_FOR_FIELD`.
 const NO_DEFAULT: u16 = 1364;

@@ -6,14 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use refloat_source::blocks::Block;
+use refloat_source::stream::{Arrival, RowStream, StreamedTable};
+
 use super::Conductor;
 use super::delimited::Target;
 use super::place::Place;
 use super::registry::TableKey;
-use crate::load::chunk::Block;
 use crate::load::error::LoadError;
 use crate::load::session::Session;
-use crate::source::stream::{Arrival, RowStream, StreamedTable};
 
 /// How long nothing may come until it is looked whether a worker has failed, or the run was cancelled.
 const PATIENCE: Duration = Duration::from_millis(100);

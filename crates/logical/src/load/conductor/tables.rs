@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use refloat_schema::definition::{Lost, OtherDefault, differences, other_defaults, written_for};
 use refloat_schema::pattern::matches_any;
+use refloat_source::own::is_namesake;
 use refloat_sqltext::{Item, ObjectName, head};
 
 use super::Conductor;
@@ -12,7 +13,7 @@ use super::registry::{ForeignKeys, TableKey, Touch, quoted_name};
 use crate::load::error::{LoadError, Refusal, START_OVER};
 use crate::load::options::ExistingPolicy;
 use crate::load::outcome::LoadWarning;
-use crate::load::own::{is_namesake, refused_in_dump};
+use crate::load::own::refused_in_dump;
 use crate::load::programs::Kind;
 use crate::load::table::shown_columns;
 

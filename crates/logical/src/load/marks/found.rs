@@ -285,8 +285,10 @@ pub fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 mod tests {
     use std::sync::Arc;
 
+    use refloat_source::blocks::{Block, BlockPool};
+
     use super::*;
-    use crate::load::chunk::{Block, BlockPool, Piece};
+    use crate::load::chunk::Piece;
     use crate::load::marks::digest::NO_DIGEST;
     use crate::load::marks::{Digest, Stretch, stretches_of};
 

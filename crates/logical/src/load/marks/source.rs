@@ -5,13 +5,13 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use refloat_source::layout::Layout;
 use refloat_store::Input;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
 use crate::load::error::LoadError;
 use crate::load::opened::{Opened, read_error};
-use crate::source::layout::Layout;
 
 /// Bytes looked at, of both ends of a file.
 const ENDS: usize = 64 << 10;

@@ -2,6 +2,7 @@
 
 use refloat_run::Cancel;
 use refloat_schema::definition::{as_seen_by, written_for};
+use refloat_source::cutter::Ends;
 use refloat_sqltext::ddl::parse_create_table;
 use refloat_sqltext::token::{Token, tokens};
 use refloat_sqltext::{LexMode, SqlMode, StatementKind, classify, head, quote_ident};
@@ -13,7 +14,6 @@ use crate::load::error::{LoadError, Refusal};
 use crate::load::opened::Opened;
 use crate::load::options::{LoadOptions, OnError};
 use crate::load::outline::{CharsetPlace, Named, Outline};
-use crate::source::cutter::Ends;
 
 /// Unknown collation, and unknown character set.
 const UNKNOWN: [u16; 2] = [1273, 1115];
@@ -207,7 +207,7 @@ fn refused<T>(
 
 /// Text as a literal that every `sql_mode` reads alike.
 fn hex(text: &[u8]) -> String {
-    format!("_utf8mb4 x'{}'", crate::manifest::hex(text))
+    format!("_utf8mb4 x'{}'", refloat_source::manifest::hex(text))
 }
 
 /// Collations and character sets that the server does not have.

@@ -7,6 +7,10 @@ use refloat_run::Cancel;
 use refloat_run::outcome::Bounded;
 use refloat_run::own::{is_own_schema, is_own_table};
 use refloat_schema::pattern::matches_any;
+use refloat_source::cutter::Ends;
+use refloat_source::items::{Items, ItemsError, Runs};
+use refloat_source::layout::{DelimitedFile, Layout, RowForm};
+use refloat_source::stray::stray;
 use refloat_sqltext::{
     ClientCommand, CommentKind, Danger, ItemKind, LexMode, Modes, SqlMode, StatementKind, head,
     parse_set,
@@ -21,10 +25,6 @@ use crate::load::options::{
 };
 use crate::load::outline::{Gather, Outline};
 use crate::load::transaction::{Begun, OPEN_HINT, Transaction, autocommit_by};
-use crate::source::cutter::Ends;
-use crate::source::items::{Items, ItemsError, Runs};
-use crate::source::layout::{DelimitedFile, Layout, RowForm};
-use crate::source::stray::stray;
 
 /// Bytes of rows that are cut at a time.
 const BLOCK: usize = 4 << 20;

@@ -6,6 +6,7 @@
 
 use std::time::Instant;
 
+use refloat_source::delimited::{Decode, Delimited};
 use refloat_sqltext::{InsertVerb, VisitError, quote_ident};
 use refloat_wire::{Connection, Vendor};
 
@@ -17,7 +18,6 @@ use crate::load::encode::tsv::{TsvSend, TsvSink};
 use crate::load::encode::{Encoder, FlushError, Stop};
 use crate::load::form::{DelimitedRows, Form};
 use crate::load::table::{ColumnClass, Layout, Table};
-use crate::source::delimited::{Decode, Delimited};
 
 /// The character set of text in UTF-8.
 const UTF8: &str = "utf8mb4";

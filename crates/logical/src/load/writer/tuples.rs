@@ -191,7 +191,7 @@ pub fn append(
             let skipped = rows
                 .decode
                 .iter()
-                .filter(|how| **how == crate::source::delimited::Decode::Skip)
+                .filter(|how| **how == refloat_source::delimited::Decode::Skip)
                 .count();
             Err(format!(
                 "a row has {} fields where {} are expected",
@@ -207,8 +207,9 @@ pub fn append(
 
 #[cfg(test)]
 mod tests {
+    use refloat_source::delimited::Delimited;
+
     use super::*;
-    use crate::source::delimited::Delimited;
 
     fn column(name: &str, class: ColumnClass, charset: Option<&str>) -> Column {
         Column {

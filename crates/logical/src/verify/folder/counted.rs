@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use refloat_run::Cancel;
+use refloat_source::cutter::ITEM_MAX;
+use refloat_source::manifest::{ChunkEntry, KeyValue, TableEntry};
 use twox_hash::XxHash3_128;
 
 use super::Fields;
-use crate::manifest::{ChunkEntry, KeyValue, TableEntry};
-use crate::source::cutter::ITEM_MAX;
 use crate::verify::error::VerifyError;
 
 /// How often it is looked whether the run was cancelled, in rows.

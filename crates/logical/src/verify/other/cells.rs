@@ -7,10 +7,10 @@ use refloat_sqltext::{
     CharsetFamily, LexMode, RowVisitor, StrLit, TokenKind, VisitError, tokens, visit_rows,
 };
 
-use crate::source::delimited::{Decode, Delimited};
 use crate::verify::digest::RowText;
 use crate::verify::pair::CellKind;
 use crate::verify::source::push;
+use refloat_source::delimited::{Decode, Delimited};
 
 /// What kind of values a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use refloat_run::{Cancel, Progress};
+use refloat_source::SourceError;
+use refloat_source::cutter::Ends;
+use refloat_source::items::{Items, ItemsError, Runs};
+use refloat_source::layout::{DelimitedFile, Layout, RowForm, Segment, TableRows};
 use refloat_sqltext::{CommentKind, InsertHeader, Item, ItemKind, StatementKind};
 use refloat_store::Input;
 
 use super::session::Session;
-use crate::source::SourceError;
-use crate::source::cutter::Ends;
-use crate::source::items::{Items, ItemsError, Runs};
-use crate::source::layout::{DelimitedFile, Layout, RowForm, Segment, TableRows};
 use crate::verify::error::VerifyError;
 
 /// Bytes of rows in one piece of delimited text.

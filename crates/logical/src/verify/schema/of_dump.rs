@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use refloat_run::own::is_own_table;
 use refloat_schema::definition::without_auto_increment;
+use refloat_source::manifest::FileEntry;
+use refloat_source::own::is_namesake;
 use refloat_sqltext::{
     CharsetFamily, ItemKind, LexMode, ObjectName, ScanOptions, Scanner, StatementKind, Step,
     parse_set,
@@ -12,8 +14,6 @@ use refloat_sqltext::{
 use super::Definitions;
 use super::of_server::kind;
 use crate::dump::catalog::{asked_table, wanted_database};
-use crate::load::own::is_namesake;
-use crate::manifest::FileEntry;
 use crate::verify::error::VerifyError;
 use crate::verify::folder::DumpFolder;
 use crate::verify::options::VerifyOptions;

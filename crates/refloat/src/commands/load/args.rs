@@ -202,7 +202,7 @@ pub struct DataArgs {
     /// The folder that a tar archive is unpacked into
     ///
     /// It needs room for the contents of the archive, and is removed at the end.
-    #[arg(long, value_name = "FOLDER", default_value = refloat_logical::source::SCRATCH_DEFAULT)]
+    #[arg(long, value_name = "FOLDER", default_value = refloat_source::SCRATCH_DEFAULT)]
     pub scratch: PathBuf,
 
     /// Character set of the text

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use refloat_logical::load::{self, LoadOptions};
-use refloat_logical::source::{DelimitedOptions, SourceFormat};
 use refloat_run::settings::Durability;
+use refloat_source::{DelimitedOptions, SourceFormat};
 use refloat_wire::ConnectOptions;
 
 use super::args::{self, LoadArgs};

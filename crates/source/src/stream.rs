@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::layout::DelimitedFile;
-use crate::load::BlockPool;
+use crate::blocks::BlockPool;
 
 /// Row text that waits in a stream, at most: enough to keep writers busy while a reader waits for its server. A single block that
 /// is larger waits alone.

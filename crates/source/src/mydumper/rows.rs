@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use refloat_sqltext::{ItemKind, StatementKind, Step};
 
 use super::metadata::Metadata;
-use crate::source::cutter::{Cutter, Ends};
-use crate::source::error::SourceError;
-use crate::source::folder::{self, Entry};
-use crate::source::infile;
-use crate::source::layout::{DelimitedFile, Layout, RowFile, RowForm};
+use crate::cutter::{Cutter, Ends};
+use crate::error::SourceError;
+use crate::folder::{self, Entry};
+use crate::infile;
+use crate::layout::{DelimitedFile, Layout, RowFile, RowForm};
 
 /// Bytes of a file of rows that are looked at for a `LOAD DATA`: the statement is all that such a file has.
 const INFILE_HEAD: usize = 1 << 20;

@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use super::error::SourceError;
-use super::folder;
 use super::layout::{Layout, SourceFormat};
 use super::options::DelimitedOptions;
-use super::{mydumper, native, shell, tab};
+use super::{folder, mydumper, native, shell, tab};
 
 /// Lays a folder out. `format` is what the caller says that it is, `options` how its data files are written.
 ///

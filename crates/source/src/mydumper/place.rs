@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Role;
 use super::metadata::Metadata;
-use crate::source::error::SourceError;
-use crate::source::folder::{self, Entry};
+use crate::error::SourceError;
+use crate::folder::{self, Entry};
 
 /// How the table options begin of a table that holds the place of a view.
 const OPTIONS: &[u8] = b"\n) ENGINE=";

@@ -33,7 +33,7 @@ pub fn folder(data: &[u8], at: &Path) -> usize {
 }
 
 /// Writes the files into a folder.
-pub(crate) fn folder_of(data: &[u8], at: &Path) {
+pub fn folder_of(data: &[u8], at: &Path) {
     let mut file: Option<(String, Vec<u8>)> = None;
     let write = |file: Option<(String, Vec<u8>)>| {
         if let Some((name, content)) = file {

@@ -3,24 +3,27 @@
 //! A source is laid out before anything is loaded: [`layout::Layout`] says which files it has, in which order they are
 //! read, what each is for, and what is missing. The loader follows the layout and knows nothing of the tools that wrote it.
 
-pub(crate) mod archive;
+pub mod archive;
+pub mod blocks;
 pub mod cutter;
 pub mod delimited;
 mod detect;
 mod error;
-pub(crate) mod folder;
+pub mod folder;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod infile;
 mod inspect;
-pub(crate) mod items;
+pub mod items;
 pub mod layout;
+pub mod manifest;
 mod mydumper;
-pub(crate) mod native;
+pub mod native;
 mod options;
+pub mod own;
 mod shell;
-pub(crate) mod stray;
-pub(crate) mod stream;
+pub mod stray;
+pub mod stream;
 mod tab;
 
 pub use archive::SCRATCH_DEFAULT;

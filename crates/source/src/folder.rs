@@ -1,8 +1,7 @@
 //! The files of a folder, by name.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use refloat_store::Input;
 

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use refloat_sqltext::LexMode;
 
 use super::names::Databases;
-use crate::source::error::SourceError;
-use crate::source::folder::{self, Entry};
-use crate::source::layout::Layout;
+use crate::error::SourceError;
+use crate::folder::{self, Entry};
+use crate::layout::Layout;
 
 /// The head of `metadata`, which a stream begins with.
 const HEADER: &str = "metadata.header";

@@ -6,9 +6,9 @@ use refloat_sqltext::{ItemKind, LexMode, StatementKind, Step};
 
 use super::Role;
 use super::metadata::Metadata;
-use crate::source::cutter::{Cutter, Ends};
-use crate::source::error::SourceError;
-use crate::source::folder::{self, Entry};
+use crate::cutter::{Cutter, Ends};
+use crate::error::SourceError;
+use crate::folder::{self, Entry};
 
 /// What stands in file names since 0.11 for a name that is not fit for them, with a number behind it (`determine_filename` of
 /// `mydumper_common.c`). A name that begins so itself is replaced too.

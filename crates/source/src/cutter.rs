@@ -1,7 +1,8 @@
 //! Where the statements of a file end.
 
-use super::stray::is_message;
 use refloat_sqltext::{Item, ItemKind, LexMode, ScanError, ScanOptions, Scanner, Step, classify};
+
+use super::stray::is_message;
 
 /// Bytes of rows in one piece, the unit that is never divided between chunks.
 const PIECE_BYTES: usize = 1 << 20;

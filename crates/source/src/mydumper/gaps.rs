@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Role;
-use crate::source::folder::Entry;
+use crate::folder::Entry;
 
 /// Digits that numbers are filled up to.
 const DIGITS: usize = 5;

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use twox_hash::XxHash3_128;
 
 use super::{FORMAT, Manifest};
-use crate::source::folder::metadata;
+use crate::folder::metadata;
 
 /// What stands before the digits of the checksum, behind the line end of the last member before it.
 const BEFORE: &[u8] = b"  \"checksum\": \"";

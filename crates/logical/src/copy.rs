@@ -20,10 +20,10 @@ pub use error::{CopyError, CopyFailure};
 pub use options::CopyOptions;
 pub use outcome::{CopyOutcome, CopyPlan};
 
+use refloat_read::catalog::DataPolicy;
 use refloat_source::stream::RowStream;
 
 use crate::dump::DumpError;
-use crate::dump::catalog::DataPolicy;
 use crate::load::opened::Opened;
 use crate::load::{self, LoadError, LoadFailure};
 use crate::verify::{self, Compared, Endpoint, Relation, ServerSide, VerifyFailure, VerifyOptions};
@@ -39,8 +39,8 @@ pub fn copy(options: &CopyOptions, run: &Run) -> Result<CopyOutcome, CopyFailure
     let mut outcome = CopyOutcome::default();
     if let Err(error) = refuse_related(options, &run.cancel) {
         outcome.load.run = run.dir.id().to_string();
-        outcome.load.source = options.read.source.describe();
-        outcome.load.target = options.write.target.describe();
+        outcome.load.source = options.dump.read.source.describe();
+        outcome.load.target = options.load.target.describe();
         return Err(CopyFailure::new(error, outcome));
     }
     // The source ends with the run, and also when the target has no use for it any more.
@@ -54,7 +54,7 @@ pub fn copy(options: &CopyOptions, run: &Run) -> Result<CopyOutcome, CopyFailure
     let say = |word| *said.lock().unwrap_or_else(PoisonError::into_inner) = word;
     let result = std::thread::scope(|scope| {
         let mut opened: Option<Arc<RowStream>> = None;
-        let result = load::load_from(&options.write, run, || {
+        let result = load::load_from(&options.load, run, || {
             let mut source = match Source::open(options, run, &reading) {
                 Ok(source) => source,
                 Err(error) => {
@@ -120,7 +120,7 @@ fn finish(
             CopyError::Target(LoadError::interrupted(&run.cancel))
         }
         (Some(LoadError::SourceEnded), Some(error)) => CopyError::Source {
-            server: options.read.source.describe(),
+            server: options.dump.read.source.describe(),
             source: error,
         },
         (Some(error), _) => CopyError::Target(error),
@@ -152,14 +152,14 @@ fn compare(
     }
     let endpoint = |server: &ConnectOptions| Endpoint::Server(Box::new(server.clone()));
     let mut asked = VerifyOptions::new(
-        endpoint(&options.read.source),
-        endpoint(&options.write.target),
+        endpoint(&options.dump.read.source),
+        endpoint(&options.load.target),
     );
-    asked.threads = options.read.threads;
-    asked.databases.clone_from(&options.read.databases);
-    asked.tables.clone_from(&options.read.tables);
-    asked.exclude.clone_from(&options.read.exclude);
-    asked.no_history = options.read.no_history;
+    asked.threads = options.dump.read.threads;
+    asked.databases.clone_from(&options.dump.read.databases);
+    asked.tables.clone_from(&options.dump.read.tables);
+    asked.exclude.clone_from(&options.dump.read.exclude);
+    asked.no_history = options.dump.read.no_history;
     asked.compared = Compared::Rows;
     asked.relation = Relation::MadeOfFirst;
     match verify::verify_kept(kept, &asked, run) {
@@ -188,13 +188,13 @@ pub fn plan(options: &CopyOptions) -> Result<CopyPlan, CopyError> {
     let cancel = Cancel::new();
     refuse_related(options, &cancel)?;
     let of_source = |source| CopyError::Source {
-        server: options.read.source.describe(),
+        server: options.dump.read.source.describe(),
         source,
     };
     let mut source = Source::look(options, &cancel).map_err(of_source)?;
     let (server, notes) = (source.server.clone(), source.notes().to_vec());
     let (layout, _) = source.layout(options);
-    let load = load::plan_from(&options.write, Opened::Layout(Box::new(layout)), &cancel)?;
+    let load = load::plan_from(&options.load, Opened::Layout(Box::new(layout)), &cancel)?;
     Ok(CopyPlan {
         source_server: server,
         notes,
@@ -209,9 +209,9 @@ fn stopped() -> CancelReason {
 /// Looks at both ends before anything else: see [`relation::refuse_related`].
 fn refuse_related(options: &CopyOptions, cancel: &Cancel) -> Result<(), CopyError> {
     let mut source = source::connect(options, cancel).map_err(|source| CopyError::Source {
-        server: options.read.source.describe(),
+        server: options.dump.read.source.describe(),
         source,
     })?;
-    let mut target = load::connect(&options.write, cancel)?;
+    let mut target = load::connect(&options.load, cancel)?;
     relation::refuse_related(&mut source, &mut target)
 }

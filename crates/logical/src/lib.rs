@@ -11,8 +11,6 @@
 
 pub mod copy;
 pub mod dump;
-mod foreign;
 pub mod fuzzing;
-mod jobs;
 pub mod load;
 pub mod verify;

@@ -69,13 +69,14 @@ pub use refloat_source::stray::Stray;
 pub(crate) use table::{Layout, NEVER_2038, NEVER_2106};
 pub(crate) use writer::tuples;
 
-use budget::Budget;
+use refloat_run::kill_on_cancel;
 use refloat_run::phases::Phases;
 
+use budget::Budget;
 use chunk::PlainFile;
 use chunk_size::ChunkSize;
 use conductor::Conductor;
-use context::{Context, Setup, kill_on_cancel};
+use context::{Context, Setup};
 use error::guarded;
 use galera::Replicated;
 use galera::others::Others;

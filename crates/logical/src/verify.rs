@@ -34,11 +34,11 @@ pub use outcome::{
     SideInfo, TableDifference, VerifyOutcome,
 };
 
+use refloat_read::catalog::NAMES_HINT;
+use refloat_read::session;
+use refloat_run::kill_on_cancel;
 use refloat_run::phases::Phases;
 
-use crate::dump::catalog::NAMES_HINT;
-use crate::dump::session;
-use crate::load::context::kill_on_cancel;
 use narrow::Narrow;
 use pair::{Pair, has_no_rows, out_of_reach};
 pub(crate) use side::ServerSide;

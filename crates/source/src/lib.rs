@@ -25,6 +25,7 @@ mod shell;
 pub mod stray;
 pub mod stream;
 mod tab;
+pub mod tsv;
 
 pub use archive::SCRATCH_DEFAULT;
 pub use detect::open_folder;

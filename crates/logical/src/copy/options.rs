@@ -10,9 +10,9 @@ use crate::load::LoadOptions;
 #[non_exhaustive]
 pub struct CopyOptions {
     /// What is read, and how: what is about files is not looked at.
-    pub read: DumpOptions,
+    pub dump: DumpOptions,
     /// How it is written: what is about the source is not looked at.
-    pub write: LoadOptions,
+    pub load: LoadOptions,
     /// Read both back when the copy is done, and compare every row: the source as of the moment that was copied.
     pub verify: bool,
 }
@@ -20,10 +20,10 @@ pub struct CopyOptions {
 impl CopyOptions {
     /// Options for two servers, all else at its default.
     pub fn new(source: ConnectOptions, target: ConnectOptions) -> Self {
-        let write = LoadOptions::new(source.describe(), target);
+        let load = LoadOptions::new(source.describe(), target);
         Self {
-            read: DumpOptions::new(source, ""),
-            write,
+            dump: DumpOptions::new(source, ""),
+            load,
             verify: false,
         }
     }
@@ -31,11 +31,11 @@ impl CopyOptions {
     /// The options without those that mean nothing here: what is copied is chosen on the source alone, under its own names.
     pub(super) fn agreed(&self) -> Self {
         let mut agreed = self.clone();
-        agreed.read.users = false;
-        agreed.write.source = agreed.read.source.describe().into();
-        agreed.write.source_format = None;
-        agreed.write.database = None;
-        agreed.write.tables = Vec::new();
+        agreed.dump.users = false;
+        agreed.load.source = agreed.dump.read.source.describe().into();
+        agreed.load.source_format = None;
+        agreed.load.database = None;
+        agreed.load.tables = Vec::new();
         agreed
     }
 }

@@ -1,9 +1,10 @@
 //! Whether the two ends of a copy are one, or one of them gets what the other writes.
 
+use refloat_read::snapshot::position;
+use refloat_read::snapshot::position::any_of;
 use refloat_wire::Connection;
 
 use super::CopyError;
-use crate::dump::snapshot::position::{self, any_of};
 
 /// Refuses two ends that are the same server or nodes of the same cluster, and ends of which one replicates from the other: there the
 /// rows would come a second time by replication, or meet themselves on the way back.

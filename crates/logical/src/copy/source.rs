@@ -3,7 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use refloat_run::{Cancel, Events, Progress, Run};
+use refloat_read::catalog::Table;
+use refloat_read::moment::{self, Plan};
+use refloat_read::session;
+use refloat_read::snapshot::Snapshot;
+use refloat_run::{Cancel, Events, Progress, Run, kill_on_cancel};
 use refloat_source::layout::{Layout, Segment, SourceFormat, SqlFile};
 use refloat_source::manifest::SnapshotInfo;
 use refloat_source::native;
@@ -11,11 +15,8 @@ use refloat_source::stream::RowStream;
 use refloat_wire::Connection;
 
 use super::CopyOptions;
-use crate::dump::catalog::Table;
-use crate::dump::snapshot::Snapshot;
 use crate::dump::work::{Sink, TableWork};
-use crate::dump::{self, DumpError, DumpOptions, Plan, Read, Reading, schema, session};
-use crate::load::context::kill_on_cancel;
+use crate::dump::{DumpError, DumpOptions, Read, Reading, cost, schema};
 use crate::verify::ServerSide;
 
 /// Makes names come as the definitions in memory have them.
@@ -48,7 +49,7 @@ pub struct Fed {
 
 /// A connection to the source.
 pub fn connect(options: &CopyOptions, cancel: &Cancel) -> Result<Connection, DumpError> {
-    session::connect(&options.read, cancel)
+    Ok(session::connect(&options.dump.read, cancel)?)
 }
 
 impl Source {
@@ -60,18 +61,20 @@ impl Source {
             cancel: cancel.clone(),
             ..run.clone()
         };
-        let (snapshot, plan) = dump::moment(&options.read, &run, &mut control, true)?;
+        cost::can_be_watched(&mut control, &options.dump)?;
+        let (snapshot, plan) = moment::moment(&options.dump.read, &run, &mut control, true)?;
         for note in &plan.notes {
             run.events.warn(note.clone());
         }
-        Self::of(&options.read, control, Some(snapshot), plan)
+        Self::of(&options.dump, control, Some(snapshot), plan)
     }
 
     /// Looks at the source without opening a snapshot.
     pub fn look(options: &CopyOptions, cancel: &Cancel) -> Result<Self, DumpError> {
         let mut control = connect(options, cancel)?;
-        let plan = dump::look(&options.read, &mut control, true)?;
-        Self::of(&options.read, control, None, plan)
+        cost::can_be_watched(&mut control, &options.dump)?;
+        let plan = moment::look(&options.dump.read, &mut control, true)?;
+        Self::of(&options.dump, control, None, plan)
     }
 
     fn of(
@@ -109,9 +112,9 @@ impl Source {
     pub fn layout(&mut self, options: &CopyOptions) -> (Layout, Arc<RowStream>) {
         let tables = self
             .tables()
-            .map(|table| table.streamed(!options.read.no_data));
+            .map(|table| table.streamed(!options.dump.read.no_data));
         let stream = Arc::new(RowStream::new(tables.collect()));
-        let name = options.read.source.describe();
+        let name = options.dump.read.source.describe();
         let mut layout = Layout::new(SourceFormat::Server, Path::new(&name));
         layout.written_by = Some(self.server.clone());
         let session = native::SESSION.iter().chain([&NAMES]);
@@ -148,7 +151,7 @@ impl Source {
         // The target's side says how far each table is: what is written counts, not what is read.
         let (events, progress) = (Events::new(), Progress::new());
         let reading = Reading {
-            options: &options.read,
+            options: &options.dump,
             sink: Sink::Stream(stream),
             cancel,
             events: &events,
@@ -160,7 +163,7 @@ impl Source {
         let info = snapshot.info.clone();
         drop(kill);
         let kept = options.verify.then(|| {
-            let options = options.read.clone();
+            let options = options.dump.read.clone();
             Box::new(ServerSide::of(control, snapshot, self.plan, options, run))
         });
         Ok(Fed {

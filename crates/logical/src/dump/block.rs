@@ -1,11 +1,11 @@
 //! Rows into blocks of a stream.
 
 use refloat_source::stream::{BLOCK_BYTES, RowStream};
+use refloat_source::tsv;
 use refloat_wire::Row;
 
 use super::chunk::TELL_BYTES;
 use super::error::DumpError;
-use super::tsv;
 
 /// Hands the rows of one range to whoever takes them from the stream.
 pub struct BlockWriter<'a> {

@@ -1,12 +1,13 @@
 //! Files with rows: text, digest, frames.
 
 use refloat_source::manifest::{ChunkEntry, FileEntry, KeyValue};
+use refloat_source::tsv;
+use refloat_source::tsv::RowDigest;
 use refloat_store::{Folder, FolderError, NewFile};
 use refloat_wire::Row;
 use zstd::bulk::Compressor;
 
 use super::options::{DumpOptions, RowCompression};
-use super::tsv::{self, RowDigest};
 
 /// Text of one frame: enough to compress well, little enough to be read alone.
 const FRAME_BYTES: usize = 4 << 20;
@@ -56,7 +57,7 @@ impl<'a> ChunkWriter<'a> {
         key: Vec<usize>,
     ) -> std::io::Result<Self> {
         let (compression, limit) = (options.compression, options.file_bytes());
-        let frame = (FRAMES_BYTES / options.threads.max(1)).min(FRAME_BYTES);
+        let frame = (FRAMES_BYTES / options.read.threads.max(1)).min(FRAME_BYTES);
         let compressor = match compression {
             RowCompression::None => None,
             RowCompression::Zstd { level } => {

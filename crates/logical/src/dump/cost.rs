@@ -184,10 +184,10 @@ pub fn can_be_watched(control: &mut Connection, options: &DumpOptions) -> Result
         .map_err(|error| DumpError::server("asking for the length of the history list", error))?;
     match sample.history {
         Some(_) => Ok(()),
-        None => Err(DumpError::Refused {
-            reason: "the length of the server's history list is to be watched, and the account may not see it".to_owned(),
-            hint: "Grant PROCESS, or leave --max-history out.".to_owned(),
-        }),
+        None => Err(DumpError::refused(
+            "the length of the server's history list is to be watched, and the account may not see it",
+            "Grant PROCESS, or leave --max-history out.",
+        )),
     }
 }
 

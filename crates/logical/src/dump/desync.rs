@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use refloat_read::session;
 use refloat_run::Run;
 use refloat_run::settings::{
     AppliedSettings, Durability, PlannedChange, SettingsPlan, WSREP_DESYNC,
@@ -14,7 +15,6 @@ use refloat_wire::{Connection, Error};
 
 use super::error::DumpError;
 use super::options::DumpOptions;
-use super::session;
 
 /// Write sets that may wait when the node has to keep pace again: fewer than flow control begins at (`gcs.fc_limit`, 16).
 const CAUGHT_UP: u64 = 8;
@@ -57,12 +57,10 @@ impl Desync {
             ))
             .map_err(|error| DumpError::server("asking for the settings of the cluster", error))?;
         let (Some(old), Some("ON")) = (now.named(WSREP_DESYNC), now.named("wsrep_on")) else {
-            return Err(DumpError::Refused {
-                reason:
-                    "the server is no node of a Galera cluster, so --desync has no meaning here"
-                        .to_owned(),
-                hint: "Leave --desync out.".to_owned(),
-            });
+            return Err(DumpError::refused(
+                "the server is no node of a Galera cluster, so --desync has no meaning here",
+                "Leave --desync out.",
+            ));
         };
         if old == "ON" {
             run.events.note(format!(
@@ -95,10 +93,10 @@ impl Desync {
                 "The account needs SUPER for it; without --desync the dump is made at the pace of the cluster."
             }
         };
-        Err(DumpError::Refused {
-            reason: format!("{WSREP_DESYNC} cannot be changed: {}", skipped.reason),
-            hint: hint.to_owned(),
-        })
+        Err(DumpError::refused(
+            format!("{WSREP_DESYNC} cannot be changed: {}", skipped.reason),
+            hint.to_owned(),
+        ))
     }
 
     /// Waits until the node has caught up, as long as it does: while it may fall behind nobody is held up by that. Ctrl-C ends the wait.

@@ -4,10 +4,10 @@
 //! `OPAQUE`), as `JSON_TYPE` says. As text, which is all that a server takes and gives, the first becomes a `DOUBLE` and the others a
 //! `STRING`. Nobody can dump them as they are, so they are told. That `UNSIGNED INTEGER` may become `INTEGER` is not: the number is the same.
 
+use refloat_read::catalog::Table;
 use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, Error, Vendor};
 
-use super::catalog::Table;
 use super::error::DumpError;
 
 /// The first version with `JSON_TABLE`.

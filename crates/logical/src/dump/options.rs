@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use refloat_read::ReadOptions;
 use refloat_store::Compression;
 use refloat_wire::ConnectOptions;
 use serde::Serialize;
@@ -13,8 +14,6 @@ use super::error::DumpError;
 const CHUNK_BYTES: u64 = 64 << 20;
 /// Row text in the files of an archive that are being written, all readers together.
 const ARCHIVE_BYTES: u64 = 64 << 20;
-/// How long the lock of the snapshot is waited for in all.
-const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 /// The level of zstd that costs less than reading the rows.
 const ZSTD_LEVEL: i32 = 1;
 
@@ -42,59 +41,18 @@ pub enum DumpFormat {
     Sql,
 }
 
-/// What happens where it cannot be promised that all rows are of one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Consistency {
-    /// The best that the account may do; what is not promised is said, and stands in the manifest.
-    #[default]
-    Best,
-    /// Refuse.
-    Require,
-    /// No locks at all.
-    None,
-}
-
-/// Objects that can be left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Views.
-    Views,
-    /// Functions, procedures, packages, libraries.
-    Routines,
-    /// Triggers.
-    Triggers,
-    /// Events.
-    Events,
-}
-
 /// Everything a dump can be told. [`DumpOptions::new`] gives the defaults.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct DumpOptions {
-    /// The server.
-    pub source: ConnectOptions,
+    /// The server, and what of it is read.
+    pub read: ReadOptions,
     /// The folder that the dump becomes; it must not exist, or be empty. `-` writes one archive to standard output. As SQL it is the
     /// file, which must not exist, compressed when its name ends with `.gz` or `.zst`; or standard output.
     pub out: PathBuf,
     /// What it is written as.
     pub format: DumpFormat,
-    /// Connections that read at the same time.
-    pub threads: usize,
-    /// Databases, `*` and `?` match; empty means all but those of the server itself.
-    pub databases: Vec<String>,
-    /// Tables and views, as `table` or `db.table`; empty means all.
-    pub tables: Vec<String>,
-    /// Tables and views that are left out, as `table` or `db.table`.
-    pub exclude: Vec<String>,
-    /// Kinds of objects that are left out.
-    pub skip: Vec<Kind>,
-    /// Leave the rows out.
-    pub no_data: bool,
-    /// Leave rows of the past out of system-versioned tables.
-    pub no_history: bool,
     /// Look in JSON columns of MySQL for values of types that text cannot carry, and note them.
     pub json_types: bool,
     /// Write accounts, roles and grants as well.
@@ -105,10 +63,6 @@ pub struct DumpOptions {
     pub compression: RowCompression,
     /// Bytes of row text in a file.
     pub chunk_bytes: u64,
-    /// What happens where rows of one moment cannot be promised.
-    pub consistency: Consistency,
-    /// How long the lock of the snapshot is waited for in all.
-    pub lock_patience: Duration,
     /// Let a node of a Galera cluster fall behind while it is read. A copy does not look at it.
     pub desync: bool,
     /// Ceiling for the rate of row text in bytes per second, over all threads.
@@ -135,25 +89,14 @@ impl DumpOptions {
     /// Options for one server and one folder, all else at its default.
     pub fn new(source: ConnectOptions, out: impl Into<PathBuf>) -> Self {
         Self {
-            source,
+            read: ReadOptions::new(source),
             out: out.into(),
             format: DumpFormat::Refloat,
-            threads: std::thread::available_parallelism()
-                .map_or(2, usize::from)
-                .clamp(2, 32),
-            databases: Vec::new(),
-            tables: Vec::new(),
-            exclude: Vec::new(),
-            skip: Vec::new(),
-            no_data: false,
-            no_history: false,
             users: false,
             json_types: true,
             strip_definer: false,
             compression: RowCompression::Zstd { level: ZSTD_LEVEL },
             chunk_bytes: CHUNK_BYTES,
-            consistency: Consistency::Best,
-            lock_patience: LOCK_PATIENCE,
             desync: false,
             max_rate: None,
             max_running: None,
@@ -211,24 +154,19 @@ impl DumpOptions {
             ),
             _ => return Ok(()),
         };
-        Err(DumpError::Refused {
-            reason: format!("{out} is the name of {what}"),
+        Err(DumpError::refused(
+            format!("{out} is the name of {what}"),
             hint,
-        })
+        ))
     }
 
     /// Bytes of row text in a file. Files of an archive are in memory until they are whole, so there are more and smaller ones.
     pub(super) fn file_bytes(&self) -> u64 {
         if self.to_stdout() {
-            let share = ARCHIVE_BYTES / self.threads.max(1) as u64;
+            let share = ARCHIVE_BYTES / self.read.threads.max(1) as u64;
             self.chunk_bytes.min(share.max(1))
         } else {
             self.chunk_bytes
         }
-    }
-
-    /// Whether objects of this kind are dumped.
-    pub fn wants(&self, kind: Kind) -> bool {
-        !self.skip.contains(&kind)
     }
 }

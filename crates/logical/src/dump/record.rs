@@ -1,19 +1,21 @@
 //! What is written besides rows: definitions first, and the manifest of all of it last.
 
+use refloat_read::catalog;
+use refloat_read::catalog::{DataPolicy, Database, Programs};
+use refloat_read::moment::Plan;
 use refloat_source::manifest::{
     ColumnEntry, DatabaseEntry, FORMAT, FileEntry, Manifest, ServerInfo, TableEntry,
 };
+use refloat_source::tsv::RowDigest;
 use refloat_store::{Folder, Written};
 use refloat_wire::Connection;
 
-use super::catalog::{self, DataPolicy, Database, Programs};
 use super::error::DumpError;
 use super::names::FileNames;
 use super::options::DumpOptions;
 use super::outcome::DumpOutcome;
-use super::tsv::RowDigest;
 use super::work::TableWork;
-use super::{Plan, accounts, schema};
+use super::{accounts, schema};
 
 /// What is written so far.
 pub struct Definitions {

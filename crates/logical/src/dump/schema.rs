@@ -2,16 +2,15 @@
 //!
 //! No name of the server stands in a comment: a newline in it would end the comment, and what follows would run.
 
-pub(crate) mod strip;
-
 use std::fmt::Write as _;
 
+use refloat_read::catalog::{
+    Database, Program, Programs, ShowCreate, Table, View, show_create, show_create_database,
+};
+use refloat_read::strip;
 use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
 
-use super::catalog::{
-    Database, Program, Programs, ShowCreate, Table, View, show_create, show_create_database,
-};
 use super::error::DumpError;
 use super::options::DumpOptions;
 

@@ -9,22 +9,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use refloat_run::Run;
+use refloat_read::catalog::Table;
+use refloat_read::moment::Plan;
+use refloat_read::snapshot::Snapshot;
 use refloat_run::phases::Phases;
 use refloat_run::progress::Phase;
+use refloat_run::{Run, kill_on_cancel};
 use refloat_source::delimited::Delimited;
 use refloat_source::native;
 use refloat_source::stream::{Arrival, RowStream};
 use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
 
-use super::catalog::Table;
+use refloat_read::ReadError;
+
 use super::error::DumpError;
 use super::options::DumpOptions;
-use super::snapshot::Snapshot;
 use super::work::{Sink, TableWork};
-use super::{DumpOutcome, Plan, Reading, accounts, schema};
-use crate::load::context::kill_on_cancel;
+use super::{DumpOutcome, Reading, accounts, schema};
 use crate::load::{DelimitedRows, Layout, tuples};
 use output::Output;
 
@@ -74,7 +76,9 @@ pub fn write(
     outcome.databases = plan.databases.len() as u64;
     outcome.tables = tables.len() as u64;
     outcome.programs = plan.programs.len() as u64;
-    let streamed = tables.iter().map(|table| table.streamed(!options.no_data));
+    let streamed = tables
+        .iter()
+        .map(|table| table.streamed(!options.read.no_data));
     let stream = Arc::new(RowStream::new(streamed.collect()));
     let bytes = stream.tables.iter().map(|table| table.bytes).sum();
     run.progress
@@ -195,9 +199,11 @@ fn take(
                 statement.clear();
                 statement.extend_from_slice(&of.head);
                 tuples::append(&of.rows, &text, &of.layout, &of.targets, &mut statement).map_err(
-                    |reason| DumpError::Refused {
-                        reason: format!("table {}: {reason}", of.label),
-                        hint: "This is a defect of refloat: please report it.".to_owned(),
+                    |reason| {
+                        DumpError::refused(
+                            format!("table {}: {reason}", of.label),
+                            "This is a defect of refloat: please report it.",
+                        )
                     },
                 )?;
                 statement.extend_from_slice(b";\n");
@@ -241,7 +247,7 @@ impl SqlTable {
         let bytes: Vec<Vec<u8>> = names.iter().map(|name| name.as_bytes().to_vec()).collect();
         let targets = layout
             .targets(Some(&bytes))
-            .ok_or_else(|| DumpError::Changed {
+            .ok_or_else(|| ReadError::Changed {
                 what: format!("table {}", table.label()),
             })?;
         let form = table.form();

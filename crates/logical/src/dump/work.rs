@@ -5,24 +5,24 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use refloat_read::catalog::Table;
+use refloat_read::jobs::{Job, Queue};
+use refloat_read::ranges;
+use refloat_read::ranges::Range;
+use refloat_read::unchanged::{changed, counted, same_definition, whole};
 use refloat_run::progress::{TableProgress, TableState};
-use refloat_run::{Cancel, Event, Events, Progress};
-use refloat_schema::definition::fingerprint;
+use refloat_run::{Cancel, Event, Events, Progress, kill_on_cancel};
 use refloat_source::manifest::ChunkEntry;
 use refloat_source::stream::RowStream;
 use refloat_store::Folder;
-use refloat_wire::{Connection, Row, Vendor};
+use refloat_wire::{Connection, Row};
 
 use super::block::BlockWriter;
-use super::catalog::{Table, show_create};
 use super::chunk::ChunkWriter;
 use super::error::DumpError;
 use super::json_types;
 use super::options::DumpOptions;
-use super::ranges::{self, Range};
 use super::throttle::Throttle;
-use crate::jobs::{Job, Queue};
-use crate::load::context::kill_on_cancel;
 
 /// Ranges per reader of the whole dump, so that all readers end at about the same time. Not more: InnoDB reads ahead only behind the first
 /// 64 pages of a range.
@@ -33,12 +33,6 @@ const UNEVEN: u64 = 12;
 const UNCUT: u64 = u64::MAX / 4;
 /// A range is not made smaller than this: each costs a few estimates and a file.
 const RANGE_MIN: u64 = 4 << 20;
-/// What servers say when a table is not what it was: `ER_TABLE_DEF_CHANGED`, `ER_NO_SUCH_TABLE`, `ER_BAD_FIELD_ERROR`,
-/// `ER_KEY_DOES_NOT_EXITS`, `ER_UNKNOWN_PARTITION`.
-const CHANGED: &[u16] = &[1412, 1146, 1054, 1176, 1735];
-
-/// `ER_WARN_ALLOWED_PACKET_OVERFLOWED`.
-const CUT: u16 = 1301;
 
 /// What readers share.
 pub struct Work<'a> {
@@ -269,9 +263,12 @@ impl Work<'_> {
                     .remove(&(table, number))
                     .unwrap_or_default();
                 let of = &self.tables[table];
-                let written = self
-                    .read(reader, table, &range, number)
-                    .map_err(|error| changed(error, &of.table))?;
+                let written =
+                    self.read(reader, table, &range, number)
+                        .map_err(|error| match error {
+                            DumpError::Read(error) => changed(error, &of.table).into(),
+                            other => other,
+                        })?;
                 {
                     let mut state = of.state();
                     state.chunks.push((number, written.chunks));
@@ -385,90 +382,6 @@ impl Work<'_> {
             });
         }
         Ok(())
-    }
-}
-
-/// Makes sure that a table is defined as it was when its definition was read, but for its next `AUTO_INCREMENT` value.
-///
-/// # Errors
-/// [`DumpError::Changed`] when it is not, or is gone.
-pub(crate) fn same_definition(conn: &mut Connection, table: &Table) -> Result<(), DumpError> {
-    let statement = format!("SHOW CREATE TABLE {}", table.quoted());
-    let label = format!("table {}", table.label());
-    let now = show_create(conn, &label, &statement, &["Create Table"])
-        .map_err(|error| changed(error, table))?;
-    let print = |text: &[u8]| fingerprint(&String::from_utf8_lossy(text));
-    if print(&now.text) == print(&table.create) {
-        Ok(())
-    } else {
-        Err(DumpError::Changed { what: label })
-    }
-}
-
-/// Makes sure that ranges of text have brought every row once: two indexes may see an order of text in two ways, or one index and a condition
-/// may. Somebody counts without either.
-fn counted(reader: &mut Connection, table: &Table, read: u64) -> Result<(), DumpError> {
-    let answer = reader.query(ranges::count(table)).map_err(|error| {
-        let doing = format!("counting the rows of table {}", table.label());
-        changed(DumpError::server(doing, error), table)
-    })?;
-    match answer.u64(0, 0) {
-        Some(counted) if counted != read => Err(DumpError::Uncounted {
-            table: table.label(),
-            read,
-            counted,
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// Makes sure that no value was left empty because its text does not fit: MySQL keeps JSON in a form that may be smaller, and sends nothing but
-/// a warning where the text is larger than `max_allowed_packet`.
-pub(crate) fn whole(
-    reader: &mut Connection,
-    table: &Table,
-    warnings: u16,
-) -> Result<(), DumpError> {
-    if warnings == 0 {
-        return Ok(());
-    }
-    let listed = reader.warnings().map_err(|error| {
-        DumpError::server(
-            format!("asking for warnings of table {}", table.label()),
-            error,
-        )
-    })?;
-    // Others are about conditions (a date that is none, in a border), not about values.
-    let cut = listed.iter().any(|warning| warning.code == CUT);
-    // The server lists no more than max_error_count of them.
-    let unknown = listed.len() < usize::from(warnings)
-        && reader.server().vendor == Vendor::MySql
-        && table
-            .columns
-            .iter()
-            .any(|column| column.data_type == "json");
-    if cut || unknown {
-        return Err(DumpError::TooLarge {
-            table: table.label(),
-            limit: reader.max_allowed_packet(),
-        });
-    }
-    Ok(())
-}
-
-/// What a server says about a table that is not what it was.
-pub(crate) fn changed(error: DumpError, table: &Table) -> DumpError {
-    match &error {
-        DumpError::Server { source, .. }
-            if source
-                .server_code()
-                .is_some_and(|code| CHANGED.contains(&code)) =>
-        {
-            DumpError::Changed {
-                what: format!("table {}", table.label()),
-            }
-        }
-        _ => error,
     }
 }
 

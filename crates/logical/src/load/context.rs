@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use refloat_run::cancel::{HookGuard, abandonable};
 use refloat_run::outcome::Bounded;
@@ -23,8 +23,6 @@ use super::outcome::{LoadWarning, StatementFailure};
 use super::table::Table;
 use super::writer::Written;
 
-/// How long a connection that is to end waits for its statement to be killed: Ctrl-C works within two seconds.
-const KILL_WAIT: Duration = Duration::from_millis(1200);
 /// Warnings fetched from the server for one statement.
 const WARNINGS_FETCHED: usize = 20;
 /// What is only told of the way a value is written, and says nothing about it: `ER_WARN_DEPRECATED_SYNTAX`, `ER_DEPRECATED_UTF8_ALIAS`,
@@ -240,7 +238,7 @@ impl Context {
 
     /// Kills what the connection is doing when the run is cancelled.
     pub fn kill_on_cancel(&self, conn: &Connection) -> HookGuard {
-        kill_on_cancel(&self.cancel, conn)
+        refloat_run::kill_on_cancel(&self.cancel, conn)
     }
 
     /// The error of a cancelled run.
@@ -488,25 +486,6 @@ impl Context {
     fn lists(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Kills what the connection is doing when `cancel` is, and closes it.
-pub fn kill_on_cancel(cancel: &Cancel, conn: &Connection) -> HookGuard {
-    let killer = conn.killer();
-    let shutdown = conn.shutdown_handle();
-    cancel.on_cancel(move || {
-        // Connections are ended side by side: each of them may have a server that does not answer.
-        std::thread::spawn(move || {
-            let (sender, done) = mpsc::channel();
-            std::thread::spawn(move || {
-                let _ = killer.kill_query();
-                let _ = sender.send(());
-            });
-            // The query ends on the server first, so that its rollback has begun when the connection goes.
-            let _ = done.recv_timeout(KILL_WAIT);
-            shutdown.shutdown();
-        });
-    })
 }
 
 fn add_micros(counter: &AtomicU64, since: Instant) {

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use refloat_read::ReadError;
 use refloat_run::Cancel;
 use refloat_source::SourceError;
 
 use super::outcome::VerifyOutcome;
-use crate::dump::DumpError;
 
 /// What the two are called in messages.
 pub(super) const SIDES: [&str; 2] = ["first side", "second side"];
@@ -25,7 +25,7 @@ pub enum VerifyError {
     },
     /// A server could not be read.
     #[error(transparent)]
-    Server(DumpError),
+    Server(ReadError),
     /// Somebody changed the definition of a table, or put another one in its place, between the snapshot and the reading of its rows.
     #[error(
         "{what} of the {side} was changed, exchanged, dropped or created by somebody while it was read: whether it is the same is not known"
@@ -90,11 +90,11 @@ impl From<SourceError> for VerifyError {
     }
 }
 
-impl From<DumpError> for VerifyError {
-    fn from(error: DumpError) -> Self {
+impl From<ReadError> for VerifyError {
+    fn from(error: ReadError) -> Self {
         match error {
-            DumpError::Refused { reason, hint } => Self::Refused { reason, hint },
-            DumpError::Interrupted(reason) => Self::Interrupted(reason),
+            ReadError::Refused { reason, hint } => Self::Refused { reason, hint },
+            ReadError::Interrupted(reason) => Self::Interrupted(reason),
             error => Self::Server(error),
         }
     }
@@ -122,7 +122,7 @@ impl VerifyError {
     /// Says on which side (0 or 1) a table was changed, where that is what happened.
     pub(super) fn on_side(self, side: usize) -> Self {
         match self {
-            Self::Server(DumpError::Changed { what }) => Self::Changed {
+            Self::Server(ReadError::Changed { what }) => Self::Changed {
                 what,
                 side: SIDES[side],
             },
@@ -137,7 +137,7 @@ impl VerifyError {
 
     /// What a cancelled run ends with.
     pub(super) fn interrupted(cancel: &Cancel) -> Self {
-        DumpError::interrupted(cancel).into()
+        ReadError::interrupted(cancel).into()
     }
 }
 

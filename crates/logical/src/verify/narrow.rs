@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use refloat_read::ranges;
+use refloat_read::ranges::Range;
 use refloat_run::Cancel;
 
 use super::digest::{BUCKETS, Buckets, Digest, RowText, cells, hash};
@@ -16,7 +18,6 @@ use super::pair::{Pair, Reading};
 use super::show;
 use super::source::{Part, Source};
 use super::work::Read;
-use crate::dump::ranges::{self, Range};
 
 /// A range of so many rows is not halved any more.
 const FEW_ROWS: u64 = 500;

@@ -17,8 +17,10 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use refloat_read::catalog::{Database, wanted_database, wanted_table};
+use refloat_read::{ReadOptions, session as connections};
 use refloat_run::own::is_own_database;
-use refloat_run::{Cancel, Run};
+use refloat_run::{Cancel, Run, kill_on_cancel};
 use refloat_schema::pattern::is_system_database;
 use refloat_source::delimited::Decode;
 use refloat_source::layout::{DelimitedFile, Layout, TableRows};
@@ -36,9 +38,6 @@ use super::error::VerifyError;
 use super::options::VerifyOptions;
 use super::schema::{Definitions, Reader};
 use super::side::asked;
-use crate::dump::catalog::{Database, wanted_database, wanted_table};
-use crate::dump::{DumpOptions, session as connections};
-use crate::load::context::kill_on_cancel;
 
 pub use self::cells::{Domain, OtherColumn};
 pub use self::described::Definition;
@@ -356,7 +355,7 @@ struct Read {
 
 /// Gathers definitions, and gives rows to a sink.
 struct Collector<'a> {
-    asked: DumpOptions,
+    asked: ReadOptions,
     server: Option<&'a mut Connection>,
     sink: &'a mut dyn FnMut(Piece) -> ControlFlow<()>,
     reader: Reader<'a>,

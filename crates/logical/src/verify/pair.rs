@@ -1,12 +1,12 @@
 //! A table that both have: which columns are compared, how each side is read, and by which ranges.
 
+use refloat_read::catalog::{Column, DataPolicy, Table};
 use refloat_schema::definition::fingerprint;
 use refloat_source::manifest::{FieldLoad, TableEntry};
 use refloat_sqltext::quote_ident;
 
 use super::other::{Domain, OtherColumn, OtherTable};
 use super::side::TableOf;
-use crate::dump::catalog::{Column, DataPolicy, Table};
 
 /// How cells are made comparable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,6 +14,8 @@ pub use of_dump::Reader;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use refloat_read::catalog::Database;
+use refloat_read::strip;
 use refloat_run::own::is_own_schema;
 use refloat_schema::definition::{ServerVersion, differences, written_for};
 use refloat_sqltext::LexMode;
@@ -23,8 +25,6 @@ use super::error::VerifyError;
 use super::options::{Compared, Relation, VerifyOptions};
 use super::outcome::{SchemaDifference, VerifyOutcome};
 use super::side::Side;
-use crate::dump::catalog::Database;
-use crate::dump::schema::strip;
 
 /// Characters of a definition that are shown, from the first that differs on.
 const SHOWN: usize = 160;

@@ -2,9 +2,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use refloat_run::Run;
+use refloat_read::catalog::{Database, Table, asked_table, wanted_database};
+use refloat_read::moment::Plan;
+use refloat_read::snapshot::Snapshot;
+use refloat_read::{ReadOptions, catalog, moment, session, unchanged};
 use refloat_run::cancel::HookGuard;
 use refloat_run::own::{has_own_columns, is_own_schema};
+use refloat_run::{Run, kill_on_cancel};
 use refloat_source::archive;
 use refloat_source::manifest::{DatabaseEntry, MANIFEST, SnapshotInfo, TableEntry};
 use refloat_store::Unpacked;
@@ -15,10 +19,6 @@ use super::folder::DumpFolder;
 use super::options::{Compared, Endpoint, VerifyOptions};
 use super::other::{OtherDump, OtherTable};
 use super::outcome::SideInfo;
-use crate::dump::catalog::{Database, Table, asked_table, wanted_database};
-use crate::dump::snapshot::Snapshot;
-use crate::dump::{self, DumpOptions, session};
-use crate::load::context::kill_on_cancel;
 
 /// One of the two.
 pub enum Side {
@@ -37,9 +37,9 @@ pub struct ServerSide {
     /// Its readers.
     pub snapshot: Snapshot,
     /// What is on it, of what is asked for.
-    pub plan: dump::Plan,
+    pub plan: Plan,
     /// What was asked for.
-    pub options: DumpOptions,
+    pub options: ReadOptions,
     _kill: HookGuard,
 }
 
@@ -99,7 +99,7 @@ impl Side {
                 options.databases = databases.to_vec();
                 let mut control = session::connect(&options, &run.cancel)?;
                 let kill = kill_on_cancel(&run.cancel, &control);
-                let (snapshot, plan) = dump::moment(&options, run, &mut control, false)?;
+                let (snapshot, plan) = moment::moment(&options, run, &mut control, false)?;
                 drop(kill);
                 let side = ServerSide::of(control, snapshot, plan, options, run);
                 Ok(Self::Server(Box::new(side)))
@@ -240,7 +240,7 @@ impl Side {
     /// read and compared. The readers' transactions must still be open: they have kept each table as it is since they read from it.
     ///
     /// # Errors
-    /// [`DumpError::Changed`](dump::DumpError::Changed) with the first that is not.
+    /// [`ReadError::Changed`](refloat_read::ReadError::Changed) with the first that is not.
     pub fn unchanged(&mut self, labels: &HashSet<&str>) -> Result<(), VerifyError> {
         let Self::Server(server) = self else {
             return Ok(());
@@ -255,7 +255,7 @@ impl Side {
             .identities
             .unchanged(control, read.iter().copied())?;
         for table in read {
-            dump::work::same_definition(control, table)?;
+            unchanged::same_definition(control, table)?;
         }
         Ok(())
     }
@@ -274,8 +274,8 @@ impl ServerSide {
     pub fn of(
         control: Connection,
         snapshot: Snapshot,
-        plan: dump::Plan,
-        options: DumpOptions,
+        plan: Plan,
+        options: ReadOptions,
         run: &Run,
     ) -> Self {
         Self {
@@ -322,7 +322,7 @@ impl ServerSide {
         }
         programs.views.retain(|view| known.contains(&view.database));
         let asked = asked(options, &self.options.source);
-        let all = dump::catalog::collations(&mut self.control)?;
+        let all = catalog::collations(&mut self.control)?;
         let names = all.into_iter().map(|(name, _)| name);
         let mut beyond: Vec<String> = names
             .filter(|name| wanted_database(&asked, name) && !known.contains(name))
@@ -333,7 +333,7 @@ impl ServerSide {
         {
             let mut alone = asked.clone();
             alone.databases = vec![name.clone()];
-            if !dump::catalog::list(&mut self.control, &alone)?.is_empty() {
+            if !catalog::list(&mut self.control, &alone)?.is_empty() {
                 beyond.push(name);
             }
         }
@@ -352,8 +352,8 @@ fn is_own(database: &DatabaseEntry) -> bool {
 }
 
 /// What is asked of one server, in the words of a dump.
-pub fn asked(options: &VerifyOptions, source: &ConnectOptions) -> DumpOptions {
-    let mut asked = DumpOptions::new(source.clone(), "");
+pub fn asked(options: &VerifyOptions, source: &ConnectOptions) -> ReadOptions {
+    let mut asked = ReadOptions::new(source.clone());
     asked.threads = options.threads.max(1);
     asked.databases.clone_from(&options.databases);
     asked.tables.clone_from(&options.tables);
@@ -366,5 +366,5 @@ pub fn asked(options: &VerifyOptions, source: &ConnectOptions) -> DumpOptions {
 /// Patterns that match nothing on either side.
 pub fn unmatched(options: &VerifyOptions, sides: [&Side; 2]) -> Vec<String> {
     let all: Vec<Database> = sides.iter().flat_map(|side| side.databases()).collect();
-    dump::catalog::unmatched(&asked(options, &ConnectOptions::default()), &all)
+    catalog::unmatched(&asked(options, &ConnectOptions::default()), &all)
 }

@@ -3,6 +3,9 @@
 use std::io::Write as _;
 use std::ops::ControlFlow;
 
+use refloat_read::catalog::Table;
+use refloat_read::ranges::Range;
+use refloat_read::{ReadError, ranges, unchanged};
 use refloat_run::Cancel;
 use refloat_wire::Connection;
 
@@ -12,10 +15,6 @@ use super::folder::DumpFolder;
 use super::options::VerifyOptions;
 use super::other::OtherDump;
 use super::pair::{CellKind, Pair, Reading};
-use crate::dump::DumpError;
-use crate::dump::catalog::Table;
-use crate::dump::ranges::{self, Range};
-use crate::dump::work;
 use crate::load::{NEVER_2038, NEVER_2106};
 
 /// Where a reader reads.
@@ -65,7 +64,7 @@ impl Source<'_> {
         let count = ranges::count(table).replacen("refloat dump", "refloat verify", 1);
         let counted = conn.query(count).map_err(|error| {
             let doing = format!("counting the rows of table {}", table.label());
-            changed(DumpError::server(doing, error), table)
+            changed(ReadError::server(doing, error), table)
         })?;
         Ok(counted.u64(0, 0))
     }
@@ -103,9 +102,9 @@ impl Source<'_> {
                 });
                 let end = read.map_err(|error| {
                     let doing = format!("reading the rows of table {}", table.label());
-                    changed(DumpError::server(doing, error), table)
+                    changed(ReadError::server(doing, error), table)
                 })?;
-                Ok(work::whole(conn, table, end.ok.warnings)?)
+                Ok(unchanged::whole(conn, table, end.ok.warnings)?)
             }
             (Self::Dump(folder), Reading::Dump(entry, places), Part::File(index)) => {
                 let chunk = &entry.chunks[*index];
@@ -213,8 +212,8 @@ fn without_fraction_zeros(value: &[u8]) -> &[u8] {
 }
 
 /// What a server says about a table that is not what it was.
-fn changed(error: DumpError, table: &Table) -> VerifyError {
-    work::changed(error, table).into()
+fn changed(error: ReadError, table: &Table) -> VerifyError {
+    unchanged::changed(error, table).into()
 }
 
 #[cfg(test)]

@@ -5,15 +5,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use refloat_read::jobs::{Job, Queue};
 use refloat_run::progress::{TableProgress, TableState};
-use refloat_run::{Cancel, Event, Events, Progress};
+use refloat_run::{Cancel, Event, Events, Progress, kill_on_cancel};
 
 use super::digest::{Digest, hash};
 use super::error::{SIDES, VerifyError};
 use super::pair::{Pair, Reading};
 use super::source::{Part, Source};
-use crate::jobs::{Job, Queue};
-use crate::load::context::kill_on_cancel;
 
 /// Ranges per reader of all tables, so that all readers end at about the same time.
 const RANGES_PER_READER: u64 = 8;

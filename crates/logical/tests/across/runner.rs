@@ -309,9 +309,9 @@ impl Bench<'_> {
         let from = self.server_of(source);
         let mut options =
             CopyOptions::new(servers::target(from), servers::target(&self.target.target));
-        options.write.durability = Some(Durability::Keep);
-        options.write.on_error = OnError::Continue;
-        apply(&mut options.write, args);
+        options.load.durability = Some(Durability::Keep);
+        options.load.on_error = OnError::Continue;
+        apply(&mut options.load, args);
         match copy(&options, &run(self.folder, "copy")) {
             Ok(outcome) => Ok(outcome.load),
             Err(failure) => match failure.error {

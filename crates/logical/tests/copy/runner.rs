@@ -19,15 +19,15 @@ type Way = (&'static str, fn(&mut CopyOptions));
 const WAYS: &[Way] = &[
     ("default", |_| {}),
     ("small ranges and chunks, 4 threads, INSERT", |options| {
-        options.read.threads = 4;
-        options.read.chunk_bytes = 1000;
-        options.write.threads = 4;
-        options.write.chunk_bytes = Some(500);
-        options.write.defer_min_bytes = 0;
-        options.write.write_path = WritePath::Insert;
+        options.dump.read.threads = 4;
+        options.dump.chunk_bytes = 1000;
+        options.load.threads = 4;
+        options.load.chunk_bytes = Some(500);
+        options.load.defer_min_bytes = 0;
+        options.load.write_path = WritePath::Insert;
     }),
     ("LOAD DATA", |options| {
-        options.write.write_path = WritePath::LoadData;
+        options.load.write_path = WritePath::LoadData;
     }),
 ];
 
@@ -57,7 +57,7 @@ pub fn all_sources(from: ServerKind, to: ServerKind) {
             servers::empty(target);
             let name = format!("{} [{label}]", case.name);
             let mut options = CopyOptions::new(servers::target(source), servers::target(target));
-            options.write.durability = Some(Durability::Keep);
+            options.load.durability = Some(Durability::Keep);
             adjust(&mut options);
             match copy_it(&options, state.path()) {
                 Ok(copied) if copied != rows => {

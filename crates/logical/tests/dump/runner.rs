@@ -28,7 +28,7 @@ const WAYS: &[Way] = &[
     (
         "tiny files, 4 threads, plain",
         |options| {
-            options.threads = 4;
+            options.read.threads = 4;
             options.chunk_bytes = 1000;
             options.compression = RowCompression::None;
         },
@@ -174,7 +174,7 @@ pub fn all_sources(kind: ServerKind) {
 fn as_sql(server: &Ephemeral, out: &Path, state: &Path, wanted: &Snapshot) -> Result<(), String> {
     let mut options = DumpOptions::new(servers::target(server), out);
     options.format = DumpFormat::Sql;
-    options.threads = 4;
+    options.read.threads = 4;
     let rows: u64 = wanted.rows.values().map(|rows| rows.count).sum();
     let outcome = take(&options, state)?;
     let mut definitions = wanted.definitions.values();

@@ -204,7 +204,7 @@ impl Round<'_> {
         let mut options = DumpOptions::new(servers::target(self.server), out);
         if self.rng.chance(60) {
             options.chunk_bytes = *self.rng.pick(&[50, 500, 5000]);
-            options.threads = self.rng.within(1, 4);
+            options.read.threads = self.rng.within(1, 4);
         }
         if self.rng.chance(50) {
             options.compression = RowCompression::None;
@@ -303,10 +303,10 @@ impl Round<'_> {
         servers::empty(self.target);
         let mut options =
             CopyOptions::new(servers::target(self.server), servers::target(self.target));
-        options.read.threads = self.rng.within(1, 4);
-        options.read.chunk_bytes = *self.rng.pick(&[50, 500, 5000]);
-        self.vary(&mut options.write);
-        let label = format!("copy, written by {}", way(&options.write));
+        options.dump.read.threads = self.rng.within(1, 4);
+        options.dump.chunk_bytes = *self.rng.pick(&[50, 500, 5000]);
+        self.vary(&mut options.load);
+        let label = format!("copy, written by {}", way(&options.load));
         match copy(&options, &self.new_run("copy")) {
             Err(failure) => {
                 let text = format!("{label}: {}", chain(&failure.error));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use refloat_logical::dump::{DumpError, DumpFormat, DumpOptions, dump};
 use refloat_logical::load::WritePath;
 use refloat_logical::verify::{Endpoint, VerifyOptions, VerifyOutcome, verify};
+use refloat_read::ReadError;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::ServerKind;
 use refloat_testkit::{chain, servers};
@@ -119,7 +120,7 @@ fn a_past_that_no_server_takes_back_is_not_dumped() {
     let out = source.path("numbered");
     let mut options = DumpOptions::new(servers::target(source.server), &out);
     let refused = dump(&options, &a_run(&source, "dump")).unwrap_err().error;
-    let DumpError::Refused { reason, hint } = refused else {
+    let DumpError::Read(ReadError::Refused { reason, hint }) = refused else {
         panic!("{}", chain(&refused));
     };
     assert!(
@@ -128,7 +129,7 @@ fn a_past_that_no_server_takes_back_is_not_dumped() {
     );
     assert!(!out.exists(), "nothing was written");
 
-    options.no_history = true;
+    options.read.no_history = true;
     dump(&options, &a_run(&source, "dump"))
         .unwrap_or_else(|failure| panic!("{}", chain(&failure.error)));
     let outcome = target.load(&out, |_| {}).unwrap();

@@ -318,7 +318,7 @@ fn a_copy_says_the_same() {
     let ends = [&mysql, &mariadb].map(|bench| servers::target(bench.server));
     let [from, to] = ends;
     let mut options = CopyOptions::new(from, to);
-    options.write.durability = Some(Durability::Keep);
+    options.load.durability = Some(Durability::Keep);
     let copied = copy(&options, &a_run(&mysql, "copy"));
     let outcome = copied.unwrap_or_else(|failure| panic!("{}", chain(&failure.error)));
     let warnings = outcome.load.warnings.first.iter();
@@ -348,8 +348,8 @@ fn a_copy_goes_on_without_a_table_that_is_refused() {
     );
     let [from, to] = [&mysql, &mariadb].map(|bench| servers::target(bench.server));
     let mut options = CopyOptions::new(from, to);
-    options.write.durability = Some(Durability::Keep);
-    options.write.on_error = OnError::Continue;
+    options.load.durability = Some(Durability::Keep);
+    options.load.on_error = OnError::Continue;
     let failure = copy(&options, &a_run(&mysql, "copy")).unwrap_err();
     let said = chain(&failure.error);
     assert!(said.contains("2 statements or rows were refused"), "{said}");

@@ -64,7 +64,7 @@ pub fn all_sources(kind: ServerKind) {
         }
         let out = scratch.path().join(&case.name);
         take(two.first, &out, |options| {
-            options.threads = 3;
+            options.read.threads = 3;
             options.chunk_bytes = 100;
         });
         let mut same = |label: &str, a, b| {

@@ -79,7 +79,7 @@ fn a_load_keeps_them_and_lower_ones_are_told() {
         assert_eq!(wanted[0].1, "9000000001", "{kind}");
         let out = scratch.path().join("dump");
         take(two.first, &out, |options| {
-            options.threads = 3;
+            options.read.threads = 3;
             options.chunk_bytes = 1000;
         });
         let sql = scratch.path().join("dump.sql");

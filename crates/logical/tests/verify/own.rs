@@ -93,7 +93,7 @@ fn theirs(kind: ServerKind) {
     servers::empty(two.second);
     script(two.second, JOURNAL);
     let mut options = CopyOptions::new(servers::target(two.first), servers::target(two.second));
-    options.write.durability = Some(Durability::Keep);
+    options.load.durability = Some(Durability::Keep);
     if let Err(failure) = copy(&options, &run(state.path(), "copy")) {
         panic!("{}", chain(&failure.error));
     }
@@ -142,7 +142,7 @@ fn nobodys(kind: ServerKind) {
     script(two.first, "CREATE PROCEDURE refloat.p() SELECT 1");
     let out = state.path().join("with a routine");
     take(two.first, &out, |options| {
-        options.databases = vec!["refloat".to_owned()];
+        options.read.databases = vec!["refloat".to_owned()];
     });
     loaded(two.second, &out, Some(Durability::Keep));
     let tables = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'refloat'";

@@ -22,12 +22,12 @@ pub fn run(args: &CopyArgs, context: &Context) -> anyhow::Result<Exit> {
     let mut options = args.options(context)?;
     if args.plan {
         args.galera
-            .enter(&mut options.write, &Cancel::new(), &by_lines(context))?;
+            .enter(&mut options.load, &Cancel::new(), &by_lines(context))?;
         return plan(&options, args.output.json);
     }
     let (watch, run) = Watch::begin("copy", args.output.show(), context)?;
     let say = by_events(&run.events);
-    let entered = args.galera.enter(&mut options.write, &run.cancel, &say);
+    let entered = args.galera.enter(&mut options.load, &run.cancel, &say);
     let (outcome, error) = match entered.map(|()| copy::copy(&options, &run)) {
         Ok(Ok(outcome)) => (outcome, None),
         Ok(Err(CopyFailure { error, outcome })) => (*outcome, Some(anyhow::Error::new(error))),

@@ -8,6 +8,7 @@ use refloat_logical::copy::CopyError;
 use refloat_logical::dump::DumpError;
 use refloat_logical::load::{LoadError, StatementFailure, Stray, other_collation};
 use refloat_logical::verify::VerifyError;
+use refloat_read::ReadError;
 use refloat_source::SourceError;
 use refloat_sqltext::ScanError;
 use refloat_store::{ArchiveError, InputError};
@@ -217,11 +218,9 @@ pub fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {
                     .to_owned(),
             ],
         ),
-        VerifyError::Server(dump) => {
-            let (exit, mut hints) = of_dump(dump);
-            // Nothing was written here.
-            hints.retain(|hint| hint != NO_DUMP);
-            if let DumpError::Changed { .. } = dump {
+        VerifyError::Server(read) => {
+            let (exit, mut hints) = of_read(read);
+            if let ReadError::Changed { .. } = read {
                 hints = vec!["Compare again when nobody changes definitions.".to_owned()];
             }
             (exit, hints)
@@ -237,37 +236,60 @@ pub fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {
 /// What is left of a dump that stopped.
 pub const NO_DUMP: &str = "What was written is no dump: it has no manifest. Remove it, or name another place, and start again.";
 
-/// Exit code and hints for a dump that stopped.
-pub fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
-    let mut hints = match error {
-        DumpError::Refused { hint, .. } => return (Exit::Refused, vec![hint.clone()]),
-        DumpError::NoLock { .. } => {
+/// Exit code and hints for a server that could not be read.
+fn of_read(error: &ReadError) -> (Exit, Vec<String>) {
+    let hint = match error {
+        ReadError::Refused { hint, .. } => return (Exit::Refused, vec![hint.clone()]),
+        ReadError::NoLock { .. } => {
             return (
                 Exit::Refused,
                 vec!["Wait until that is done, or end it; --lock-wait gives it longer; --threads 1 needs no lock on MariaDB with its binary log on; --consistency none takes no lock at all.".to_owned()],
             );
         }
-        DumpError::Interrupted(_) => return (Exit::Interrupted, vec![NO_DUMP.to_owned()]),
-        // Nothing was written or changed yet.
-        DumpError::Behind => {
-            return (
-                Exit::Failed,
-                vec!["Take another node, or wait until `refloat cluster status` shows that it keeps pace; SET GLOBAL wsrep_provider_options = 'repl.causal_read_timeout=PT10M' has it wait longer (where the plugin wsrep_provider is loaded, as in MariaDB 11.8: SET GLOBAL wsrep_provider_repl_causal_read_timeout = 600).".to_owned()],
-            );
+        ReadError::Interrupted(_) => return (Exit::Interrupted, Vec::new()),
+        ReadError::Server { source, .. } => return (Exit::Failed, wire_hints(source)),
+        ReadError::Behind => {
+            "Take another node, or wait until `refloat cluster status` shows that it keeps pace; SET GLOBAL wsrep_provider_options = 'repl.causal_read_timeout=PT10M' has it wait longer (where the plugin wsrep_provider is loaded, as in MariaDB 11.8: SET GLOBAL wsrep_provider_repl_causal_read_timeout = 600)."
         }
-        DumpError::TooLarge { .. } => vec!["Allow more on the source while it is read: `SET GLOBAL max_allowed_packet = 1073741824`.".to_owned()],
-        DumpError::NoText { .. } => vec!["Rename or remove the account, or dump without --users.".to_owned()],
-        DumpError::Given { .. } => vec!["The limit is --max-history or --max-age; more --threads or a quieter hour make it shorter.".to_owned()],
-        DumpError::Changed { .. } => vec!["Dump again when nobody changes definitions.".to_owned()],
-        DumpError::Uncounted { .. } => vec!["CHECK TABLE says whether an index is damaged; with --threads 1 tables are read whole. Please report it.".to_owned()],
-        DumpError::Folder { source } if source.is_disk_full() => {
-            vec!["The disk is full: make room, or name another place.".to_owned()]
+        ReadError::TooLarge { .. } => {
+            "Allow more on the source while it is read: `SET GLOBAL max_allowed_packet = 1073741824`."
         }
-        DumpError::Server { source, .. } => wire_hints(source),
-        _ => Vec::new(),
+        ReadError::Changed { .. } => "Dump again when nobody changes definitions.",
+        ReadError::Uncounted { .. } => {
+            "CHECK TABLE says whether an index is damaged; with --threads 1 tables are read whole. Please report it."
+        }
+        _ => return (Exit::Failed, Vec::new()),
+    };
+    (Exit::Failed, vec![hint.to_owned()])
+}
+
+/// Exit code and hints for a dump that stopped.
+pub fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
+    let (exit, mut hints) = match error {
+        DumpError::Read(read) => {
+            let found = of_read(read);
+            // Nothing was written yet.
+            if matches!(read, ReadError::Refused { .. } | ReadError::NoLock { .. } | ReadError::Behind) {
+                return found;
+            }
+            found
+        }
+        DumpError::NoText { .. } => (
+            Exit::Failed,
+            vec!["Rename or remove the account, or dump without --users.".to_owned()],
+        ),
+        DumpError::Given { .. } => (
+            Exit::Failed,
+            vec!["The limit is --max-history or --max-age; more --threads or a quieter hour make it shorter.".to_owned()],
+        ),
+        DumpError::Folder { source } if source.is_disk_full() => (
+            Exit::Failed,
+            vec!["The disk is full: make room, or name another place.".to_owned()],
+        ),
+        _ => (Exit::Failed, Vec::new()),
     };
     hints.push(NO_DUMP.to_owned());
-    (Exit::Failed, hints)
+    (exit, hints)
 }
 
 /// Exit code and hints for a copy that stopped.
@@ -280,8 +302,8 @@ pub fn of_copy(error: &CopyError) -> (Exit, Vec<String>) {
             // No folder was written; what the target holds of the rows is in the summary.
             hints.retain(|hint| hint != NO_DUMP && !hint.contains("load again"));
             match source {
-                DumpError::Refused { .. } | DumpError::NoLock { .. } => {}
-                DumpError::Changed { .. } => {
+                DumpError::Read(ReadError::Refused { .. } | ReadError::NoLock { .. }) => {}
+                DumpError::Read(ReadError::Changed { .. }) => {
                     hints = vec!["Copy again when nobody changes definitions; with --replace it begins afresh.".to_owned()];
                 }
                 _ => hints.push("What is on the target is not complete: copy again with --replace, which begins afresh.".to_owned()),

@@ -43,11 +43,10 @@ impl Output {
         }
         let path = options.out.clone();
         if path.exists() {
-            return Err(DumpError::Refused {
-                reason: format!("{} is there already", path.display()),
-                hint: "Name a file that does not exist yet: a dump never overwrites another."
-                    .to_owned(),
-            });
+            return Err(DumpError::refused(
+                format!("{} is there already", path.display()),
+                "Name a file that does not exist yet: a dump never overwrites another.",
+            ));
         }
         let failed = |source| DumpError::File {
             path: path.clone(),
@@ -62,12 +61,10 @@ impl Output {
             .open(partial(&path));
         let file = match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(DumpError::Refused {
-                    reason: format!("{} is there already", partial(&path).display()),
-                    hint:
-                        "Another dump writes it, or has left it when it was killed: then remove it."
-                            .to_owned(),
-                });
+                return Err(DumpError::refused(
+                    format!("{} is there already", partial(&path).display()),
+                    "Another dump writes it, or has left it when it was killed: then remove it.",
+                ));
             }
             made => BufWriter::with_capacity(BUFFER, made.map_err(failed)?),
         };

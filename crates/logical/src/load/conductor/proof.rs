@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use refloat_read::foreign;
 use refloat_run::outcome::Bounded;
 use refloat_run::progress::{Phase, TableState};
 use refloat_schema::Difference;
@@ -9,7 +10,6 @@ use refloat_schema::definition::fingerprint;
 use refloat_wire::{Connection, Vendor};
 
 use super::{Conductor, SHOW_SESSION};
-use crate::foreign;
 use crate::load::error::LoadError;
 use crate::load::link::Link;
 use crate::load::outcome::Proof;

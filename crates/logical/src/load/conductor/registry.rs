@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use refloat_read::foreign;
 use refloat_run::Event;
 use refloat_run::progress::TableState;
 use refloat_schema::pattern::is_system_database;
@@ -11,7 +12,6 @@ use refloat_sqltext::{LexMode, ObjectName, literal, quote_ident};
 
 use super::Conductor;
 use super::resume::DatabaseStep;
-use crate::foreign;
 use crate::load::error::{LoadError, Refusal};
 use crate::load::marks::TableDetail;
 use crate::load::options::{ExistingPolicy, SystemSchemaMode};

@@ -72,8 +72,9 @@ impl Fields {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn split(row: &[u8]) -> Vec<Option<Vec<u8>>> {
         let mut fields = Fields::default();
@@ -101,7 +102,7 @@ mod tests {
         #[test]
         fn what_the_writer_wrote_is_read(cells in prop::collection::vec(prop::option::of(prop::collection::vec(prop::sample::select(b"\t\n\\N0tn\0ab".to_vec()), 0..9)), 1..8)) {
             let mut row = Vec::new();
-            crate::dump::tsv::write_row(cells.iter().map(Option::as_deref), &mut row);
+            refloat_source::tsv::write_row(cells.iter().map(Option::as_deref), &mut row);
             row.pop();
             prop_assert_eq!(split(&row), cells);
         }

@@ -1,11 +1,11 @@
 //! What the columns of a table hold: asked of the server that a dump is compared with, or read in the dump's own definition.
 
+use refloat_read::ReadError;
+use refloat_read::catalog::GONE;
 use refloat_sqltext::{Element, LexMode, parse_create_table, quote_ident};
 use refloat_wire::Connection;
 
 use super::cells::{Domain, OtherColumn};
-use crate::dump::DumpError;
-use crate::dump::catalog::GONE;
 use crate::verify::error::VerifyError;
 use crate::verify::pair::CellKind;
 
@@ -42,7 +42,7 @@ pub fn by_server(
         }
         other => other.map_err(|error| {
             let doing = format!("reading the columns of table {database}.{table}");
-            DumpError::server(doing, error)
+            ReadError::server(doing, error)
         })?,
     };
     let text = |row, name: &str| found.get(row, name).unwrap_or_default().to_owned();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use refloat_read::catalog::{asked_table, wanted_database};
 use refloat_run::own::is_own_table;
 use refloat_schema::definition::without_auto_increment;
 use refloat_source::manifest::FileEntry;
@@ -13,7 +14,6 @@ use refloat_sqltext::{
 
 use super::Definitions;
 use super::of_server::kind;
-use crate::dump::catalog::{asked_table, wanted_database};
 use crate::verify::error::VerifyError;
 use crate::verify::folder::DumpFolder;
 use crate::verify::options::VerifyOptions;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use refloat_read::ReadError;
+use refloat_read::catalog::{Program, ShowCreate, show_create, show_create_database};
 use refloat_sqltext::quote_ident;
 
 use super::{Definition, Definitions};
-use crate::dump::DumpError;
-use crate::dump::catalog::{Program, ShowCreate, show_create, show_create_database};
 use crate::verify::error::VerifyError;
 use crate::verify::side::ServerSide;
 
@@ -33,7 +33,7 @@ pub fn read(server: &mut ServerSide) -> Result<Definitions, VerifyError> {
                 .control
                 .query_value(format!("SELECT next_not_cached_value FROM {name}"))
                 .map_err(|error| {
-                    DumpError::server(format!("reading the value of {what}"), error)
+                    ReadError::server(format!("reading the value of {what}"), error)
                 })?;
             let of = read.add("sequence", label, create.text);
             of.besides.extend(value.map(|value| ("next value", value)));

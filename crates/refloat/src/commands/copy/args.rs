@@ -140,14 +140,14 @@ impl CopyArgs {
                 .into());
         }
         let mut options = CopyOptions::new(source, target);
-        self.what.apply(&mut options.read)?;
-        self.read.apply(&mut options.read);
-        load::apply(&mut options.write, &self.how, &self.fit);
-        options.read.threads = options.write.threads;
+        self.what.apply(&mut options.dump)?;
+        self.read.apply(&mut options.dump);
+        load::apply(&mut options.load, &self.how, &self.fit);
+        options.dump.read.threads = options.load.threads;
         options.verify = self.verify == Verify::Digest;
         let hinders = [
             (self.append, "--append"),
-            (options.read.no_data, "--no-data"),
+            (options.dump.read.no_data, "--no-data"),
         ];
         if let Some((_, flag)) = hinders.iter().find(|(given, _)| options.verify && *given) {
             let error = ProgramError::usage(format!(
@@ -157,7 +157,7 @@ impl CopyArgs {
                 .hint("Without it rows are counted and definitions compared.")
                 .into());
         }
-        options.write.existing = match (self.replace, self.append) {
+        options.load.existing = match (self.replace, self.append) {
             (true, _) => ExistingPolicy::Replace,
             (_, true) => ExistingPolicy::Append,
             _ => ExistingPolicy::Refuse,

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use refloat_logical::dump::{Consistency, DumpFormat, DumpOptions, Kind, RowCompression};
+use refloat_logical::dump::{DumpFormat, DumpOptions, RowCompression};
+use refloat_read::{Consistency, Kind};
 use refloat_wire::ConnectOptions;
 
 use crate::commands::load::OutputArgs;
@@ -249,7 +250,7 @@ impl DumpArgs {
     pub fn options(&self, source: ConnectOptions) -> anyhow::Result<DumpOptions> {
         let mut options = DumpOptions::new(source, &self.out);
         if let Some(threads) = self.how.threads {
-            options.threads = usize::from(threads);
+            options.read.threads = usize::from(threads);
         }
         self.what.apply(&mut options)?;
         self.read.apply(&mut options);
@@ -276,19 +277,19 @@ impl WhatArgs {
     /// # Errors
     /// When the URL and --databases both name some.
     pub fn apply(&self, options: &mut DumpOptions) -> anyhow::Result<()> {
-        options.databases.clone_from(&self.databases);
-        if let Some(name) = options.source.database.take() {
+        options.read.databases.clone_from(&self.databases);
+        if let Some(name) = options.read.source.database.take() {
             if !self.databases.is_empty() {
                 let error = ProgramError::usage(format!(
                     "the URL of the source names the database {name}, and --databases names others"
                 ));
                 return Err(error.hint("Leave one of them out.").into());
             }
-            options.databases.push(name);
+            options.read.databases.push(name);
         }
-        options.tables.clone_from(&self.tables);
-        options.exclude.clone_from(&self.exclude);
-        options.skip = self
+        options.read.tables.clone_from(&self.tables);
+        options.read.exclude.clone_from(&self.exclude);
+        options.read.skip = self
             .skip
             .iter()
             .map(|skip| match skip {
@@ -298,8 +299,8 @@ impl WhatArgs {
                 SkipArg::Events => Kind::Events,
             })
             .collect();
-        options.no_data = self.no_data;
-        options.no_history = self.no_history;
+        options.read.no_data = self.no_data;
+        options.read.no_history = self.no_history;
         options.strip_definer = self.strip_definer;
         Ok(())
     }
@@ -308,12 +309,12 @@ impl WhatArgs {
 impl ReadArgs {
     /// Sets what these flags say.
     pub fn apply(&self, options: &mut DumpOptions) {
-        options.consistency = match self.consistency {
+        options.read.consistency = match self.consistency {
             ConsistencyArg::Best => Consistency::Best,
             ConsistencyArg::Require => Consistency::Require,
             ConsistencyArg::None => Consistency::None,
         };
-        options.lock_patience = Duration::from_secs(self.lock_wait);
+        options.read.lock_patience = Duration::from_secs(self.lock_wait);
         options.json_types = !self.no_json_types;
         options.max_rate = self.max_rate;
         options.max_running = self.max_running;

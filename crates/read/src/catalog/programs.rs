@@ -7,8 +7,8 @@ use refloat_sqltext::{literal, quote_ident};
 use refloat_wire::{Connection, Vendor};
 
 use super::{Database, ShowCreate, show_create, texts};
-use crate::dump::error::DumpError;
-use crate::dump::options::{DumpOptions, Kind};
+use crate::error::ReadError;
+use crate::options::{Kind, ReadOptions};
 
 /// Everything that runs, of all databases.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,9 +59,9 @@ impl Programs {
 /// Reads the programs of all databases.
 pub fn read_programs(
     conn: &mut Connection,
-    options: &DumpOptions,
+    options: &ReadOptions,
     databases: &[Database],
-) -> Result<Programs, DumpError> {
+) -> Result<Programs, ReadError> {
     let mut programs = Programs::default();
     for database in databases {
         // With --tables only tables, and what hangs on them, are asked for.
@@ -89,10 +89,10 @@ fn list(
     conn: &mut Connection,
     query: String,
     what: &str,
-) -> Result<Vec<(String, String)>, DumpError> {
+) -> Result<Vec<(String, String)>, ReadError> {
     let result = conn
         .query(query)
-        .map_err(|error| DumpError::server(format!("listing {what}"), error))?;
+        .map_err(|error| ReadError::server(format!("listing {what}"), error))?;
     let names = texts(&result, 0)?;
     Ok(names.into_iter().zip(texts(&result, 1)?).collect())
 }
@@ -101,7 +101,7 @@ fn routines(
     conn: &mut Connection,
     database: &Database,
     programs: &mut Programs,
-) -> Result<(), DumpError> {
+) -> Result<(), ReadError> {
     let query = format!(
         "SELECT ROUTINE_NAME, ROUTINE_TYPE FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = {} \
          ORDER BY FIELD(ROUTINE_TYPE, 'PACKAGE', 'FUNCTION', 'PROCEDURE', 'PACKAGE BODY'), ROUTINE_NAME",
@@ -116,7 +116,7 @@ fn routines(
         );
         match list(conn, libraries, "libraries") {
             Ok(libraries) => drop(listed.splice(0..0, libraries)),
-            Err(DumpError::Server { source, .. }) if source.server_code().is_some() => {}
+            Err(ReadError::Server { source, .. }) if source.server_code().is_some() => {}
             Err(error) => return Err(error),
         }
     }
@@ -149,7 +149,7 @@ fn events(
     conn: &mut Connection,
     database: &Database,
     programs: &mut Programs,
-) -> Result<(), DumpError> {
+) -> Result<(), ReadError> {
     let query = format!(
         "SELECT EVENT_NAME, 'EVENT' FROM information_schema.EVENTS WHERE EVENT_SCHEMA = {} ORDER BY 1",
         literal(&database.name)
@@ -174,10 +174,10 @@ fn events(
 
 fn triggers(
     conn: &mut Connection,
-    options: &DumpOptions,
+    options: &ReadOptions,
     database: &Database,
     programs: &mut Programs,
-) -> Result<(), DumpError> {
+) -> Result<(), ReadError> {
     // Their text says nothing of FOLLOWS or PRECEDES: created in firing order, they fire in it. MySQL 8.0 sorts timings and events in
     // the order of an ENUM, other servers by their names, and names of tables with or without regard to case; so they are sorted alike.
     let query = format!(
@@ -208,7 +208,7 @@ fn triggers(
     Ok(())
 }
 
-fn view(conn: &mut Connection, database: &str, name: &str) -> Result<View, DumpError> {
+fn view(conn: &mut Connection, database: &str, name: &str) -> Result<View, ReadError> {
     let quoted = format!("{}.{}", quote_ident(database), quote_ident(name));
     let label = format!("view {database}.{name}");
     let create = show_create(
@@ -221,7 +221,7 @@ fn view(conn: &mut Connection, database: &str, name: &str) -> Result<View, DumpE
     let invalid = match conn.query(format!("SHOW COLUMNS FROM {quoted}")) {
         Ok(_) => None,
         Err(error) if error.server_code().is_some() => Some(error.to_string()),
-        Err(error) => return Err(DumpError::server(format!("looking at {label}"), error)),
+        Err(error) => return Err(ReadError::server(format!("looking at {label}"), error)),
     };
     Ok(View {
         database: database.to_owned(),

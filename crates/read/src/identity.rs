@@ -10,7 +10,7 @@ use refloat_sqltext::literal;
 use refloat_wire::{Connection, Vendor};
 
 use super::catalog::{DataPolicy, Table};
-use super::error::DumpError;
+use super::error::ReadError;
 use super::snapshot::position::told;
 
 /// What is added to the file name of a table whose name is that of a device somewhere (`con`, `nul`).
@@ -48,7 +48,7 @@ impl Identities {
     pub fn read<'a>(
         conn: &mut Connection,
         tables: impl Iterator<Item = &'a Table>,
-    ) -> Result<Self, DumpError> {
+    ) -> Result<Self, ReadError> {
         let tables: Vec<&Table> = tables
             .filter(|table| table.policy == DataPolicy::Snapshot)
             .collect();
@@ -108,15 +108,15 @@ impl Identities {
     /// Makes sure that these tables are still the same ones.
     ///
     /// # Errors
-    /// [`DumpError::Changed`] with the first that is another one now.
+    /// [`ReadError::Changed`] with the first that is another one now.
     pub fn unchanged<'a>(
         &self,
         conn: &mut Connection,
         tables: impl Iterator<Item = &'a Table>,
-    ) -> Result<(), DumpError> {
+    ) -> Result<(), ReadError> {
         let now = Self::read(conn, tables)?;
         self.exchanged(&now).map_or(Ok(()), |table| {
-            Err(DumpError::Changed {
+            Err(ReadError::Changed {
                 what: format!("table {table}"),
             })
         })
@@ -134,7 +134,7 @@ impl Identities {
 ///
 /// Of MySQL since 8.0 they are those of the tables' files: its list of tables locks each for a moment, and would wait behind every
 /// `ALTER TABLE` that waits for somebody. A table that shares a file with others has none.
-fn numbers(conn: &mut Connection) -> Result<HashMap<Vec<u8>, Numbers>, DumpError> {
+fn numbers(conn: &mut Connection) -> Result<HashMap<Vec<u8>, Numbers>, ReadError> {
     let list = if conn.server().is_mysql_since((8, 0, 0)) {
         "SELECT NAME, SPACE FROM information_schema.INNODB_TABLESPACES_BRIEF ORDER BY NAME"
     } else {
@@ -170,7 +170,7 @@ impl FileNames {
     fn read<'a>(
         conn: &mut Connection,
         names: impl Iterator<Item = &'a str>,
-    ) -> Result<Self, DumpError> {
+    ) -> Result<Self, ReadError> {
         let mut written = HashMap::new();
         if conn.server().vendor != Vendor::MariaDb {
             return Ok(Self(written));
@@ -219,7 +219,7 @@ impl FileNames {
 fn created(
     conn: &mut Connection,
     database: &str,
-) -> Result<HashMap<Vec<u8>, Option<Vec<u8>>>, DumpError> {
+) -> Result<HashMap<Vec<u8>, Option<Vec<u8>>>, ReadError> {
     let times = conn
         .query(format!(
             "SELECT TABLE_NAME, CREATE_TIME FROM information_schema.TABLES WHERE TABLE_SCHEMA = {}",
@@ -227,7 +227,7 @@ fn created(
         ))
         .map_err(|error| {
             let doing = format!("reading when the tables of database {database} were created");
-            DumpError::server(doing, error)
+            ReadError::server(doing, error)
         })?;
     let cell = |row, column| times.bytes(row, column).map(<[u8]>::to_vec);
     Ok((0..times.len())

@@ -4,15 +4,15 @@ use refloat_run::settings::Facts;
 use refloat_wire::Vendor;
 
 use super::catalog::Database;
-use super::error::DumpError;
-use super::options::{DumpOptions, Kind};
+use super::error::ReadError;
+use super::options::{Kind, ReadOptions};
 
 /// Refuses a dump that would not hold what the account cannot see; notes of what nobody can find out.
 pub fn check(
-    options: &DumpOptions,
+    options: &ReadOptions,
     facts: &Facts,
     databases: &[Database],
-) -> Result<Vec<String>, DumpError> {
+) -> Result<Vec<String>, ReadError> {
     let mut notes = Vec::new();
     if options.databases.is_empty()
         && options.tables.is_empty()
@@ -24,7 +24,7 @@ pub fn check(
         let name = database.name.as_str();
         let lacks = |privilege: &str| !facts.grants.on_database(privilege, name);
         let refuse = |privilege: &str, hidden: &str, way: &str| {
-            Err(DumpError::Refused {
+            Err(ReadError::Refused {
                 reason: format!("the account lacks {privilege} on database {name}, so {hidden}"),
                 hint: format!("Grant it{way}."),
             })

@@ -4,7 +4,7 @@ use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, Error, ResultSet};
 
 use super::{Range, Side, condition, from_clause, order, within_range};
-use crate::dump::catalog::{KeyLiteral, Table};
+use crate::catalog::{KeyLiteral, Table};
 
 /// Estimates that are asked for at most; each is a few page reads.
 const ESTIMATES_MAX: usize = 4000;

@@ -7,7 +7,7 @@
 
 mod locks;
 mod places;
-pub(crate) mod position;
+pub mod position;
 mod replica;
 
 use std::time::{Duration, Instant};
@@ -16,9 +16,9 @@ use refloat_run::{Cancel, Events};
 use refloat_source::manifest::SnapshotInfo;
 use refloat_wire::{Connection, Error, OkInfo, Vendor};
 
-use super::error::DumpError;
+use super::error::ReadError;
 use super::identity::Identities;
-use super::options::{Consistency, DumpOptions};
+use super::options::{Consistency, ReadOptions};
 use super::session;
 use locks::{Lock, LockKind, block_ddl};
 
@@ -63,17 +63,17 @@ impl Snapshot {
     /// Opens it. `control` takes the locks; `lists` is asked while nothing can change, for what must be of the same moment.
     pub fn take<T>(
         control: &mut Connection,
-        options: &DumpOptions,
+        options: &ReadOptions,
         wanted: &Wanted<'_>,
         (cancel, events): (&Cancel, &Events),
-        mut lists: impl FnMut(&mut Connection) -> Result<T, DumpError>,
-    ) -> Result<(Self, T), DumpError> {
+        mut lists: impl FnMut(&mut Connection) -> Result<T, ReadError>,
+    ) -> Result<(Self, T), ReadError> {
         let mut readers = Vec::with_capacity(wanted.readers);
         for _ in 0..wanted.readers.max(1) {
             let mut reader = session::another(control)
-                .map_err(|error| DumpError::server("connecting a reader", error))?;
+                .map_err(|error| ReadError::server("connecting a reader", error))?;
             session::prepare_reader(&mut reader)
-                .map_err(|error| DumpError::server("preparing a reader's session", error))?;
+                .map_err(|error| ReadError::server("preparing a reader's session", error))?;
             readers.push(reader);
         }
         catch_up(control, &mut readers)?;
@@ -165,7 +165,7 @@ impl Snapshot {
     /// Not while writers are stopped, nor before it: whoever changes a definition holds the one and waits for the other, and would be
     /// the victim of a deadlock (seen with `RENAME TABLE` on MySQL 9.7.4). What is changed in between is noticed: tables when their rows are
     /// read, everything else when it is read again after this.
-    pub fn release(&mut self, control: &mut Connection) -> Result<(), DumpError> {
+    pub fn release(&mut self, control: &mut Connection) -> Result<(), ReadError> {
         self.unlock(control)?;
         if !std::mem::replace(&mut self.released, true) {
             self.ddl_blocked = block_ddl(control, &self.events)?;
@@ -174,17 +174,17 @@ impl Snapshot {
     }
 
     /// Lets go of everything.
-    pub fn give_up(mut self, control: &mut Connection) -> Result<(), DumpError> {
+    pub fn give_up(mut self, control: &mut Connection) -> Result<(), ReadError> {
         self.unlock(control)?;
         if self.ddl_blocked {
             control
                 .exec("UNLOCK INSTANCE")
-                .map_err(|error| DumpError::server("releasing the lock on definitions", error))?;
+                .map_err(|error| ReadError::server("releasing the lock on definitions", error))?;
         }
         Ok(())
     }
 
-    fn unlock(&mut self, control: &mut Connection) -> Result<(), DumpError> {
+    fn unlock(&mut self, control: &mut Connection) -> Result<(), ReadError> {
         let Some(lock) = self.lock.take() else {
             return Ok(());
         };
@@ -192,13 +192,13 @@ impl Snapshot {
         if let Some(since) = self.locked_at.take() {
             self.info.locked_seconds = round_up(since.elapsed());
         }
-        unlocked.map_err(|error| DumpError::server("releasing the lock of the snapshot", error))
+        unlocked.map_err(|error| ReadError::server("releasing the lock of the snapshot", error))
     }
 }
 
 /// Has a node of a cluster, which may lag behind, apply what others have confirmed so far. From then on nothing waits for that: while
 /// writers are stopped it would wait for them and they for it.
-fn catch_up(control: &mut Connection, readers: &mut [Connection]) -> Result<(), DumpError> {
+fn catch_up(control: &mut Connection, readers: &mut [Connection]) -> Result<(), ReadError> {
     const WAIT: &str = "SET SESSION wsrep_sync_wait = 1";
     const GO_ON: &str = "SET SESSION wsrep_sync_wait = 0";
     // Only servers that may be nodes know the variable.
@@ -206,8 +206,8 @@ fn catch_up(control: &mut Connection, readers: &mut [Connection]) -> Result<(), 
         control
             .query("SELECT 1")
             .map_err(|error| match error.server_code() {
-                Some(WAITED_IN_VAIN) => DumpError::Behind,
-                _ => DumpError::server("waiting for what the cluster has confirmed", error),
+                Some(WAITED_IN_VAIN) => ReadError::Behind,
+                _ => ReadError::server("waiting for what the cluster has confirmed", error),
             })?;
         let _ = control.exec(GO_ON);
     }
@@ -223,22 +223,22 @@ fn round_up(time: Duration) -> f64 {
 }
 
 /// Opens a reader's snapshot.
-fn begin(reader: &mut Connection) -> Result<(), DumpError> {
+fn begin(reader: &mut Connection) -> Result<(), ReadError> {
     let ok = reader.exec(BEGIN).map_err(not_opened)?;
     no_warning(reader, &ok)
 }
 
-fn not_opened(error: Error) -> DumpError {
-    DumpError::server("opening a consistent snapshot", error)
+fn not_opened(error: Error) -> ReadError {
+    ReadError::server("opening a consistent snapshot", error)
 }
 
-fn no_warning(reader: &mut Connection, ok: &OkInfo) -> Result<(), DumpError> {
+fn no_warning(reader: &mut Connection, ok: &OkInfo) -> Result<(), ReadError> {
     if ok.warnings > 0 {
         let warnings = reader.warnings().map_err(not_opened)?;
         let words = warnings
             .first()
             .map_or_else(String::new, |warning| warning.message.clone());
-        return Err(DumpError::Refused {
+        return Err(ReadError::Refused {
             reason: format!("the server gives no consistent snapshot: {words}"),
             hint: "A storage engine with transactions and the isolation level REPEATABLE READ are needed.".to_owned(),
         });
@@ -248,7 +248,7 @@ fn no_warning(reader: &mut Connection, ok: &OkInfo) -> Result<(), DumpError> {
 
 /// Whether the server's binary log has every transaction, and nothing else has a position that would have to be of the same moment:
 /// that of a cluster is known only while nothing is committed.
-fn logs_everything(control: &mut Connection) -> Result<bool, DumpError> {
+fn logs_everything(control: &mut Connection) -> Result<bool, ReadError> {
     Ok(control.server().vendor == Vendor::MariaDb
         && !replica::is_node(control)?
         && !replica::commits_unlogged(control)?)

@@ -4,24 +4,24 @@ use refloat_source::manifest::SnapshotInfo;
 use refloat_sqltext::literal;
 use refloat_wire::{Connection, Error, ResultSet, Vendor};
 
-use crate::dump::error::DumpError;
+use crate::error::ReadError;
 
 /// `ER_PARSE_ERROR`: the server does not know the statement.
 const UNKNOWN_STATEMENT: u16 = 1064;
 /// `ER_ILLEGAL_REPLICA`/`ER_NO_SUCH_THREAD`-like answers are not told apart here: any refusal of a `SHOW` means "not told".
-pub fn told(result: Result<ResultSet, Error>) -> Result<Option<ResultSet>, DumpError> {
+pub fn told(result: Result<ResultSet, Error>) -> Result<Option<ResultSet>, ReadError> {
     match result {
         Ok(result) => Ok(Some(result)),
         Err(error) if error.server_code().is_some() => Ok(None),
-        Err(error) => Err(DumpError::server("asking for the position", error)),
+        Err(error) => Err(ReadError::server("asking for the position", error)),
     }
 }
 
 /// The place in the binary log that the open snapshot of a MariaDB connection has; `None` where the log is off.
-pub fn of_snapshot(reader: &mut Connection) -> Result<Option<(String, u64)>, DumpError> {
+pub fn of_snapshot(reader: &mut Connection) -> Result<Option<(String, u64)>, ReadError> {
     let status = reader
         .query("SHOW SESSION STATUS LIKE 'binlog_snapshot_%'")
-        .map_err(|error| DumpError::server("asking for the snapshot's position", error))?;
+        .map_err(|error| ReadError::server("asking for the snapshot's position", error))?;
     let file = status
         .named("binlog_snapshot_file")
         .filter(|file| !file.is_empty());
@@ -32,7 +32,7 @@ pub fn of_snapshot(reader: &mut Connection) -> Result<Option<(String, u64)>, Dum
 }
 
 /// Reads the position of the server's own binary log, while nothing is committed.
-pub fn read(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(), DumpError> {
+pub fn read(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(), ReadError> {
     let new = "SHOW BINARY LOG STATUS";
     let status = match control.query(new) {
         Err(error) if error.server_code() == Some(UNKNOWN_STATEMENT) => {
@@ -49,11 +49,11 @@ pub fn read(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(), Dum
 }
 
 /// Adds what belongs to the position: GTID, cluster, the time.
-pub fn complete(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(), DumpError> {
+pub fn complete(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(), ReadError> {
     let now = "SELECT DATE_FORMAT(UTC_TIMESTAMP(3), '%Y-%m-%dT%H:%i:%s.%f')";
     let at = control
         .query_value(now)
-        .map_err(|error| DumpError::server("asking for the time", error))?
+        .map_err(|error| ReadError::server("asking for the time", error))?
         .unwrap_or_default();
     info.at = format!("{}Z", at.get(..23).unwrap_or(&at));
     let mariadb = control.server().vendor == Vendor::MariaDb;
@@ -84,7 +84,7 @@ pub fn complete(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(),
 }
 
 /// What the server tells of itself as a replica, a row for each of its sources; `None` where the account may not see it.
-pub fn replica_status(conn: &mut Connection) -> Result<Option<ResultSet>, DumpError> {
+pub fn replica_status(conn: &mut Connection) -> Result<Option<ResultSet>, ReadError> {
     let statement = match conn.server().vendor {
         Vendor::MariaDb => "SHOW ALL SLAVES STATUS",
         Vendor::MySql => "SHOW REPLICA STATUS",

@@ -10,7 +10,7 @@ use refloat_source::manifest::{ReplicaPosition, SnapshotInfo};
 use refloat_wire::{Connection, ResultSet, Vendor};
 
 use super::position::{any_of, replica_status, told};
-use crate::dump::error::DumpError;
+use crate::error::ReadError;
 
 /// Tables of MariaDB that every replicated transaction writes its GTID into; there is one for each engine that was asked for.
 const GTID_TABLES: &str = "SELECT TABLE_NAME, ENGINE FROM information_schema.TABLES \
@@ -36,19 +36,19 @@ const NODE: &str = "SELECT @@GLOBAL.wsrep_on";
 type Place = (usize, String, u64);
 
 /// Whether the server answers with a 1.
-fn is(control: &mut Connection, sql: &str) -> Result<bool, DumpError> {
+fn is(control: &mut Connection, sql: &str) -> Result<bool, ReadError> {
     let answer = told(control.query(sql))?;
     Ok(answer.is_some_and(|answer| answer.u64(0, 0) == Some(1)))
 }
 
 /// Whether the server is a node of a Galera cluster.
-pub fn is_node(control: &mut Connection) -> Result<bool, DumpError> {
+pub fn is_node(control: &mut Connection) -> Result<bool, ReadError> {
     is(control, NODE)
 }
 
 /// Whether transactions of a source may be committed that the server's binary log does not have, with `log_slave_updates` off. Then an
 /// equal place in the log does not prove an equal moment.
-pub fn commits_unlogged(control: &mut Connection) -> Result<bool, DumpError> {
+pub fn commits_unlogged(control: &mut Connection) -> Result<bool, ReadError> {
     if !is(control, UNLOGGED)? {
         return Ok(false);
     }
@@ -60,7 +60,7 @@ pub fn commits_unlogged(control: &mut Connection) -> Result<bool, DumpError> {
 }
 
 /// What the server shows of itself as a replica; to be read before the snapshot and given to [`complete`].
-pub fn before(control: &mut Connection) -> Result<Option<ResultSet>, DumpError> {
+pub fn before(control: &mut Connection) -> Result<Option<ResultSet>, ReadError> {
     replica_status(control)
 }
 
@@ -71,7 +71,7 @@ pub fn complete(
     info: &mut SnapshotInfo,
     before: Option<&ResultSet>,
     one_moment: bool,
-) -> Result<(), DumpError> {
+) -> Result<(), ReadError> {
     let Some(status) = replica_status(control)?.filter(|status| !status.is_empty()) else {
         return Ok(());
     };
@@ -124,7 +124,7 @@ fn mariadb(
     info: &mut SnapshotInfo,
     before: Option<&ResultSet>,
     status: &ResultSet,
-) -> Result<(), DumpError> {
+) -> Result<(), ReadError> {
     let gtids = match applied(reader)? {
         Ok(gtids) => gtids,
         Err(reason) => {
@@ -170,7 +170,7 @@ fn mariadb(
 )]
 fn applied(
     reader: &mut Connection,
-) -> Result<Result<BTreeMap<u64, (u64, String)>, String>, DumpError> {
+) -> Result<Result<BTreeMap<u64, (u64, String)>, String>, ReadError> {
     let hidden = || "the account may not read mysql.gtid_slave_pos".to_owned();
     let Some(tables) = told(reader.query(GTID_TABLES))?.filter(|tables| !tables.is_empty()) else {
         return Ok(Err(hidden()));
@@ -207,7 +207,7 @@ fn mysql(
     reader: &mut Connection,
     info: &mut SnapshotInfo,
     status: &ResultSet,
-) -> Result<(), DumpError> {
+) -> Result<(), ReadError> {
     let gtids = told(control.query("SELECT @@GLOBAL.gtid_mode"))?;
     let by_gtid = gtids.is_some_and(|mode| mode.str(0, 0) == Some("ON"));
     let mut ordered = false;

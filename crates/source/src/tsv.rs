@@ -104,8 +104,9 @@ impl RowDigest {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn row(cells: &[Option<&[u8]>]) -> Vec<u8> {
         let mut out = Vec::new();

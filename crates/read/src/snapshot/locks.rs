@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use refloat_run::{Cancel, Events};
 use refloat_wire::{Connection, Error, Vendor};
 
-use crate::dump::error::DumpError;
-use crate::dump::options::{Consistency, DumpOptions};
+use crate::error::ReadError;
+use crate::options::{Consistency, ReadOptions};
 
 /// How long one attempt may hold up the writers behind it, in whole seconds.
 const ATTEMPT_SECONDS: u64 = 2;
@@ -66,11 +66,11 @@ impl Lock {
 /// anybody else. Whether it does.
 ///
 /// It is waited for once only: whoever wants to change a definition waits behind it, and without it changes are noticed.
-pub fn block_ddl(control: &mut Connection, events: &Events) -> Result<bool, DumpError> {
+pub fn block_ddl(control: &mut Connection, events: &Events) -> Result<bool, ReadError> {
     if !control.server().is_mysql_since((8, 0, 0)) {
         return Ok(false);
     }
-    let failed = |error| DumpError::server("locking definitions", error);
+    let failed = |error| ReadError::server("locking definitions", error);
     be_brief(control).map_err(failed)?;
     match control.exec("LOCK INSTANCE FOR BACKUP") {
         Ok(_) => Ok(true),
@@ -97,10 +97,10 @@ fn be_brief(control: &mut Connection) -> Result<(), Error> {
 /// Takes the best lock that the account may take, and tells since when writers may have waited; `None` when it may take none.
 pub fn acquire(
     control: &mut Connection,
-    options: &DumpOptions,
+    options: &ReadOptions,
     (tables, may_flush): (&[String], bool),
     (cancel, events): (&Cancel, &Events),
-) -> Result<(Option<Lock>, Instant), DumpError> {
+) -> Result<(Option<Lock>, Instant), ReadError> {
     if options.consistency == Consistency::None {
         return Ok((None, Instant::now()));
     }
@@ -120,7 +120,7 @@ pub fn acquire(
         }
     }
     if options.consistency == Consistency::Require {
-        return Err(DumpError::Refused {
+        return Err(ReadError::Refused {
             reason: "the account may take no lock that makes the snapshot consistent".to_owned(),
             hint:
                 "Grant it RELOAD (MySQL: RELOAD or FLUSH_TABLES), or LOCK TABLES on the databases."
@@ -145,11 +145,11 @@ impl Patience<'_> {
         control: &mut Connection,
         kind: LockKind,
         (tables, may_flush): (&[String], bool),
-    ) -> Result<Option<Instant>, DumpError> {
-        let failed = |error| DumpError::server("locking for the snapshot", error);
+    ) -> Result<Option<Instant>, ReadError> {
+        let failed = |error| ReadError::server("locking for the snapshot", error);
         loop {
             if self.cancel.is_cancelled() {
-                return Err(DumpError::interrupted(self.cancel));
+                return Err(ReadError::interrupted(self.cancel));
             }
             // Only the read lock waits for queries that read; the others would find out by themselves.
             let mut in_the_way = match kind {
@@ -195,7 +195,7 @@ impl Patience<'_> {
             }
             let in_the_way = in_the_way.unwrap_or_else(|| UNSEEN.to_owned());
             if self.began.elapsed() >= self.whole {
-                return Err(DumpError::NoLock {
+                return Err(ReadError::NoLock {
                     seconds: self.whole.as_secs(),
                     in_the_way,
                 });

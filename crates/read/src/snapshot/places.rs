@@ -10,7 +10,7 @@ use refloat_source::manifest::SnapshotInfo;
 use refloat_wire::Connection;
 
 use super::{BEGIN, no_warning, not_opened, position};
-use crate::dump::error::DumpError;
+use crate::error::ReadError;
 
 /// How long snapshots are opened anew until all tell the same place; on a server with thousands of commits per second they seldom do.
 const EQUAL_TIME: Duration = Duration::from_millis(300);
@@ -26,7 +26,7 @@ pub fn equal(
     readers: &mut [Connection],
     info: &mut SnapshotInfo,
     cancel: &Cancel,
-) -> Result<bool, DumpError> {
+) -> Result<bool, ReadError> {
     let since = Instant::now();
     while since.elapsed() < EQUAL_TIME {
         let mut places = Vec::with_capacity(readers.len());
@@ -50,18 +50,18 @@ pub fn equal(
             return Ok(true);
         }
         if cancel.is_cancelled() {
-            return Err(DumpError::interrupted(cancel));
+            return Err(ReadError::interrupted(cancel));
         }
         rolled_back(readers)?;
     }
     Ok(false)
 }
 
-fn rolled_back(readers: &mut [Connection]) -> Result<bool, DumpError> {
+fn rolled_back(readers: &mut [Connection]) -> Result<bool, ReadError> {
     for reader in readers {
         reader
             .exec("ROLLBACK")
-            .map_err(|error| DumpError::server("giving a snapshot back", error))?;
+            .map_err(|error| ReadError::server("giving a snapshot back", error))?;
     }
     Ok(false)
 }

@@ -12,7 +12,7 @@ use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
 
 use super::catalog::{KeyColumn, KeyLiteral, Table};
-use super::error::DumpError;
+use super::error::ReadError;
 
 /// A range is long from this many bytes on: what the statement costs more is nothing beside its answer.
 const LONG: u64 = 4 << 20;
@@ -41,7 +41,7 @@ impl Range {
 }
 
 /// Cuts a table so that a range has about `target` bytes.
-pub fn cut(conn: &mut Connection, table: &Table, target: u64) -> Result<Vec<Range>, DumpError> {
+pub fn cut(conn: &mut Connection, table: &Table, target: u64) -> Result<Vec<Range>, ReadError> {
     let whole = |partition: Option<&String>, bytes: u64| Range {
         partition: partition.cloned(),
         bytes,
@@ -67,14 +67,14 @@ fn within(
     table: &Table,
     whole: Range,
     target: u64,
-) -> Result<Vec<Range>, DumpError> {
+) -> Result<Vec<Range>, ReadError> {
     // Half as much again is not worth another cut.
     if table.key.is_empty() || whole.bytes <= target + target / 2 {
         return Ok(vec![whole]);
     }
     let borders =
         borders::find(conn, table, whole.partition.as_deref(), target).map_err(|error| {
-            DumpError::server(
+            ReadError::server(
                 format!("cutting table {} into ranges", table.label()),
                 error,
             )
@@ -192,9 +192,9 @@ pub fn split(
     table: &Table,
     range: &Range,
     rows: u64,
-) -> Result<Option<(Range, Range)>, DumpError> {
+) -> Result<Option<(Range, Range)>, ReadError> {
     let border = borders::behind(conn, table, range, rows).map_err(|error| {
-        DumpError::server(format!("halving a range of table {}", table.label()), error)
+        ReadError::server(format!("halving a range of table {}", table.label()), error)
     })?;
     Ok(border.map(|border| {
         let mut halves = (range.clone(), range.clone());

@@ -12,9 +12,9 @@ use refloat_wire::{Connection, ResultSet, Vendor};
 
 use super::columns::{Column, Described, KeyLiteral, hidden_period};
 use super::{Database, GONE, collated, show_create, unshown};
-use crate::dump::error::DumpError;
-use crate::dump::options::DumpOptions;
+use crate::error::ReadError;
 use crate::foreign;
+use crate::options::ReadOptions;
 
 /// Rows that an estimate of none stands for.
 const ROW_BYTES: u64 = 100;
@@ -129,13 +129,13 @@ const DENIED: &[u16] = &[1142, 1143];
 /// Reads everything about the tables of a database that are in its list.
 pub fn read_tables(
     conn: &mut Connection,
-    options: &DumpOptions,
+    options: &ReadOptions,
     database: &Database,
-) -> Result<Vec<Table>, DumpError> {
+) -> Result<Vec<Table>, ReadError> {
     let schema = literal(&database.name);
     let ask = |conn: &mut Connection, query: String| {
         conn.query(query).map_err(|error| {
-            DumpError::server(
+            ReadError::server(
                 format!("reading the tables of database {}", database.name),
                 error,
             )
@@ -153,7 +153,7 @@ pub fn read_tables(
         creates.push(show_create(conn, &label, &statement, &["Create Table"])?.text);
     }
     let odd_keys = foreign::read(conn, &schema, &creates).map_err(|error| {
-        DumpError::server(
+        ReadError::server(
             format!("reading the foreign keys of database {}", database.name),
             error,
         )
@@ -284,7 +284,7 @@ fn other_columns(
     (database, name): (&str, &str),
     create: &[u8],
     listed: &[Described],
-) -> DumpError {
+) -> ReadError {
     let label = format!("table {database}.{name}");
     let quoted = format!("{}.{}", quote_ident(database), quote_ident(name));
     // One statement opens the table once: what it tells is of one moment.
@@ -292,9 +292,9 @@ fn other_columns(
         Ok(columns) => columns,
         Err(error) => {
             return match error.server_code() {
-                Some(code) if GONE.contains(&code) => DumpError::Changed { what: label },
+                Some(code) if GONE.contains(&code) => ReadError::Changed { what: label },
                 Some(code) if DENIED.contains(&code) => hidden_columns(&label),
-                _ => DumpError::server(format!("reading the columns of {label}"), error),
+                _ => ReadError::server(format!("reading the columns of {label}"), error),
             };
         }
     };
@@ -308,12 +308,12 @@ fn other_columns(
     if print(&now) == print(create) && again.eq(listed.iter().map(|column| column.name.as_str())) {
         hidden_columns(&label)
     } else {
-        DumpError::Changed { what: label }
+        ReadError::Changed { what: label }
     }
 }
 
-fn hidden_columns(label: &str) -> DumpError {
-    DumpError::Refused {
+fn hidden_columns(label: &str) -> ReadError {
+    ReadError::Refused {
         reason: format!("columns of {label} are hidden from the account"),
         hint: "Grant it SELECT on the table, or leave the table out with --exclude.".to_owned(),
     }

@@ -4,8 +4,8 @@ use refloat_run::Cancel;
 use refloat_run::cancel::abandonable;
 use refloat_wire::{Connection, Error, Vendor};
 
-use super::error::DumpError;
-use super::options::DumpOptions;
+use super::error::ReadError;
+use super::options::ReadOptions;
 
 /// What every connection sets first. `DEFAULT` would be the server's own value, so limits are numbers: with a global
 /// `sql_select_limit` of 1000 every table would have 1000 rows.
@@ -36,7 +36,7 @@ const WRITE_TIMEOUT: u32 = 7 * 86_400;
 const UNKNOWN_VARIABLE: u16 = 1193;
 
 /// Connects to the server, and makes sure that later connections reach the same one.
-pub fn connect(options: &DumpOptions, cancel: &Cancel) -> Result<Connection, DumpError> {
+pub fn connect(options: &ReadOptions, cancel: &Cancel) -> Result<Connection, ReadError> {
     let source = options.source.clone();
     let connected = abandonable(cancel, move || {
         let mut conn = Connection::connect(&source)?;
@@ -45,12 +45,12 @@ pub fn connect(options: &DumpOptions, cancel: &Cancel) -> Result<Connection, Dum
     });
     match connected {
         Some(connected) => connected.map_err(|error: Error| {
-            DumpError::server(
+            ReadError::server(
                 format!("connecting to {}", options.source.describe()),
                 error,
             )
         }),
-        None => Err(DumpError::interrupted(cancel)),
+        None => Err(ReadError::interrupted(cancel)),
     }
 }
 

@@ -13,8 +13,8 @@ use refloat_schema::pattern::{is_system_database, matches_any};
 use refloat_sqltext::{literal, quote_ident};
 use refloat_wire::{Connection, Error, ResultSet};
 
-use super::error::DumpError;
-use super::options::DumpOptions;
+use super::error::ReadError;
+use super::options::ReadOptions;
 
 pub use columns::{Column, KeyLiteral};
 pub use programs::{Program, Programs, View, read_programs};
@@ -48,8 +48,8 @@ impl Database {
 }
 
 /// Lists databases, tables and views that are asked for, without those of Refloat's own, in the order of their names. Cheap: it is also asked while writers wait.
-pub fn list(conn: &mut Connection, options: &DumpOptions) -> Result<Vec<Database>, DumpError> {
-    let failed = |error| DumpError::server("listing tables", error);
+pub fn list(conn: &mut Connection, options: &ReadOptions) -> Result<Vec<Database>, ReadError> {
+    let failed = |error| ReadError::server("listing tables", error);
     let mut databases: Vec<String> = texts(&conn.query("SHOW DATABASES").map_err(failed)?, 0)?;
     databases.sort_unstable();
     databases.retain(|name| wanted_database(options, name));
@@ -109,7 +109,7 @@ pub fn list(conn: &mut Connection, options: &DumpOptions) -> Result<Vec<Database
 }
 
 /// Patterns that match nothing: a name with a typing error must not give an empty dump.
-pub fn unmatched(options: &DumpOptions, listed: &[Database]) -> Vec<String> {
+pub fn unmatched(options: &ReadOptions, listed: &[Database]) -> Vec<String> {
     let databases: BTreeSet<&str> = listed
         .iter()
         .map(|database| database.name.as_str())
@@ -127,8 +127,8 @@ pub fn unmatched(options: &DumpOptions, listed: &[Database]) -> Vec<String> {
 /// Patterns of what is left out that match nothing on the server: nor must one of them leave in what was not wanted.
 pub fn unmatched_exclusions(
     conn: &mut Connection,
-    options: &DumpOptions,
-) -> Result<Vec<String>, DumpError> {
+    options: &ReadOptions,
+) -> Result<Vec<String>, ReadError> {
     if options.exclude.is_empty() {
         return Ok(Vec::new());
     }
@@ -163,18 +163,18 @@ fn no_objects<'a>(patterns: &'a [String], listed: &[Database]) -> impl Iterator<
 
 /// Whether a database is asked for; whether one of Refloat's names holds anything but Refloat's own tables is another question
 /// ([`refloat_run::own`]).
-pub fn wanted_database(options: &DumpOptions, name: &str) -> bool {
+pub fn wanted_database(options: &ReadOptions, name: &str) -> bool {
     let asked = options.databases.is_empty() || matches_any(&options.databases, "", name);
     asked && !is_system_database(name)
 }
 
 /// Whether a table, view or sequence is asked for, and has no name of one of Refloat's own tables, which never are.
-pub fn wanted_table(options: &DumpOptions, database: &str, name: &str) -> bool {
+pub fn wanted_table(options: &ReadOptions, database: &str, name: &str) -> bool {
     asked_table(options, database, name) && !is_own_table(database, name)
 }
 
 /// Whether a table, view or sequence is asked for, whosever it is.
-pub fn asked_table(options: &DumpOptions, database: &str, name: &str) -> bool {
+pub fn asked_table(options: &ReadOptions, database: &str, name: &str) -> bool {
     let asked = options.tables.is_empty() || matches_any(&options.tables, database, name);
     asked && !matches_any(&options.exclude, database, name)
 }
@@ -183,8 +183,8 @@ pub fn asked_table(options: &DumpOptions, database: &str, name: &str) -> bool {
 pub fn own_left_out(
     conn: &mut Connection,
     databases: &[Database],
-) -> Result<Vec<String>, DumpError> {
-    let failed = |error| DumpError::server("listing tables", error);
+) -> Result<Vec<String>, ReadError> {
+    let failed = |error| ReadError::server("listing tables", error);
     let mut notes = Vec::new();
     for database in databases.iter().filter(|of| is_own_schema(&of.name)) {
         let theirs = namesakes(conn, &database.name).map_err(failed)?;
@@ -206,23 +206,23 @@ pub fn own_left_out(
 }
 
 /// The collations of all databases, by name.
-pub fn collations(conn: &mut Connection) -> Result<Vec<(String, String)>, DumpError> {
+pub fn collations(conn: &mut Connection) -> Result<Vec<(String, String)>, ReadError> {
     let query = "SELECT SCHEMA_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA";
     let result = conn
         .query(query)
-        .map_err(|error| DumpError::server("listing databases", error))?;
+        .map_err(|error| ReadError::server("listing databases", error))?;
     let names = texts(&result, 0)?;
     Ok(names.into_iter().zip(texts(&result, 1)?).collect())
 }
 
 /// A column of a result as texts. What is NULL is empty; what is no UTF-8 must not be, because something would be left out under a name that
 /// nothing has.
-fn texts(result: &ResultSet, column: usize) -> Result<Vec<String>, DumpError> {
+fn texts(result: &ResultSet, column: usize) -> Result<Vec<String>, ReadError> {
     let text = |row| {
         let bytes = result.bytes(row, column).unwrap_or_default();
         std::str::from_utf8(bytes)
             .map(str::to_owned)
-            .map_err(|_not_text| DumpError::Refused {
+            .map_err(|_not_text| ReadError::Refused {
                 reason: format!(
                     "the server lists a name that is no UTF-8: {}",
                     bytes.escape_ascii()
@@ -238,27 +238,27 @@ fn texts(result: &ResultSet, column: usize) -> Result<Vec<String>, DumpError> {
 /// `ER_TRG_DOES_NOT_EXIST`, `ER_EVENT_DOES_NOT_EXIST`, MariaDB's `ER_UNKNOWN_SEQUENCES`.
 pub const GONE: &[u16] = &[1049, 1146, 1305, 1360, 1539, 4091];
 
-/// The text of a `SHOW CREATE`; [`DumpError::Changed`] when the object is gone. A server that hides it from the account gives NULL:
+/// The text of a `SHOW CREATE`; [`ReadError::Changed`] when the object is gone. A server that hides it from the account gives NULL:
 /// that is no empty definition.
 pub fn show_create(
     conn: &mut Connection,
     what: &str,
     statement: &str,
     columns: &[&str],
-) -> Result<ShowCreate, DumpError> {
+) -> Result<ShowCreate, ReadError> {
     let result = conn
         .query(statement)
         .map_err(|error: Error| match error.server_code() {
-            Some(code) if GONE.contains(&code) => DumpError::Changed {
+            Some(code) if GONE.contains(&code) => ReadError::Changed {
                 what: what.to_owned(),
             },
-            _ => DumpError::server(format!("reading the definition of {what}"), error),
+            _ => ReadError::server(format!("reading the definition of {what}"), error),
         })?;
     let text = columns
         .iter()
         .find_map(|name| result.bytes(0, result.column(name)?));
     let Some(text) = text else {
-        return Err(DumpError::Refused {
+        return Err(ReadError::Refused {
             reason: format!("the definition of {what} is hidden from the account"),
             hint: "Grant it SHOW VIEW, TRIGGER, EVENT, and for routines SHOW_ROUTINE or SELECT on mysql.proc; or leave the object out with --exclude.".to_owned(),
         });
@@ -275,7 +275,7 @@ pub fn show_create(
 }
 
 /// The text that creates a database, with its collation, unless it is there.
-pub fn show_create_database(conn: &mut Connection, name: &str) -> Result<Vec<u8>, DumpError> {
+pub fn show_create_database(conn: &mut Connection, name: &str) -> Result<Vec<u8>, ReadError> {
     let label = format!("database {name}");
     let statement = format!("SHOW CREATE DATABASE IF NOT EXISTS {}", quote_ident(name));
     let create = show_create(conn, &label, &statement, &["Create Database"])?;
@@ -284,7 +284,7 @@ pub fn show_create_database(conn: &mut Connection, name: &str) -> Result<Vec<u8>
             "SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = {}",
             literal(name)
         ))
-        .map_err(|error| DumpError::server(format!("reading the collation of {label}"), error))?;
+        .map_err(|error| ReadError::server(format!("reading the collation of {label}"), error))?;
     Ok(match collation {
         Some(collation) => collated::database(&create.text, &collation),
         None => create.text,

@@ -3,8 +3,8 @@
 use refloat_run::settings::Facts;
 use refloat_wire::{Connection, Vendor};
 
-use super::error::DumpError;
-use super::options::DumpOptions;
+use super::error::ReadError;
+use super::options::ReadOptions;
 
 /// `ER_XAER_RMERR`: MySQL says so to an account without `XA_RECOVER_ADMIN`.
 const XA_DENIED: u16 = 1401;
@@ -47,9 +47,9 @@ const KINDS: &[(Option<Vendor>, &str, &str)] = &[
 /// databases are asked for.
 pub fn notes(
     conn: &mut Connection,
-    options: &DumpOptions,
+    options: &ReadOptions,
     facts: &Facts,
-) -> Result<Vec<String>, DumpError> {
+) -> Result<Vec<String>, ReadError> {
     let mut notes: Vec<String> = prepared(conn)?.into_iter().collect();
     if !options.databases.is_empty() || !options.tables.is_empty() {
         return Ok(notes);
@@ -69,7 +69,7 @@ pub fn notes(
                 if error
                     .server_code()
                     .is_some_and(|code| NOT_HAD.contains(&code)) => {}
-            Err(error) => return Err(DumpError::server(format!("counting {what}"), error)),
+            Err(error) => return Err(ReadError::server(format!("counting {what}"), error)),
         }
     }
     if !found.is_empty() {
@@ -88,13 +88,13 @@ pub fn notes(
 }
 
 /// Transactions that wait for `XA COMMIT`: their rows are not there yet. An account that may not list them is told nothing.
-fn prepared(conn: &mut Connection) -> Result<Option<String>, DumpError> {
+fn prepared(conn: &mut Connection) -> Result<Option<String>, ReadError> {
     let result = match conn.query("XA RECOVER") {
         Ok(result) => result,
         Err(error) if error.is_access_denied() || error.server_code() == Some(XA_DENIED) => {
             return Ok(None);
         }
-        Err(error) => return Err(DumpError::server("listing prepared transactions", error)),
+        Err(error) => return Err(ReadError::server("listing prepared transactions", error)),
     };
     Ok((!result.is_empty()).then(|| {
         format!(

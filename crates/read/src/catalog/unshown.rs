@@ -9,7 +9,7 @@ use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
 
 use super::columns::Described;
-use crate::dump::error::DumpError;
+use crate::error::ReadError;
 
 /// Character sets that have such characters.
 const WIDE: &[&str] = &["utf8mb4", "utf16", "utf16le", "utf32"];
@@ -22,7 +22,7 @@ pub fn of(
     database: &str,
     table: &str,
     columns: &[Described],
-) -> Result<Vec<String>, DumpError> {
+) -> Result<Vec<String>, ReadError> {
     let mut told = Vec::new();
     let wide = columns
         .iter()
@@ -71,7 +71,7 @@ fn default_of(
     database: &str,
     table: &str,
     column: &str,
-) -> Result<Option<String>, DumpError> {
+) -> Result<Option<String>, ReadError> {
     let found = conn.query_value(format!(
         "SELECT HEX(CONVERT(DEFAULT({}) USING utf8mb4)) FROM (SELECT 1) AS one LEFT JOIN {}.{} ON 0",
         quote_ident(column),
@@ -79,7 +79,7 @@ fn default_of(
         quote_ident(table)
     ));
     found.map_err(|error| {
-        DumpError::server(
+        ReadError::server(
             format!("reading the default of column {column} of table {database}.{table}"),
             error,
         )

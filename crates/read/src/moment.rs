@@ -1,0 +1,220 @@
+//! Everything that is asked for, at one moment of the server.
+
+use refloat_run::Run;
+use refloat_run::settings::{Facts, SettingsError};
+use refloat_wire::Connection;
+
+use crate::catalog::{self, DataPolicy, Database, Programs, Table};
+use crate::error::ReadError;
+use crate::identity::Identities;
+use crate::options::ReadOptions;
+use crate::snapshot::{Snapshot, Wanted};
+use crate::{beyond, privileges};
+
+/// How often the snapshot is taken anew because a definition was changed meanwhile.
+const SNAPSHOT_TRIES: u32 = 3;
+
+/// What is dumped.
+pub struct Plan {
+    /// Databases, with the names of what is in them.
+    pub databases: Vec<Database>,
+    /// Collations of the databases, by name.
+    pub collations: Vec<(String, String)>,
+    /// Tables, by the place of their database.
+    pub tables: Vec<Vec<Table>>,
+    /// Routines, views, triggers and events.
+    pub programs: Programs,
+    /// What is not in it, and what somebody should know.
+    pub notes: Vec<String>,
+    /// Whether the account may take the lock of all tables.
+    pub may_flush: bool,
+}
+
+/// Opens the snapshot, and makes sure that what was listed before it is what is there in it.
+///
+/// `complete`: everything that is asked for must be there, and something at all.
+pub fn moment(
+    options: &ReadOptions,
+    run: &Run,
+    control: &mut Connection,
+    complete: bool,
+) -> Result<(Snapshot, Plan), ReadError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match open_moment(options, run, control, complete) {
+            Err(ReadError::Changed { what }) if tries < SNAPSHOT_TRIES => run.events.note(format!(
+                "{what} was changed while the snapshot was opened: it is opened again"
+            )),
+            other => return other,
+        }
+    }
+}
+
+/// Opens the snapshot once; [`ReadError::Changed`] when somebody changed a definition meanwhile.
+fn open_moment(
+    options: &ReadOptions,
+    run: &Run,
+    control: &mut Connection,
+    complete: bool,
+) -> Result<(Snapshot, Plan), ReadError> {
+    let mut plan = look(options, control, complete)?;
+    let identities = |control: &mut Connection, plan: &Plan| {
+        // Without rows it does not matter which table it is.
+        let all = plan.tables.iter().flatten();
+        Identities::read(control, all.filter(|_| !options.no_data))
+    };
+    let before = identities(control, &plan)?;
+    let all = || plan.tables.iter().flatten();
+    let quoted: Vec<String> = all().map(Table::quoted).collect();
+    let wanted = Wanted {
+        tables: &quoted,
+        locked_reads: !options.no_data && all().any(|table| table.policy == DataPolicy::Locked),
+        may_flush: plan.may_flush,
+        readers: options.threads,
+    };
+    let (mut snapshot, listed) = Snapshot::take(
+        control,
+        options,
+        &wanted,
+        (&run.cancel, &run.events),
+        |conn| catalog::list(conn, options),
+    )?;
+    let what = if listed == plan.databases {
+        // Neither identities nor programs are in the snapshot: if they are now what they were before it, they were so in it.
+        let now = identities(control, &plan)?;
+        let exchanged = before.exchanged(&now);
+        match read_programs(control, options, &listed) {
+            Ok(_) if exchanged.is_some() => format!("table {}", exchanged.unwrap_or_default()),
+            Ok(programs) if programs == plan.programs => {
+                plan.notes.extend(now.caveat());
+                snapshot.identities = now;
+                return Ok((snapshot, plan));
+            }
+            Ok(_) => "a routine, view, trigger or event".to_owned(),
+            Err(ReadError::Changed { what }) => what,
+            Err(error) => return Err(error),
+        }
+    } else {
+        "a table or view".to_owned()
+    };
+    // Its readers, and with them its locks, end here.
+    snapshot.give_up(control)?;
+    Err(ReadError::Changed { what })
+}
+
+/// Refuses tables whose past no server takes back: MariaDB gives the numbers of transactions itself, and refuses a row that comes with some
+/// (error 1906, also with `system_versioning_insert_history`).
+fn refuse_numbered<'a>(tables: impl Iterator<Item = &'a Table>) -> Result<(), ReadError> {
+    let found: Vec<String> = tables
+        .filter(|table| table.numbered)
+        .map(Table::label)
+        .collect();
+    if found.is_empty() {
+        return Ok(());
+    }
+    Err(ReadError::Refused {
+        reason: format!(
+            "no server takes back the past of {}: it is told by numbers of transactions (GENERATED ALWAYS AS ROW START, of BIGINT UNSIGNED), which a server gives itself",
+            found.join(", ")
+        ),
+        hint: "--no-history takes the rows of now only, of all tables; --exclude leaves these out, to be taken by a run of their own."
+            .to_owned(),
+    })
+}
+
+/// Looks at everything that is asked for.
+pub fn look(
+    options: &ReadOptions,
+    control: &mut Connection,
+    complete: bool,
+) -> Result<Plan, ReadError> {
+    let databases = catalog::list(control, options)?;
+    let mut unmatched = catalog::unmatched(options, &databases);
+    if complete {
+        unmatched.extend(catalog::unmatched_exclusions(control, options)?);
+    }
+    if complete && !unmatched.is_empty() {
+        return Err(ReadError::Refused {
+            reason: format!("nothing on the server is called {}", unmatched.join(", ")),
+            hint: catalog::NAMES_HINT.to_owned(),
+        });
+    }
+    if complete && databases.is_empty() {
+        return Err(ReadError::Refused {
+            reason: "there is nothing to dump: the account sees no database but those of the server itself".to_owned(),
+            hint: "A server that was just installed has none. Otherwise the account lacks privileges: SHOW GRANTS lists them.".to_owned(),
+        });
+    }
+    let facts = Facts::read(control).map_err(|error| match error {
+        SettingsError::Server(error) => ReadError::server("asking for privileges", error),
+        other => ReadError::Refused {
+            reason: other.to_string(),
+            hint: String::new(),
+        },
+    })?;
+    let mut notes = privileges::check(options, &facts, &databases)?;
+    notes.extend(catalog::own_left_out(control, &databases)?);
+    if complete {
+        notes.extend(beyond::notes(control, options, &facts)?);
+    }
+    let mut tables = Vec::with_capacity(databases.len());
+    for database in &databases {
+        let of = catalog::read_tables(control, options, database)?;
+        for table in &of {
+            notes.extend(table.unshown.iter().cloned());
+            if table.policy == DataPolicy::Elsewhere {
+                notes.push(format!(
+                    "table {}: only its definition is in the dump, engine {} keeps its rows elsewhere",
+                    table.label(),
+                    table.engine
+                ));
+            }
+        }
+        for name in &database.leftovers {
+            notes.push(format!(
+                "table {}.{name} is not in the dump: it is a leftover of the server's own work",
+                database.name
+            ));
+        }
+        tables.push(of);
+    }
+    if !options.no_data {
+        refuse_numbered(tables.iter().flatten())?;
+    }
+    let programs = read_programs(control, options, &databases)?;
+    for view in programs.views.iter().filter(|view| view.invalid.is_some()) {
+        notes.push(format!(
+            "view {}.{} cannot be read on the server: {}",
+            view.database,
+            view.name,
+            view.invalid.as_deref().unwrap_or_default()
+        ));
+    }
+    let collations = catalog::collations(control)?;
+    Ok(Plan {
+        databases,
+        collations,
+        tables,
+        programs,
+        notes,
+        may_flush: facts.may(&["RELOAD", "FLUSH_TABLES"]),
+    })
+}
+
+/// Programs are text in the character set of who made them: it comes as it is stored.
+fn read_programs(
+    control: &mut Connection,
+    options: &ReadOptions,
+    databases: &[Database],
+) -> Result<Programs, ReadError> {
+    let failed = |error| ReadError::server("preparing the session", error);
+    control
+        .exec("SET SESSION character_set_results = binary")
+        .map_err(failed)?;
+    let programs = catalog::read_programs(control, options, databases);
+    control
+        .exec("SET SESSION character_set_results = utf8mb4")
+        .map_err(failed)?;
+    programs
+}

@@ -52,7 +52,6 @@ use refloat_wire::{CommitCounter, ConnectOptions, Connection};
 
 pub use collation::other_collation;
 pub use error::{LoadError, LoadFailure, Refusal};
-pub(crate) use form::DelimitedRows;
 pub use galera::pace::PacedNode;
 pub use galera::{GaleraMode, GaleraOptions, GaleraOutcome, MAX_PAUSED_DEFAULT};
 pub use marks::LeftMarks;
@@ -66,8 +65,6 @@ pub use outcome::{
 pub(crate) use plan::plan_from;
 pub use plan::{LoadPlan, PlannedTable, looks_whole, plan, refused};
 pub use refloat_source::stray::Stray;
-pub(crate) use table::{Layout, NEVER_2038, NEVER_2106};
-pub(crate) use writer::tuples;
 
 use refloat_run::kill_on_cancel;
 use refloat_run::phases::Phases;

@@ -7,6 +7,7 @@
 
 mod beyond;
 pub mod catalog;
+pub mod columns;
 mod error;
 pub mod foreign;
 pub mod identity;

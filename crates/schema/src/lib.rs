@@ -7,6 +7,7 @@
 //! [`pattern::matches_any`]; [`Difference`].
 
 pub mod accounts;
+pub mod columns;
 pub mod definition;
 pub mod members;
 pub mod pattern;

@@ -538,5 +538,16 @@ fn is_escaped(before: &[u8], escape: u8) -> bool {
     run % 2 == 1
 }
 
+/// How the rows of a delimited file are written, and what their fields are for.
+#[derive(Debug)]
+pub struct DelimitedRows {
+    /// Terminators and escapes.
+    pub format: Delimited,
+    /// What is done with each field, in their order in the file.
+    pub decode: Vec<Decode>,
+    /// Character set of text; `binary` when each value is in the one of its column.
+    pub charset: String,
+}
+
 #[cfg(test)]
 mod tests;

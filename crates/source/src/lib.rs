@@ -26,6 +26,7 @@ pub mod stray;
 pub mod stream;
 mod tab;
 pub mod tsv;
+pub mod tuples;
 
 pub use archive::SCRATCH_DEFAULT;
 pub use detect::open_folder;

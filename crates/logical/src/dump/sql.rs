@@ -12,22 +12,21 @@ use std::time::Duration;
 use refloat_read::catalog::Table;
 use refloat_read::moment::Plan;
 use refloat_read::snapshot::Snapshot;
+use refloat_read::{ReadError, columns};
 use refloat_run::phases::Phases;
 use refloat_run::progress::Phase;
 use refloat_run::{Run, kill_on_cancel};
-use refloat_source::delimited::Delimited;
-use refloat_source::native;
+use refloat_schema::columns::Layout;
+use refloat_source::delimited::{Delimited, DelimitedRows};
 use refloat_source::stream::{Arrival, RowStream};
+use refloat_source::{native, tuples};
 use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
-
-use refloat_read::ReadError;
 
 use super::error::DumpError;
 use super::options::DumpOptions;
 use super::work::{Sink, TableWork};
 use super::{DumpOutcome, Reading, accounts, schema};
-use crate::load::{DelimitedRows, Layout, tuples};
 use output::Output;
 
 /// How long nothing may come until it is looked whether the run was cancelled.
@@ -235,9 +234,9 @@ impl SqlTable {
             )
         };
         let (db, name) = (&table.database, &table.name);
-        let mut layout = Layout::read(control, db, name, true, false).map_err(failed)?;
+        let mut layout = columns::read(control, db, name, true, false).map_err(failed)?;
         if table.history {
-            layout.with_period(control, db, name).map_err(failed)?;
+            columns::with_period(&mut layout, control, db, name).map_err(failed)?;
         }
         let names: Vec<&str> = table
             .columns

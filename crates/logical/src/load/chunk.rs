@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use refloat_schema::columns::Layout;
 use refloat_source::blocks::Block;
+use refloat_source::tuples;
 use refloat_sqltext::InsertHeader;
 
 use super::form::Form;
@@ -271,6 +273,26 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// Rows of it as `(…),(…)`; what has to be made for that is made in `converted`.
+    ///
+    /// # Errors
+    /// As [`tuples::append`].
+    pub fn tuples<'a>(
+        &self,
+        layout: &Layout,
+        text: &'a [u8],
+        converted: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], String> {
+        let Some(rows) = self.form.delimited() else {
+            return Ok(text);
+        };
+        let targets = layout
+            .targets(self.header.columns.as_deref())
+            .unwrap_or_default();
+        tuples::append(rows, text, layout, &targets, converted)?;
+        Ok(converted)
+    }
+
     /// An empty chunk.
     pub fn new(head: Head) -> Self {
         Self {

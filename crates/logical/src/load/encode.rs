@@ -12,7 +12,7 @@ pub mod tsv;
 
 use refloat_sqltext::{RowVisitor, StrLit};
 
-use super::table::{Column, ColumnClass};
+use refloat_schema::columns::{Column, ColumnClass};
 
 /// Longest number without an exponent that is sent to a `FLOAT` or `DOUBLE` column as text: longer ones pass through
 /// `DECIMAL` in the server's parser, which may round them first.

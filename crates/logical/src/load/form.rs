@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use refloat_source::delimited::{Decode, Delimited};
+use refloat_source::delimited::DelimitedRows;
 use refloat_sqltext::{LexMode, RowVisitor, VisitError, visit_rows};
 
 use super::rows::{Bounds, halves_of};
@@ -15,17 +15,6 @@ pub enum Form {
     Tuples,
     /// Fields and lines.
     Delimited(Arc<DelimitedRows>),
-}
-
-/// How the rows of a delimited file are written, and what their fields are for.
-#[derive(Debug)]
-pub struct DelimitedRows {
-    /// Terminators and escapes.
-    pub format: Delimited,
-    /// What is done with each field, in their order in the file.
-    pub decode: Vec<Decode>,
-    /// Character set of text; `binary` when each value is in the one of its column.
-    pub charset: String,
 }
 
 impl Form {

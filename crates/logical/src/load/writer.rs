@@ -9,17 +9,17 @@ mod computed;
 mod empty_enum;
 mod load_data;
 mod text;
-pub mod tuples;
 
 pub use bulk::{BulkWriter, PACKET_TARGET};
 pub use load_data::LoadDataWriter;
 pub use text::TextWriter;
 
+use refloat_sqltext::InsertVerb;
+
 use super::chunk::Chunk;
 use super::error::LoadError;
 use super::link::Link;
 use super::options::WritePath;
-use refloat_sqltext::InsertVerb;
 
 /// Warnings that a session can keep and a statement can count.
 const WARNINGS_MAX: u64 = 65_535;

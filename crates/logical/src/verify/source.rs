@@ -7,6 +7,7 @@ use refloat_read::catalog::Table;
 use refloat_read::ranges::Range;
 use refloat_read::{ReadError, ranges, unchanged};
 use refloat_run::Cancel;
+use refloat_schema::columns::{NEVER_2038, NEVER_2106};
 use refloat_wire::Connection;
 
 use super::digest::RowText;
@@ -15,7 +16,6 @@ use super::folder::DumpFolder;
 use super::options::VerifyOptions;
 use super::other::OtherDump;
 use super::pair::{CellKind, Pair, Reading};
-use crate::load::{NEVER_2038, NEVER_2106};
 
 /// Where a reader reads.
 pub enum Source<'a> {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use refloat_schema::columns::Layout as Columns;
 use refloat_source::blocks::{Block, BlockPool};
 use refloat_source::cutter::{ITEM_MAX, fill_target};
-use refloat_source::delimited::Decode;
+use refloat_source::delimited::{Decode, DelimitedRows};
 use refloat_source::items;
 use refloat_source::layout::DelimitedFile;
 use refloat_sqltext::{CharsetFamily, InsertHeader, InsertVerb, quote_ident};
@@ -14,9 +15,8 @@ use super::registry::{TableKey, Touch};
 use super::{BLOCK_BYTES, Conductor, PIECE_BYTES};
 use crate::load::chunk::Head;
 use crate::load::error::LoadError;
-use crate::load::form::{DelimitedRows, Form};
+use crate::load::form::Form;
 use crate::load::rows::leaves_to_server;
-use crate::load::table::Layout as Columns;
 
 /// What some programs begin a file of UTF-8 with.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -228,8 +228,9 @@ impl Conductor<'_> {
             )
             .into_bytes(),
         };
-        let is_numbered =
-            |column: &&crate::load::table::Column| column.auto_increment || column.from_sequence;
+        let is_numbered = |column: &&refloat_schema::columns::Column| {
+            column.auto_increment || column.from_sequence
+        };
         let numbered_column = columns.columns.iter().find(is_numbered);
         let numbered = numbered_column.and_then(|column| {
             names
@@ -362,7 +363,7 @@ fn ambiguous(columns: &Columns, fields: &[(String, Decode)], charset: &str) -> O
             format!("the file is in {charset}, where a part of a character may look like the end of a field")
         });
     }
-    let named = |column: &&crate::load::table::Column| {
+    let named = |column: &&refloat_schema::columns::Column| {
         fields
             .iter()
             .any(|(name, decode)| *decode != Decode::Skip && *name == column.name)

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use refloat_read::foreign;
+use refloat_read::{columns, foreign};
 use refloat_run::Event;
 use refloat_run::progress::TableState;
+use refloat_schema::columns::{Column, Layout};
 use refloat_schema::pattern::is_system_database;
 use refloat_sqltext::ddl::{ForeignKey, parse_create_table};
 use refloat_sqltext::{LexMode, ObjectName, literal, quote_ident};
@@ -17,7 +18,7 @@ use crate::load::marks::TableDetail;
 use crate::load::options::{ExistingPolicy, SystemSchemaMode};
 use crate::load::programs::{Contents, Kind};
 use crate::load::session::Session;
-use crate::load::table::{Column, Layout, Table};
+use crate::load::table::Table;
 
 /// Set before a definition is read to be compared: defaults of `TIMESTAMP` columns are shown in the session's time zone, names in the
 /// quotes of its mode, and some modes leave options out.
@@ -508,13 +509,11 @@ impl Conductor<'_> {
         let catalog = &mut self.catalog;
         let mut layout = match self.entries[index].shown.take() {
             Some(columns) => Layout::of(columns, transactional, versioned),
-            None => Layout::read(catalog, &table.db, &table.name, transactional, versioned)
+            None => columns::read(catalog, &table.db, &table.name, transactional, versioned)
                 .map_err(server)?,
         };
         if history {
-            layout
-                .with_period(catalog, &table.db, &table.name)
-                .map_err(server)?;
+            columns::with_period(&mut layout, catalog, &table.db, &table.name).map_err(server)?;
         }
         // Full-text indexes refuse a document number below one that they have seen.
         let numbered = layout

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use refloat_schema::columns::Column;
 use refloat_source::blocks::Block;
 use refloat_sqltext::token::{TokenKind, tokens};
 use refloat_sqltext::{
@@ -20,7 +21,6 @@ use crate::load::options::WritePath;
 use crate::load::outcome::StatementFailure;
 use crate::load::rows::{leaves_to_server, may_leave_to_server};
 use crate::load::session::Session;
-use crate::load::table::Column;
 use crate::load::writer::Written;
 
 /// `ER_NO_SUCH_TABLE`, `ER_BAD_DB_ERROR`.

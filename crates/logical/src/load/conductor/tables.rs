@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use refloat_schema::columns;
 use refloat_schema::definition::{Lost, OtherDefault, differences, other_defaults, written_for};
 use refloat_schema::pattern::matches_any;
 use refloat_source::own::is_namesake;
@@ -15,7 +16,6 @@ use crate::load::options::ExistingPolicy;
 use crate::load::outcome::LoadWarning;
 use crate::load::own::refused_in_dump;
 use crate::load::programs::Kind;
-use crate::load::table::shown_columns;
 
 /// `ER_WRONG_MRG_TABLE`: a table of engine MERGE stands before those that it is made of.
 const MERGE_OF_NONE: u16 = 1168;
@@ -117,7 +117,7 @@ impl Conductor<'_> {
         };
         let entry = &mut self.entries[index];
         entry.definition = Some(print);
-        entry.shown = shown_columns(&create);
+        entry.shown = columns::columns(&create);
         entry.engine = super::registry::engine_of(&create);
         entry.versioned = super::registry::is_versioned(&create);
         entry.foreign_keys = Some(ForeignKeys::of(&create));

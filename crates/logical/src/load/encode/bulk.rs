@@ -1,13 +1,10 @@
 //! Rows as the array-bound packet of MariaDB (`COM_STMT_BULK_EXECUTE`).
 
+use refloat_schema::columns::{Column, ColumnClass, NOT_ASCII};
 use refloat_sqltext::StrLit;
 use refloat_wire::{BulkPacket, BulkType, Day};
 
 use super::{FlushError, ValueSink};
-use crate::load::table::{Column, ColumnClass};
-
-/// Character sets in which some ASCII character has other bytes.
-pub const NOT_ASCII: &[&str] = &["ucs2", "utf16", "utf16le", "utf32", "swe7", "sjis", "cp932"];
 
 /// The parameter type for a column, which also decides the character set that the server reads the value in.
 ///

@@ -2,13 +2,13 @@
 //! after MariaDB's page on `COM_STMT_BULK_EXECUTE`.
 
 use proptest::prelude::*;
+use refloat_schema::columns::{Column, ColumnClass};
 use refloat_sqltext::{LexMode, visit_rows};
 use refloat_wire::{BulkPacket, BulkType, Statement};
 
 use super::bulk::{BulkSend, BulkSink, bulk_type};
 use super::tsv::{TsvSend, TsvSink};
 use super::{Encoder, FlushError, ValueSink};
-use crate::load::table::{Column, ColumnClass};
 
 /// Most bytes of one packet: some rows of the test.
 const LIMIT: usize = 2000;

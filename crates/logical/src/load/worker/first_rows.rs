@@ -10,6 +10,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use refloat_schema::columns::{Column, ColumnClass, Layout};
 use refloat_schema::shown::two_values;
 use refloat_sqltext::{InsertHeader, InsertVerb, quote_ident};
 use refloat_wire::Error;
@@ -21,7 +22,7 @@ use crate::load::form::Form;
 use crate::load::link::Link;
 use crate::load::options::WritePath;
 use crate::load::rows::first_bounds;
-use crate::load::table::{Column, ColumnClass, Kind, Layout, Table};
+use crate::load::table::{Kind, Table};
 use crate::load::writer::Attempt;
 
 /// Rows that are compared.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use refloat_schema::columns::Layout;
 use refloat_sqltext::{InsertHeader, InsertVerb, VisitError, quote_ident};
 use refloat_wire::{BulkPacket, BulkType, Connection, Error, Statement};
 
@@ -15,7 +16,7 @@ use crate::load::chunk::{Chunk, Piece};
 use crate::load::context::Context;
 use crate::load::encode::bulk::{BulkSend, BulkSink, bulk_type};
 use crate::load::encode::{Encoder, FlushError, Stop};
-use crate::load::table::{Layout, Table};
+use crate::load::table::Table;
 
 /// Bytes of a packet that are worth a round trip; larger packets only cost cache.
 pub const PACKET_TARGET: usize = 4 << 20;

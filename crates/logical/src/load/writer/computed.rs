@@ -8,13 +8,13 @@
 
 use std::fmt::Write as _;
 
+use refloat_schema::columns::Layout;
 use refloat_sqltext::{InsertVerb, quote_ident};
 use refloat_wire::{Error, RetryStatus};
 
-use super::{Attempt, Link, Written, tuples};
+use super::{Attempt, Link, Written};
 use crate::load::chunk::Chunk;
 use crate::load::context::DEPRECATED;
-use crate::load::table::Layout;
 
 /// The temporary table; it hides no table that a dump can have.
 const JUDGE: &str = "refloat_judge_of_rows";
@@ -80,7 +80,7 @@ impl Link {
         if layout.lacks_value(&targets) {
             return Ok(None);
         }
-        let Ok(tuples) = tuples::of(chunk, &layout, text, converted) else {
+        let Ok(tuples) = chunk.tuples(&layout, text, converted) else {
             return Ok(None);
         };
         let size = chunk.header.text.len().max(1 << 10) + tuples.len();

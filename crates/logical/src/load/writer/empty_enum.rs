@@ -4,12 +4,12 @@
 //! dump's own session stores it and warns. So a refused piece of a table with such columns is written once more as the dump's
 //! session would, and kept only if the server gives exactly one warning for each such value and none for anything else.
 
+use refloat_schema::columns::Layout;
 use refloat_sqltext::{InsertVerb, RowVisitor, StrLit};
 use refloat_wire::{Error, RetryStatus};
 
-use super::{Attempt, Link, WARNINGS_MAX, Written, tuples};
+use super::{Attempt, Link, WARNINGS_MAX, Written};
 use crate::load::chunk::{Chunk, Piece};
-use crate::load::table::Layout;
 
 /// `WARN_DATA_TRUNCATED`: what the server says about the value.
 const DATA_TRUNCATED: u16 = 1265;
@@ -92,7 +92,7 @@ impl Link {
             return Ok(None);
         }
         let mut converted = Vec::new();
-        let Ok(text) = tuples::of(chunk, &layout, text, &mut converted) else {
+        let Ok(text) = chunk.tuples(&layout, text, &mut converted) else {
             return Ok(None);
         };
         let size = chunk.header.text.len() + text.len() + 1;
@@ -210,7 +210,9 @@ impl Link {
             return self.write_computing(chunk, text, rows);
         }
         let mut converted = Vec::new();
-        let tuples = tuples::of(chunk, layout, text, &mut converted).map_err(Attempt::NotExact)?;
+        let tuples = chunk
+            .tuples(layout, text, &mut converted)
+            .map_err(Attempt::NotExact)?;
         let size = chunk.header.text.len() + tuples.len() + 1;
         if empties < WARNINGS_MAX && size < self.conn.max_allowed_packet() {
             let written = self.insert_as_dump(chunk, layout, (tuples, rows), empties)?;

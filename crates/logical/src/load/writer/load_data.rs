@@ -6,7 +6,8 @@
 
 use std::time::Instant;
 
-use refloat_source::delimited::{Decode, Delimited};
+use refloat_schema::columns::{ColumnClass, Layout};
+use refloat_source::delimited::{Decode, Delimited, DelimitedRows};
 use refloat_sqltext::{InsertVerb, VisitError, quote_ident};
 use refloat_wire::{Connection, Vendor};
 
@@ -16,8 +17,8 @@ use crate::load::chunk::Chunk;
 use crate::load::context::DEPRECATED;
 use crate::load::encode::tsv::{TsvSend, TsvSink};
 use crate::load::encode::{Encoder, FlushError, Stop};
-use crate::load::form::{DelimitedRows, Form};
-use crate::load::table::{ColumnClass, Layout, Table};
+use crate::load::form::Form;
+use crate::load::table::Table;
 
 /// The character set of text in UTF-8.
 const UTF8: &str = "utf8mb4";

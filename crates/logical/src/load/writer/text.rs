@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
+use refloat_source::tuples;
 use refloat_sqltext::InsertVerb;
 use refloat_wire::{OkInfo, Vendor};
 
-use super::{Attempt, ChunkWriter, Link, WARNINGS_MAX, Written, tuples};
+use super::{Attempt, ChunkWriter, Link, WARNINGS_MAX, Written};
 use crate::load::chunk::{Chunk, Piece};
 use crate::load::outcome::LoadWarning;
 

@@ -1,12 +1,12 @@
 //! Columns read from what `SHOW CREATE TABLE` has said anyway: `SHOW FULL COLUMNS` takes longer than the rows of a small table, above all on
 //! MySQL, which makes it a query of `information_schema`.
 
-use refloat_schema::members::has_empty_member;
 use refloat_sqltext::ddl::Column as Defined;
 use refloat_sqltext::token::tokens;
 use refloat_sqltext::{Element, LexMode, parse_create_table};
 
 use super::{Column, ColumnClass};
+use crate::members::has_empty_member;
 
 /// Types without a character set.
 const PLAIN: &[&str] = &[

@@ -3,12 +3,10 @@
 
 use std::io::Write as _;
 
+use refloat_schema::columns::{Column, ColumnClass, Layout, NOT_ASCII};
 use refloat_sqltext::{CharsetFamily, RowVisitor, VisitError};
 
-use crate::load::chunk::Chunk;
-use crate::load::encode::bulk::NOT_ASCII;
-use crate::load::form::DelimitedRows;
-use crate::load::table::{Column, ColumnClass, Layout};
+use crate::delimited::DelimitedRows;
 
 /// Writes tuples.
 struct Tuples<'a> {
@@ -145,26 +143,6 @@ impl RowVisitor for Tuples<'_> {
     }
 }
 
-/// The rows of `text`, in the form of their chunk, as `(…),(…)`; what has to be made for it is made in `converted`.
-///
-/// # Errors
-/// As [`append`].
-pub fn of<'a>(
-    chunk: &Chunk,
-    layout: &Layout,
-    text: &'a [u8],
-    converted: &'a mut Vec<u8>,
-) -> Result<&'a [u8], String> {
-    let Some(rows) = chunk.form.delimited() else {
-        return Ok(text);
-    };
-    let targets = layout
-        .targets(chunk.header.columns.as_deref())
-        .unwrap_or_default();
-    append(rows, text, layout, &targets, converted)?;
-    Ok(converted)
-}
-
 /// Appends the rows of `text` as `(…),(…)`.
 ///
 /// # Errors
@@ -191,7 +169,7 @@ pub fn append(
             let skipped = rows
                 .decode
                 .iter()
-                .filter(|how| **how == refloat_source::delimited::Decode::Skip)
+                .filter(|how| **how == crate::delimited::Decode::Skip)
                 .count();
             Err(format!(
                 "a row has {} fields where {} are expected",
@@ -207,7 +185,7 @@ pub fn append(
 
 #[cfg(test)]
 mod tests {
-    use refloat_source::delimited::Delimited;
+    use crate::delimited::Delimited;
 
     use super::*;
 

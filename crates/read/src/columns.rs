@@ -1,0 +1,138 @@
+//! The columns of a table, asked of the server.
+
+use std::time::{Duration, Instant};
+
+use refloat_schema::columns::{
+    Column, ColumnClass, Layout, NEVER_2038, NEVER_2106, PeriodEnd, charset_of,
+};
+use refloat_schema::members::has_empty_member;
+use refloat_sqltext::{literal, quote_ident};
+use refloat_wire::{Connection, Error, ResultSet};
+
+/// `ER_WARN_I_S_SKIPPED_TABLE`.
+const BEING_ALTERED: u16 = 1684;
+/// How long a table may stay so, and the time between two looks.
+const ALTERED_WAIT: Duration = Duration::from_secs(60);
+const ALTERED_PAUSE: Duration = Duration::from_millis(20);
+
+/// Reads a table's columns.
+pub fn read(
+    catalog: &mut Connection,
+    db: &str,
+    name: &str,
+    transactional: bool,
+    versioned: bool,
+) -> Result<Layout, Error> {
+    let result = show_columns(catalog, db, name)?;
+    let mut columns = Vec::with_capacity(result.rows.len());
+    for row in &result.rows {
+        let cell = |index: usize| {
+            row.get(index)
+                .and_then(|cell| cell.as_deref())
+                .map(|cell| String::from_utf8_lossy(cell).into_owned())
+        };
+        let (field, type_text, collation, extra) = (
+            cell(0).unwrap_or_default(),
+            cell(1).unwrap_or_default(),
+            cell(2),
+            cell(6).unwrap_or_default().to_ascii_uppercase(),
+        );
+        columns.push(Column {
+            class: ColumnClass::of(&type_text, collation.as_deref()),
+            // A member `''` is stored without a word: with such a member nothing can be told.
+            is_enum: type_text.starts_with("enum(") && !has_empty_member(&type_text),
+            charset: collation.as_deref().map(charset_of),
+            // DEFAULT_GENERATED is not a generated column: match the whole words only.
+            generated: extra.contains("VIRTUAL GENERATED")
+                || extra.contains("STORED GENERATED")
+                || extra.contains("PERSISTENT"),
+            invisible: extra.contains("INVISIBLE"),
+            auto_increment: extra.contains("AUTO_INCREMENT"),
+            from_sequence: cell(5).is_some_and(|default| {
+                let default = default.to_ascii_lowercase();
+                default.contains("nextval(") || default.contains("next value for")
+            }),
+            needs_value: cell(3).as_deref() == Some("NO")
+                && cell(5).is_none()
+                && !extra.contains("AUTO_INCREMENT")
+                && !extra.contains("GENERATED"),
+            name: field,
+        });
+    }
+    Ok(Layout::of(columns, transactional, versioned))
+}
+
+/// What the server says about the columns. MySQL refuses to while a foreign key is added that points at the table, or at one of its
+/// columns, in another session: this load does that too, so it is waited for.
+fn show_columns(conn: &mut Connection, db: &str, name: &str) -> Result<ResultSet, Error> {
+    let statement = format!(
+        "SHOW FULL COLUMNS FROM {}.{}",
+        quote_ident(db),
+        quote_ident(name)
+    );
+    let begun = Instant::now();
+    loop {
+        match conn.query(&statement) {
+            Err(error)
+                if error.server_code() == Some(BEING_ALTERED) && begun.elapsed() < ALTERED_WAIT =>
+            {
+                std::thread::sleep(ALTERED_PAUSE);
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Takes the columns of a system-versioned table's period for such that rows fill, as they do in a session that writes history.
+pub fn with_period(
+    layout: &mut Layout,
+    catalog: &mut Connection,
+    db: &str,
+    name: &str,
+) -> Result<(), Error> {
+    let named = catalog.query(format!(
+        "SELECT COLUMN_NAME, GENERATION_EXPRESSION FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {} \
+         AND GENERATION_EXPRESSION IN ('ROW START', 'ROW END')",
+        literal(db),
+        literal(name)
+    ))?;
+    for period in named.texts(0) {
+        for column in &mut layout.columns {
+            if column.name == period {
+                column.generated = false;
+            }
+        }
+    }
+    let end = (0..named.len()).find(|row| named.str(*row, 1) == Some("ROW END"));
+    let long = catalog.query_value("SELECT FROM_UNIXTIME(4294967295) IS NOT NULL")?;
+    let (never, never_elsewhere) = if long.as_deref() == Some("1") {
+        (NEVER_2106, NEVER_2038)
+    } else {
+        (NEVER_2038, NEVER_2106)
+    };
+    layout.period_end = Some(PeriodEnd {
+        column: end
+            .and_then(|row| named.str(row, 0))
+            .unwrap_or("row_end")
+            .to_owned(),
+        never,
+        never_elsewhere,
+    });
+    if named.is_empty() {
+        // Its definition names no columns: no list shows them, and they are there.
+        layout
+            .columns
+            .extend(["row_start", "row_end"].map(|name| Column {
+                class: ColumnClass::of("timestamp(6)", None),
+                is_enum: false,
+                charset: None,
+                generated: false,
+                invisible: true,
+                auto_increment: false,
+                from_sequence: false,
+                needs_value: false,
+                name: name.to_owned(),
+            }));
+    }
+    Ok(())
+}

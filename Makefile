@@ -54,7 +54,7 @@ test-slow: toolchain servers ## Run the slow tests too: big volumes, long faults
 
 .PHONY: test-random
 test-random: toolchain servers ## Compare 51,000 dumps put together at random with the stock client (an hour)
-	REFLOAT_COMBINATIONS=17000 $(CARGO) test --locked -p refloat-logical --test=against_the_client
+	REFLOAT_COMBINATIONS=17000 $(CARGO) test --locked -p refloat-tests --test=against-the-client
 
 .PHONY: test-freeze
 test-freeze: toolchain servers ## Run what needs a provider that no package brings: PROVIDER=FILE (docs/design/cluster.md)

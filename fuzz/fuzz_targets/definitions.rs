@@ -1,4 +1,4 @@
-//! See `refloat_logical::fuzzing::definitions`.
+//! See `refloat_schema::fuzzing::definitions`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| refloat_logical::fuzzing::definitions(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| refloat_schema::fuzzing::definitions(data));

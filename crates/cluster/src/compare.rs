@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use refloat_logical::verify::{
+use refloat_run::Run;
+use refloat_verify::{
     self, Endpoint, RowDifference, VerifyError, VerifyFailure, VerifyOptions, VerifyOutcome,
 };
-use refloat_run::Run;
 
 use crate::observe::Member;
 
@@ -146,14 +146,15 @@ impl Comparison<'_> {
         let mut suspects: Option<Suspects> = None;
         let mut compared = None;
         for attempt in 1..=ATTEMPTS {
-            let outcome =
-                verify::verify(&options, self.run).map_err(|VerifyFailure { error, .. }| {
+            let outcome = refloat_verify::verify(&options, self.run).map_err(
+                |VerifyFailure { error, .. }| {
                     if self.run.cancel.is_cancelled() {
                         Apart::Stopped
                     } else {
                         Apart::Failed(Box::new(error))
                     }
-                })?;
+                },
+            )?;
             let compared = *compared.get_or_insert(outcome.tables);
             if outcome.same {
                 return Ok(compared);

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use refloat_logical::load::{GaleraMode, LoadOptions, looks_whole, refused, text_bytes};
+use refloat_load::{GaleraMode, LoadOptions, looks_whole, refused, text_bytes};
 use refloat_run::{Run, RunDirError, RunId};
 use serde::Serialize;
 

@@ -4,8 +4,8 @@ mod quick;
 
 use std::time::Instant;
 
-use refloat_logical::verify::VerifyError;
 use refloat_run::Run;
+use refloat_verify::VerifyError;
 use serde::Serialize;
 
 use crate::compare::{Apart, Comparison, brief};

@@ -11,11 +11,11 @@ use std::process::ExitCode;
 use refloat_cluster::{
     BootstrapError, ConfigError, MaintainError, RejoinError, RestoreError, VerifyNodesError,
 };
-use refloat_logical::copy::CopyError;
-use refloat_logical::dump::DumpError;
-use refloat_logical::load::LoadError;
-use refloat_logical::verify::VerifyError;
+use refloat_copy::CopyError;
+use refloat_dump::DumpError;
+use refloat_load::LoadError;
 use refloat_run::events::RunResult;
+use refloat_verify::VerifyError;
 use refloat_wire::options::user_info;
 
 use crate::connect::PASSWORD_KEYS;

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use refloat_logical::load::{GaleraOutcome, LoadOutcome, LoadPlan, TableOutcome, WritePath};
-use refloat_logical::verify::VerifyOutcome;
+use refloat_load::{GaleraOutcome, LoadOutcome, LoadPlan, TableOutcome, WritePath};
 use refloat_run::outcome::Bounded;
 use refloat_run::phases::PhaseTime;
+use refloat_verify::VerifyOutcome;
 
 use crate::human;
 use crate::terminal::fit;

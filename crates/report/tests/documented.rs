@@ -41,18 +41,18 @@ fn every_field_of_a_snapshot() {
 
 #[test]
 fn every_field_of_the_summary_of_a_load() {
-    let outcome = refloat_logical::load::LoadOutcome::default();
+    let outcome = refloat_load::LoadOutcome::default();
     assert_documented(&serde_json::to_value(outcome).expect("an outcome is JSON"));
 }
 
 #[test]
 fn every_field_of_the_summary_of_a_copy() {
-    let outcome = refloat_logical::copy::CopyOutcome::default();
+    let outcome = refloat_copy::CopyOutcome::default();
     assert_documented(&serde_json::to_value(outcome).expect("an outcome is JSON"));
 }
 
 #[test]
 fn every_field_of_the_summary_of_a_comparison() {
-    let outcome = refloat_logical::verify::VerifyOutcome::default();
+    let outcome = refloat_verify::VerifyOutcome::default();
     assert_documented(&serde_json::to_value(outcome).expect("an outcome is JSON"));
 }

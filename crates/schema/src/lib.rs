@@ -9,6 +9,8 @@
 pub mod accounts;
 pub mod columns;
 pub mod definition;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod members;
 pub mod pattern;
 pub mod shown;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use refloat_logical::load::{BinlogMode, LoadOptions};
+use refloat_load::{BinlogMode, LoadOptions};
 use refloat_run::settings::{Durability, Facts, Hints, plan_for};
 use refloat_wire::Target;
 

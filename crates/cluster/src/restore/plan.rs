@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use refloat_logical::load::LoadOptions;
+use refloat_load::LoadOptions;
 use refloat_run::settings::Facts;
 use refloat_wire::Connection;
 use serde::{Deserialize, Serialize};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use refloat_logical::load::{LeftMarks, LoadError};
-use refloat_logical::verify::VerifyError;
+use refloat_load::{LeftMarks, LoadError};
 use refloat_run::{RunDir, RunDirError};
+use refloat_verify::VerifyError;
 use serde::{Deserialize, Serialize};
 
 use super::plan::RestorePlan;

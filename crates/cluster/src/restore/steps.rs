@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use refloat_logical::load::{self, GaleraMode, GaleraOptions, LoadFailure};
+use refloat_load::{GaleraMode, GaleraOptions, LoadFailure};
 use refloat_run::settings::Durability;
 use refloat_run::{Run, RunDir};
 use refloat_wire::Connection;
@@ -148,9 +148,11 @@ impl Restore<'_> {
             ..self.run.clone()
         };
         let outcome =
-            load::load(&options, &run).map_err(|LoadFailure { error, .. }| RestoreError::Load {
-                node: node.clone(),
-                source: Box::new(error),
+            refloat_load::load(&options, &run).map_err(|LoadFailure { error, .. }| {
+                RestoreError::Load {
+                    node: node.clone(),
+                    source: Box::new(error),
+                }
             })?;
         let reason = match &outcome {
             outcome if !outcome.settings_left.is_empty() => Some(format!(

@@ -7,7 +7,7 @@ pub use args::CopyArgs;
 use std::io::Write as _;
 
 use anyhow::Context as _;
-use refloat_logical::copy::{self, CopyFailure, CopyOptions, CopyOutcome};
+use refloat_copy::{CopyFailure, CopyOptions, CopyOutcome};
 use refloat_report::summary;
 use refloat_run::Cancel;
 use refloat_run::events::RunResult;
@@ -28,7 +28,7 @@ pub fn run(args: &CopyArgs, context: &Context) -> anyhow::Result<Exit> {
     let (watch, run) = Watch::begin("copy", args.output.show(), context)?;
     let say = by_events(&run.events);
     let entered = args.galera.enter(&mut options.load, &run.cancel, &say);
-    let (outcome, error) = match entered.map(|()| copy::copy(&options, &run)) {
+    let (outcome, error) = match entered.map(|()| refloat_copy::copy(&options, &run)) {
         Ok(Ok(outcome)) => (outcome, None),
         Ok(Err(CopyFailure { error, outcome })) => (*outcome, Some(anyhow::Error::new(error))),
         Err(error) => (CopyOutcome::default(), Some(error)),
@@ -50,7 +50,7 @@ pub fn run(args: &CopyArgs, context: &Context) -> anyhow::Result<Exit> {
 }
 
 fn plan(options: &CopyOptions, json: bool) -> anyhow::Result<Exit> {
-    let plan = copy::plan(options)?;
+    let plan = refloat_copy::plan(options)?;
     let text = if json {
         serde_json::to_string_pretty(&plan).context("cannot write the plan")?
     } else {

@@ -7,7 +7,7 @@ pub use args::{DumpArgs, ReadArgs, WhatArgs};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
-use refloat_logical::dump::{self, DumpFailure, DumpFormat};
+use refloat_dump::{DumpFailure, DumpFormat};
 use refloat_report::summary;
 use refloat_run::events::RunResult;
 
@@ -37,7 +37,7 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
         );
     }
     let (watch, run) = Watch::begin("dump", args.output.show(), context)?;
-    let (outcome, error) = match dump::dump(&options, &run) {
+    let (outcome, error) = match refloat_dump::dump(&options, &run) {
         Ok(outcome) => (outcome, None),
         Err(DumpFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),
     };

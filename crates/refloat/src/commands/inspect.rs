@@ -61,7 +61,7 @@ pub fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
         match error {
             // What cannot be read is told as everywhere.
             SourceError::Input(error) => anyhow::Error::new(error),
-            error => anyhow::Error::new(refloat_logical::load::LoadError::Source(error)),
+            error => anyhow::Error::new(refloat_load::LoadError::Source(error)),
         }
     })?;
     if args.checksums && found.checksums.is_none() {

@@ -12,12 +12,11 @@ pub use options::{apply, of_parts as restore_options, source_of};
 use std::io::Write as _;
 
 use anyhow::Context as _;
-use refloat_logical::copy::CopyError;
-use refloat_logical::load::{self, LoadError, LoadFailure, LoadOptions, LoadOutcome};
+use refloat_copy::CopyError;
+use refloat_load::{LoadError, LoadFailure, LoadOptions, LoadOutcome};
 use refloat_report::summary;
-use refloat_run::Cancel;
 use refloat_run::events::RunResult;
-use refloat_run::settings;
+use refloat_run::{Cancel, settings};
 
 use crate::connect::refuse_password_in_url;
 use crate::context::Context;
@@ -54,7 +53,7 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     let entered = args
         .galera
         .enter(&mut options, &run.cancel, &galera::by_events(&run.events));
-    let (mut outcome, mut error) = match entered.map(|()| load::load(&options, &run)) {
+    let (mut outcome, mut error) = match entered.map(|()| refloat_load::load(&options, &run)) {
         Ok(Ok(outcome)) => (outcome, None),
         Ok(Err(LoadFailure { error, outcome })) => (*outcome, Some(anyhow::Error::new(error))),
         Err(error) => (LoadOutcome::default(), Some(error)),
@@ -157,7 +156,7 @@ fn hints_of_failures(outcome: &LoadOutcome, error: Option<&anyhow::Error>) -> Ve
 }
 
 fn plan(options: &LoadOptions, json: bool) -> anyhow::Result<Exit> {
-    let plan = load::plan(options)?;
+    let plan = refloat_load::plan(options)?;
     let text = if json {
         serde_json::to_string_pretty(&plan).context("cannot write the plan")?
     } else {

@@ -6,9 +6,9 @@ pub use args::VerifyArgs;
 
 use std::io::Write as _;
 
-use refloat_logical::verify::{self, VerifyFailure};
 use refloat_report::summary;
 use refloat_run::events::RunResult;
+use refloat_verify::VerifyFailure;
 
 use crate::context::Context;
 use crate::exit::{self, Exit};
@@ -18,7 +18,7 @@ use crate::watch::Watch;
 pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
     let options = args.options(context)?;
     let (watch, run) = Watch::begin("verify", args.output.show(), context)?;
-    let (outcome, error) = match verify::verify(&options, &run) {
+    let (outcome, error) = match refloat_verify::verify(&options, &run) {
         Ok(outcome) => (outcome, None),
         Err(VerifyFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),
     };

@@ -4,14 +4,14 @@ use refloat_cluster::{
     BootstrapError, ConfigError, MaintainError, RejoinError, RestoreError, RestoreWay,
     VerifyNodesError,
 };
-use refloat_logical::copy::CopyError;
-use refloat_logical::dump::DumpError;
-use refloat_logical::load::{LoadError, StatementFailure, Stray, other_collation};
-use refloat_logical::verify::VerifyError;
+use refloat_copy::CopyError;
+use refloat_dump::DumpError;
+use refloat_load::{LoadError, StatementFailure, Stray, other_collation};
 use refloat_read::ReadError;
 use refloat_source::SourceError;
 use refloat_sqltext::ScanError;
 use refloat_store::{ArchiveError, InputError};
+use refloat_verify::VerifyError;
 
 use super::Exit;
 use crate::commands::cluster::shell_word;

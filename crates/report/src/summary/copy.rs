@@ -1,6 +1,6 @@
 //! The text at the end of a copy.
 
-use refloat_logical::copy::{CopyOutcome, CopyPlan};
+use refloat_copy::{CopyOutcome, CopyPlan};
 
 use super::{Page, dump, headline, loaded, planned};
 use crate::human;

@@ -1,6 +1,6 @@
 //! The text at the end of a dump.
 
-use refloat_logical::dump::{DumpOutcome, SnapshotCost};
+use refloat_dump::{DumpOutcome, SnapshotCost};
 use refloat_source::manifest::SnapshotInfo;
 
 use super::{Page, duration, times};

@@ -1,9 +1,7 @@
-use refloat_logical::load::{
-    LoadOutcome, LoadWarning, Proof, StatementFailure, TableOutcome, WritePath,
-};
+use refloat_load::{LoadOutcome, LoadWarning, Proof, StatementFailure, TableOutcome, WritePath};
 use refloat_run::phases::PhaseTime;
 
-use refloat_logical::verify::{SchemaDifference, VerifyOutcome};
+use refloat_verify::{SchemaDifference, VerifyOutcome};
 
 use super::load;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use refloat_logical::verify::{
+use refloat_verify::{
     NamedValue, RowDifference, RowKind, SideInfo, TableDifference, VerifyOutcome,
 };
 

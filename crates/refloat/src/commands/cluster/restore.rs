@@ -12,17 +12,16 @@ use refloat_cluster::{
     RestoreStep, RestoreWay, RestoreWish, Restored, asked_for, differing, given_up_restore,
     maintenances_elsewhere, open_restore, plan_restore, restores_elsewhere,
 };
-use refloat_logical::load::LoadOptions;
+use refloat_load::LoadOptions;
 use refloat_report::restore as face;
 use refloat_run::events::RunResult;
 use refloat_run::{Run, RunDir};
 use refloat_wire::ConnectOptions;
 
-use super::copies;
 use super::lock::ClusterLock;
 use super::maintain::{refuse_held, refuse_second};
 use super::members::{ClusterOf, Nodes, shell_word};
-use super::print_plan;
+use super::{copies, print_plan};
 use crate::commands::load::{DataArgs, HowArgs, TroubleArgs, WhatArgs, restore_options};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};

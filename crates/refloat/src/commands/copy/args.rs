@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use refloat_logical::copy::CopyOptions;
-use refloat_logical::load::ExistingPolicy;
+use refloat_copy::CopyOptions;
+use refloat_load::ExistingPolicy;
 
 use crate::commands::dump::{ReadArgs, WhatArgs};
 use crate::commands::load::{self, FitArgs, GaleraArgs, HowArgs, OutputArgs, Verify};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use refloat_logical::dump::{DumpFormat, DumpOptions, RowCompression};
+use refloat_dump::{DumpFormat, DumpOptions, RowCompression};
 use refloat_read::{Consistency, Kind};
 use refloat_wire::ConnectOptions;
 

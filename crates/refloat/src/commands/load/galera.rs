@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use refloat_cluster::Entrance;
-use refloat_logical::load::{self, LoadOptions};
+use refloat_load::LoadOptions;
 use refloat_run::cancel::abandonable;
 use refloat_run::{Cancel, Events};
 
@@ -74,8 +74,8 @@ impl GaleraArgs {
     /// The load balancer leads to different nodes, none of which can be reached by itself.
     pub fn enter(&self, options: &mut LoadOptions, run: &Cancel, say: &Say) -> anyhow::Result<()> {
         options.galera.mode = self.galera.map(|place| match place {
-            Galera::Replicate => load::GaleraMode::Replicate,
-            Galera::Local => load::GaleraMode::Local,
+            Galera::Replicate => refloat_load::GaleraMode::Replicate,
+            Galera::Local => refloat_load::GaleraMode::Local,
         });
         options.galera.max_paused = self.max_paused.map(|percent| percent / 100.0);
         options.galera.local_engines = self.local_engines;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use refloat_logical::load::{self, LoadOptions};
+use refloat_load::LoadOptions;
 use refloat_run::settings::Durability;
 use refloat_source::{DelimitedOptions, SourceFormat};
 use refloat_wire::ConnectOptions;
@@ -43,9 +43,9 @@ pub fn of_parts(
 
 fn resume(options: &mut LoadOptions, args: &args::ResumeArgs) {
     options.resume = match (args.resume, args.restart) {
-        (true, _) => load::ResumeMode::Require,
-        (_, true) => load::ResumeMode::Restart,
-        _ => load::ResumeMode::Auto,
+        (true, _) => refloat_load::ResumeMode::Require,
+        (_, true) => refloat_load::ResumeMode::Restart,
+        _ => refloat_load::ResumeMode::Auto,
     };
     options.uncertain = args
         .uncertain_statement
@@ -56,8 +56,8 @@ fn resume(options: &mut LoadOptions, args: &args::ResumeArgs) {
 pub fn apply(options: &mut LoadOptions, args: &args::HowArgs, fit: &args::FitArgs) {
     how(options, args);
     options.on_error = match fit.on_error {
-        args::OnError::Stop => load::OnError::Stop,
-        args::OnError::Continue => load::OnError::Continue,
+        args::OnError::Stop => refloat_load::OnError::Stop,
+        args::OnError::Continue => refloat_load::OnError::Continue,
     };
     options.map_collation = fit.map_collation.iter().cloned().collect();
     options.map_sql_mode = fit.map_sql_mode.iter().cloned().collect();
@@ -71,14 +71,14 @@ fn what(options: &mut LoadOptions, args: &args::WhatArgs) {
         .filter(|name| !name.is_empty())
         .collect();
     options.system_schema = match args.system_schema {
-        args::SystemSchema::Refuse => load::SystemSchemaMode::Refuse,
-        args::SystemSchema::Skip => load::SystemSchemaMode::Skip,
-        args::SystemSchema::Load => load::SystemSchemaMode::Load,
+        args::SystemSchema::Refuse => refloat_load::SystemSchemaMode::Refuse,
+        args::SystemSchema::Skip => refloat_load::SystemSchemaMode::Skip,
+        args::SystemSchema::Load => refloat_load::SystemSchemaMode::Load,
     };
     options.existing = match (args.replace, args.append) {
-        (true, _) => load::ExistingPolicy::Replace,
-        (_, true) => load::ExistingPolicy::Append,
-        _ => load::ExistingPolicy::Refuse,
+        (true, _) => refloat_load::ExistingPolicy::Replace,
+        (_, true) => refloat_load::ExistingPolicy::Append,
+        _ => refloat_load::ExistingPolicy::Refuse,
     };
 }
 
@@ -126,19 +126,19 @@ fn how(options: &mut LoadOptions, args: &args::HowArgs) {
         args::Durability::Disposable => Durability::Disposable,
     });
     options.write_path = match args.write_path {
-        args::WritePath::Auto => load::WritePath::Auto,
-        args::WritePath::Bulk => load::WritePath::Bulk,
-        args::WritePath::LoadData => load::WritePath::LoadData,
-        args::WritePath::Insert => load::WritePath::Insert,
+        args::WritePath::Auto => refloat_load::WritePath::Auto,
+        args::WritePath::Bulk => refloat_load::WritePath::Bulk,
+        args::WritePath::LoadData => refloat_load::WritePath::LoadData,
+        args::WritePath::Insert => refloat_load::WritePath::Insert,
     };
     options.indexes = match args.indexes {
-        args::Indexes::Auto => load::IndexMode::Auto,
-        args::Indexes::Deferred => load::IndexMode::Deferred,
-        args::Indexes::Inline => load::IndexMode::Inline,
+        args::Indexes::Auto => refloat_load::IndexMode::Auto,
+        args::Indexes::Deferred => refloat_load::IndexMode::Deferred,
+        args::Indexes::Inline => refloat_load::IndexMode::Inline,
     };
     options.foreign_keys = match args.foreign_keys {
-        args::ForeignKeys::AsDump => load::ForeignKeyMode::AsDump,
-        args::ForeignKeys::Checked => load::ForeignKeyMode::Checked,
+        args::ForeignKeys::AsDump => refloat_load::ForeignKeyMode::AsDump,
+        args::ForeignKeys::Checked => refloat_load::ForeignKeyMode::Checked,
     };
     options.chunk_rows = args.chunk_rows;
     options.table_threads = args.table_threads.map(usize::from);
@@ -147,9 +147,9 @@ fn how(options: &mut LoadOptions, args: &args::HowArgs) {
         options.max_memory = saturating(memory);
     }
     options.binlog = match args.binlog {
-        args::Binlog::Auto => load::BinlogMode::Auto,
-        args::Binlog::Keep => load::BinlogMode::Keep,
-        args::Binlog::Off => load::BinlogMode::Off,
+        args::Binlog::Auto => refloat_load::BinlogMode::Auto,
+        args::Binlog::Keep => refloat_load::BinlogMode::Keep,
+        args::Binlog::Off => refloat_load::BinlogMode::Off,
     };
 }
 
@@ -159,14 +159,14 @@ fn trouble(options: &mut LoadOptions, args: &args::TroubleArgs) {
     options.accept_missing_trailer = args.accept_missing_trailer;
 }
 
-fn class(class: args::StatementClass) -> load::StatementClass {
+fn class(class: args::StatementClass) -> refloat_load::StatementClass {
     match class {
-        args::StatementClass::Accounts => load::StatementClass::Accounts,
-        args::StatementClass::Replication => load::StatementClass::Replication,
-        args::StatementClass::Global => load::StatementClass::Global,
-        args::StatementClass::GtidPurged => load::StatementClass::GtidPurged,
-        args::StatementClass::DynamicSql => load::StatementClass::DynamicSql,
-        args::StatementClass::OldDatabase => load::StatementClass::OldDatabase,
+        args::StatementClass::Accounts => refloat_load::StatementClass::Accounts,
+        args::StatementClass::Replication => refloat_load::StatementClass::Replication,
+        args::StatementClass::Global => refloat_load::StatementClass::Global,
+        args::StatementClass::GtidPurged => refloat_load::StatementClass::GtidPurged,
+        args::StatementClass::DynamicSql => refloat_load::StatementClass::DynamicSql,
+        args::StatementClass::OldDatabase => refloat_load::StatementClass::OldDatabase,
     }
 }
 

@@ -1,10 +1,11 @@
 //! `--verify digest`: what was loaded is read back, and compared with the dump.
 
 use anyhow::Error;
-use refloat_logical::load::LoadOptions;
-use refloat_logical::verify::VerifyOutcome;
-use refloat_logical::verify::{self, Compared, Endpoint, Relation, VerifyFailure, VerifyOptions};
+use refloat_load::LoadOptions;
 use refloat_run::Run;
+use refloat_verify::{
+    self, Compared, Endpoint, Relation, VerifyFailure, VerifyOptions, VerifyOutcome,
+};
 
 use super::args::LoadArgs;
 use crate::exit::{Exit, ProgramError};
@@ -43,6 +44,6 @@ pub fn compare(
     asked.delimited.clone_from(&options.delimited);
     asked.scratch.clone_from(&options.scratch);
     asked.compared = Compared::Rows;
-    verify::verify(&asked, run)
+    refloat_verify::verify(&asked, run)
         .map_err(|VerifyFailure { error, outcome }| (Error::new(error), outcome))
 }

@@ -1,7 +1,7 @@
 //! The flags of `refloat verify`. Their comments are the manual page.
 
 use clap::Args;
-use refloat_logical::verify::{Compared, Endpoint, VerifyOptions};
+use refloat_verify::{Compared, Endpoint, VerifyOptions};
 
 use crate::commands::load::{DataArgs, OutputArgs, source_of};
 use crate::connect::ConnectArgs;

@@ -1,0 +1,216 @@
+//! Copying one server into another: a dump and a load as one stream, with nothing on disk between.
+//!
+//! [`copy`] is the recipe. The source's side is a dump whose rows go into a `RowStream` instead of files; the target's side is a load
+//! that takes its definitions from memory and its rows from that stream. `docs/design/copy.md` says why it is done in this way.
+
+mod error;
+mod options;
+mod outcome;
+mod relation;
+mod source;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use refloat_run::cancel::CancelReason;
+use refloat_run::{Cancel, Run};
+use refloat_wire::ConnectOptions;
+
+pub use error::{CopyError, CopyFailure};
+pub use options::CopyOptions;
+pub use outcome::{CopyOutcome, CopyPlan};
+
+use refloat_read::catalog::DataPolicy;
+use refloat_source::stream::RowStream;
+
+use refloat_dump::DumpError;
+use refloat_load::{LoadError, LoadFailure, LoadOutcome, Opened};
+use refloat_verify::{Compared, Endpoint, Relation, ServerSide, VerifyFailure, VerifyOptions};
+use source::{Fed, Source};
+
+/// Copies a server.
+///
+/// # Errors
+/// [`CopyFailure`] with which side stopped, why, and what was done until then. An `Ok` outcome may still have found differences: see
+/// [`LoadOutcome::proven`](LoadOutcome::proven).
+pub fn copy(options: &CopyOptions, run: &Run) -> Result<CopyOutcome, CopyFailure> {
+    let options = &options.agreed();
+    let mut outcome = CopyOutcome::default();
+    if let Err(error) = refuse_related(options, &run.cancel) {
+        outcome.load.run = run.dir.id().to_string();
+        outcome.load.source = options.dump.read.source.describe();
+        outcome.load.target = options.load.target.describe();
+        return Err(CopyFailure::new(error, outcome));
+    }
+    // The source ends with the run, and also when the target has no use for it any more.
+    let reading = Cancel::new();
+    let both = {
+        let (run, reading) = (run.cancel.clone(), reading.clone());
+        move || reading.cancel(run.reason().unwrap_or_else(stopped))
+    };
+    let _both = run.cancel.on_cancel(both);
+    let said: Mutex<Result<Fed, DumpError>> = Mutex::new(Ok(Fed::default()));
+    let say = |word| *said.lock().unwrap_or_else(PoisonError::into_inner) = word;
+    let result = std::thread::scope(|scope| {
+        let mut opened: Option<Arc<RowStream>> = None;
+        let result = refloat_load::load_from(&options.load, run, || {
+            let mut source = match Source::open(options, run, &reading) {
+                Ok(source) => source,
+                Err(error) => {
+                    say(Err(error));
+                    return Err(LoadError::SourceEnded);
+                }
+            };
+            outcome.source_server.clone_from(&source.server);
+            outcome.notes.extend_from_slice(source.notes());
+            let (layout, stream) = source.layout(options);
+            opened = Some(Arc::clone(&stream));
+            let (say, reading) = (&say, &reading);
+            scope.spawn(move || {
+                let fed = catch_unwind(AssertUnwindSafe(|| {
+                    source.feed(options, run, reading, &stream)
+                }));
+                let fed = fed.unwrap_or_else(|_panic| Err(DumpError::defect()));
+                let whole = fed.is_ok();
+                say(fed);
+                // What is said must be there when the target comes to the end.
+                stream.end(whole);
+            });
+            Ok(Opened::Layout(Box::new(layout)))
+        });
+        if let Some(stream) = opened {
+            stream.close();
+            reading.cancel(stopped());
+        }
+        result
+    });
+    let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
+    finish(options, run, outcome, result, said)
+}
+
+/// Puts together what both sides have said.
+fn finish(
+    options: &CopyOptions,
+    run: &Run,
+    mut outcome: CopyOutcome,
+    result: Result<LoadOutcome, LoadFailure>,
+    said: Result<Fed, DumpError>,
+) -> Result<CopyOutcome, CopyFailure> {
+    let (load, error) = match result {
+        Ok(load) => (load, None),
+        Err(failure) => (*failure.outcome, Some(failure.error)),
+    };
+    outcome.load = load;
+    let mut kept = None;
+    let source_error = match said {
+        Ok(fed) => {
+            kept = fed.kept;
+            outcome.snapshot = fed.snapshot;
+            outcome.held_seconds = fed.read.held.as_secs_f64();
+            outcome.snapshot_cost = fed.read.cost;
+            outcome.notes.extend(fed.notes);
+            None
+        }
+        Err(error) => Some(error),
+    };
+    let error = match (error, source_error) {
+        (None, _) => return compare(options, run, outcome, kept),
+        (Some(_), _) if run.cancel.is_cancelled() => {
+            CopyError::Target(LoadError::interrupted(&run.cancel))
+        }
+        (Some(LoadError::SourceEnded), Some(error)) => CopyError::Source {
+            server: options.dump.read.source.describe(),
+            source: error,
+        },
+        (Some(error), _) => CopyError::Target(error),
+    };
+    Err(CopyFailure::new(error, outcome))
+}
+
+/// Compares what was copied, row by row, where that was asked for.
+fn compare(
+    options: &CopyOptions,
+    run: &Run,
+    mut outcome: CopyOutcome,
+    kept: Option<Box<ServerSide>>,
+) -> Result<CopyOutcome, CopyFailure> {
+    let Some(kept) = kept else {
+        return Ok(outcome);
+    };
+    if kept
+        .plan
+        .tables
+        .iter()
+        .flatten()
+        .any(|table| table.policy == DataPolicy::Locked)
+    {
+        outcome.notes.push(
+            "tables of engines without transactions are read again for the comparison, as they are by then: what is written to them meanwhile differs"
+                .to_owned(),
+        );
+    }
+    let endpoint = |server: &ConnectOptions| Endpoint::Server(Box::new(server.clone()));
+    let mut asked = VerifyOptions::new(
+        endpoint(&options.dump.read.source),
+        endpoint(&options.load.target),
+    );
+    asked.threads = options.dump.read.threads;
+    asked.databases.clone_from(&options.dump.read.databases);
+    asked.tables.clone_from(&options.dump.read.tables);
+    asked.exclude.clone_from(&options.dump.read.exclude);
+    asked.no_history = options.dump.read.no_history;
+    asked.compared = Compared::Rows;
+    asked.relation = Relation::MadeOfFirst;
+    match refloat_verify::verify_kept(kept, &asked, run) {
+        Ok(found) => {
+            outcome.load.proven &= found.same;
+            outcome.verified = Some(found);
+            Ok(outcome)
+        }
+        Err(VerifyFailure {
+            error,
+            outcome: found,
+        }) => {
+            outcome.load.proven = false;
+            outcome.verified = Some(*found);
+            Err(CopyFailure::new(CopyError::Verify(error), outcome))
+        }
+    }
+}
+
+/// What a copy would do; changes nothing.
+///
+/// # Errors
+/// What the copy would be refused for, and whatever keeps one of the servers from being looked at.
+pub fn plan(options: &CopyOptions) -> Result<CopyPlan, CopyError> {
+    let options = &options.agreed();
+    let cancel = Cancel::new();
+    refuse_related(options, &cancel)?;
+    let of_source = |source| CopyError::Source {
+        server: options.dump.read.source.describe(),
+        source,
+    };
+    let mut source = Source::look(options, &cancel).map_err(of_source)?;
+    let (server, notes) = (source.server.clone(), source.notes().to_vec());
+    let (layout, _) = source.layout(options);
+    let load = refloat_load::plan_from(&options.load, Opened::Layout(Box::new(layout)), &cancel)?;
+    Ok(CopyPlan {
+        source_server: server,
+        notes,
+        load,
+    })
+}
+
+fn stopped() -> CancelReason {
+    CancelReason::Failed("stopped".to_owned())
+}
+
+/// Looks at both ends before anything else: see [`relation::refuse_related`].
+fn refuse_related(options: &CopyOptions, cancel: &Cancel) -> Result<(), CopyError> {
+    let mut source = source::connect(options, cancel).map_err(|source| CopyError::Source {
+        server: options.dump.read.source.describe(),
+        source,
+    })?;
+    let mut target = refloat_load::connect(&options.load, cancel)?;
+    relation::refuse_related(&mut source, &mut target)
+}

@@ -1,0 +1,86 @@
+//! Grants on tables and columns that are not there any more. Servers keep them when the table goes, and refuse to give them again.
+
+use std::collections::{HashMap, HashSet};
+
+use refloat_schema::accounts::{Granted, granted};
+use refloat_sqltext::quote_ident;
+use refloat_wire::{Connection, Error};
+
+use crate::error::DumpError;
+
+/// `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`.
+const GONE: [u16; 2] = [1049, 1146];
+
+/// What tables of grants there are, as far as it was asked.
+#[derive(Default)]
+pub struct Objects(HashMap<(String, String), Columns>);
+
+/// The columns of a table.
+enum Columns {
+    /// In lower case.
+    These(HashSet<String>),
+    /// There is no such table.
+    NoTable,
+    /// The server does not tell: an invalid view, or nothing for this account to see.
+    Unknown,
+}
+
+impl Objects {
+    /// What a grant is on that is not there; `None` where the grant can be given again.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub fn missing(
+        &mut self,
+        conn: &mut Connection,
+        grant: &str,
+    ) -> Result<Option<String>, DumpError> {
+        let Some(granted) = granted(grant) else {
+            return Ok(None);
+        };
+        let Granted {
+            database,
+            table,
+            columns,
+            creates,
+        } = granted;
+        let key = (database, table);
+        if !self.0.contains_key(&key) {
+            let found = ask(conn, &key)
+                .map_err(|error| DumpError::server("looking for tables of grants", error))?;
+            self.0.insert(key.clone(), found);
+        }
+        let label = format!("{}.{}", key.0, key.1);
+        Ok(match self.0.get(&key) {
+            // Who may create a table may be granted it before it is there.
+            Some(Columns::NoTable) if !creates => Some(format!("table {label}")),
+            Some(Columns::These(there)) => {
+                let gone = columns
+                    .iter()
+                    .find(|name| !there.contains(&name.to_lowercase()));
+                gone.map(|name| format!("column {name} of table {label}"))
+            }
+            _ => None,
+        })
+    }
+}
+
+fn ask(conn: &mut Connection, (database, table): &(String, String)) -> Result<Columns, Error> {
+    let query = format!(
+        "SHOW COLUMNS FROM {}.{}",
+        quote_ident(database),
+        quote_ident(table)
+    );
+    match conn.query(query) {
+        Ok(found) => Ok(Columns::These(
+            found.texts(0).map(str::to_lowercase).collect(),
+        )),
+        Err(error) if error.server_code().is_some_and(|code| GONE.contains(&code)) => {
+            Ok(Columns::NoTable)
+        }
+        Err(error) if error.server_code().is_some() && !error.is_lost_connection() => {
+            Ok(Columns::Unknown)
+        }
+        Err(error) => Err(error),
+    }
+}

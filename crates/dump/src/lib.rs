@@ -1,0 +1,404 @@
+//! Dumping a server into a folder: one moment, many readers, and a manifest that is written last.
+//!
+//! [`dump`] is the recipe. `snapshot` makes all connections see one moment, `ranges` cuts tables, `work` reads ranges into the
+//! files of `chunk`. `docs/format.md` says what the folder holds, `docs/design/dump.md` why it is done in this way.
+
+mod accounts;
+mod block;
+mod chunk;
+pub mod cost;
+mod desync;
+mod error;
+mod json_types;
+mod names;
+mod options;
+mod outcome;
+mod record;
+pub mod schema;
+mod sql;
+mod throttle;
+pub mod work;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use refloat_run::progress::Phase;
+use refloat_run::{Cancel, CancelReason, Event, Events, Progress, Run};
+use refloat_store::{Compression, Folder, FolderError};
+use refloat_wire::Connection;
+
+pub use cost::{FlowControl, HistoryLength, SnapshotCost};
+pub use error::{DumpError, DumpFailure};
+pub use options::{DumpFormat, DumpOptions, RowCompression};
+pub use outcome::DumpOutcome;
+pub use refloat_read::{Consistency, Kind};
+
+use refloat_read::catalog::DataPolicy;
+use refloat_read::moment::{self, Plan};
+use refloat_read::snapshot::Snapshot;
+use refloat_read::{ReadError, session};
+use refloat_run::kill_on_cancel;
+use refloat_run::phases::Phases;
+use refloat_source::manifest;
+use refloat_source::manifest::MANIFEST;
+
+use cost::Watcher;
+use desync::Desync;
+use record::{complete, count, write_definitions};
+use throttle::Throttle;
+use work::{Sink, TableWork, Work};
+
+/// Text that files are assumed to hold per byte when they are compressed.
+const COMPRESSION_GUESS: u64 = 2;
+
+/// Dumps a server into a folder.
+///
+/// # Errors
+/// [`DumpFailure`] with why it stopped. A folder without a manifest is no dump.
+pub fn dump(options: &DumpOptions, run: &Run) -> Result<DumpOutcome, DumpFailure> {
+    let started = Instant::now();
+    let mut outcome = DumpOutcome {
+        run: run.dir.id().to_string(),
+        source: options.read.source.describe(),
+        out: if options.to_stdout() {
+            "standard output".to_owned()
+        } else {
+            options.out.display().to_string()
+        },
+        ..DumpOutcome::default()
+    };
+    let clock = Phases::new(&run.events, &run.progress);
+    let result = run_dump(options, run, &mut outcome, &clock);
+    outcome.phases = clock.end();
+    outcome.seconds = started.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => Ok(outcome),
+        Err(error) => Err(DumpFailure {
+            // Ctrl-C ends connections: what they then say is not why it stopped.
+            error: match error {
+                DumpError::Read(ReadError::Server { .. }) if run.cancel.is_cancelled() => {
+                    DumpError::interrupted(&run.cancel)
+                }
+                error => error,
+            },
+            outcome: Box::new(outcome),
+        }),
+    }
+}
+
+fn run_dump(
+    options: &DumpOptions,
+    run: &Run,
+    outcome: &mut DumpOutcome,
+    clock: &Phases,
+) -> Result<(), DumpError> {
+    clock.enter(Phase::Preflight);
+    options.check_name()?;
+    let mut control = session::connect(&options.read, &run.cancel)?;
+    let _kill = kill_on_cancel(&run.cancel, &control);
+    outcome.server = format!(
+        "{} {}",
+        control.server().vendor,
+        control.server().version_string
+    );
+    let mut desync = Desync::new(run);
+    // What it changes is put back also after a defect.
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        desync.begin(options, run, &mut control)?;
+        with_server(options, run, outcome, clock, &mut control)
+    }));
+    if outcome.complete {
+        desync.catch_up(run, &mut control);
+    }
+    let (left, back) = desync.end(run, &control);
+    outcome.settings_left = left;
+    if let Err(error) = back {
+        // The dump is none the worse for it; what is left to be done is told beside it.
+        let cause = std::error::Error::source(&error);
+        let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+        run.events.warn(format!(
+            "a setting of the server is not back: {error}{cause}"
+        ));
+    }
+    result.unwrap_or_else(|_| Err(DumpError::defect()))?;
+    run.progress.set_phase(Phase::Done);
+    Ok(())
+}
+
+/// The dump proper.
+fn with_server(
+    options: &DumpOptions,
+    run: &Run,
+    outcome: &mut DumpOutcome,
+    clock: &Phases,
+    control: &mut Connection,
+) -> Result<(), DumpError> {
+    cost::can_be_watched(control, options)?;
+    let (mut snapshot, plan) = moment::moment(&options.read, run, control, true)?;
+    if options.format == DumpFormat::Sql {
+        let folder = options
+            .out
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let packed = options.out_compression() != Compression::None;
+        enough_room(
+            options,
+            &plan,
+            folder.unwrap_or_else(|| Path::new(".")),
+            packed,
+        )?;
+        announce(options, run, outcome, &plan);
+        return sql::write(options, run, outcome, clock, (control, snapshot, plan));
+    }
+    let folder = make_folder(options, &plan)?;
+    announce(options, run, outcome, &plan);
+    let mut written = write_definitions(options, control, &folder, &plan)?;
+    let tables = std::mem::take(&mut written.tables);
+    let done = Arc::new(AtomicU64::new(0));
+    let bytes = tables.iter().map(|of| of.table.bytes).sum();
+    run.progress.set_source(Some(bytes), Arc::clone(&done));
+    run.progress.set_tables_total(tables.len() as u64);
+    clock.enter(Phase::Data);
+    let reading = Reading {
+        options,
+        sink: Sink::Folder(&folder),
+        cancel: &run.cancel,
+        events: &run.events,
+        progress: &run.progress,
+        shown: &run.progress,
+        done: &done,
+    };
+    let read = reading.read(&tables, &mut snapshot, control)?;
+    (outcome.held_seconds, outcome.snapshot_cost) = (read.held.as_secs_f64(), read.cost);
+    clock.enter(Phase::Proof);
+    written.notes.extend(plan.notes);
+    written
+        .notes
+        .extend(tables.iter().flat_map(TableWork::notes));
+    written.notes.extend(snapshot.info.caveats());
+    for note in &written.notes {
+        run.events.warn(note.clone());
+    }
+    outcome.notes.clone_from(&written.notes);
+    outcome.snapshot = snapshot.info.clone();
+    let manifest = complete(written, tables, snapshot.info, control);
+    count(&manifest, outcome);
+    let text = manifest::write(&manifest).unwrap_or_default();
+    folder.seal(MANIFEST, &text)?;
+    outcome.complete = true;
+    Ok(())
+}
+
+/// Refuses a dump for which there is too little room, as far as the server's estimates tell.
+fn enough_room(
+    options: &DumpOptions,
+    plan: &Plan,
+    folder: &Path,
+    packed: bool,
+) -> Result<(), DumpError> {
+    if options.read.no_data || options.to_stdout() {
+        return Ok(());
+    }
+    let bytes: u64 = plan.tables.iter().flatten().map(|table| table.bytes).sum();
+    let expected = if packed {
+        bytes / COMPRESSION_GUESS
+    } else {
+        bytes
+    };
+    match refloat_run::machine::disk_available(folder) {
+        Some(free) if free < expected => Err(DumpError::refused(
+            format!(
+                "{} has {} MiB free, and the dump will take about {} MiB",
+                folder.display(),
+                free >> 20,
+                expected >> 20
+            ),
+            "Choose another place, or compress more with --compress zstd --level 9.",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the folder, where there is room for what is expected.
+fn make_folder(options: &DumpOptions, plan: &Plan) -> Result<Folder, DumpError> {
+    if options.to_stdout() {
+        return Ok(Folder::stdout()?);
+    }
+    let folder = match Folder::create(&options.out) {
+        Err(FolderError::NotEmpty(path)) => {
+            return Err(DumpError::refused(
+                format!("{} is there already and not empty", path.display()),
+                "Name a folder that does not exist yet: a dump never overwrites another.",
+            ));
+        }
+        other => other?,
+    };
+    let packed = matches!(options.compression, RowCompression::Zstd { .. });
+    enough_room(options, plan, &options.out, packed)?;
+    Ok(folder)
+}
+
+fn announce(options: &DumpOptions, run: &Run, outcome: &DumpOutcome, plan: &Plan) {
+    run.events.emit(Event::RunStarted {
+        run: run.dir.id().clone(),
+        command: "dump".to_owned(),
+        source: outcome.source.clone(),
+        target: outcome.out.clone(),
+        plan: serde_json::json!({
+            "server": outcome.server,
+            "threads": options.read.threads,
+            "databases": plan.databases.len(),
+            "tables": plan.tables.iter().map(Vec::len).sum::<usize>(),
+            "compression": options.compression,
+        }),
+    });
+}
+
+/// How the rows of a snapshot are read, and where they go.
+pub struct Reading<'a> {
+    /// What was asked for.
+    pub options: &'a DumpOptions,
+    /// Where rows go.
+    pub sink: Sink<'a>,
+    /// Ends it early.
+    pub cancel: &'a Cancel,
+    /// What the run says.
+    pub events: &'a Events,
+    /// Where the run stands.
+    pub progress: &'a Progress,
+    /// Where it is shown what the snapshot costs the server: the run's own.
+    pub shown: &'a Progress,
+    /// Bytes of rows that are done with, in the server's estimate.
+    pub done: &'a AtomicU64,
+}
+
+/// What the reading was like.
+#[derive(Default)]
+pub struct Read {
+    /// For how long readers were held back on request, all together.
+    pub held: Duration,
+    /// What the snapshot has cost the server.
+    pub cost: SnapshotCost,
+}
+
+impl Reading<'_> {
+    /// Reads all rows, and makes sure that nobody has changed a definition meanwhile.
+    ///
+    /// # Errors
+    /// Besides those of readers: [`DumpError::Given`] when the snapshot costs the server more than it may.
+    pub fn read(
+        &self,
+        tables: &[TableWork],
+        snapshot: &mut Snapshot,
+        control: &mut Connection,
+    ) -> Result<Read, DumpError> {
+        let options = self.options;
+        let checker = Mutex::new(again(control)?);
+        let watcher = match options.max_running {
+            Some(_) => Some(again(control)?),
+            None => None,
+        };
+        let throttle = Throttle::new(
+            options.max_rate,
+            options.max_running,
+            options.read.threads,
+            watcher,
+        );
+        let watcher = Watcher::begin(again(control)?, options, snapshot.opened, self.shown)?;
+        // Ends the readers of this snapshot, and with Ctrl-C too.
+        let stop = Cancel::new();
+        let also = |hard: bool| {
+            let stop = stop.clone();
+            let reason = || CancelReason::Failed("stopped".to_owned());
+            move || {
+                if hard {
+                    stop.cancel_hard(reason());
+                } else {
+                    stop.cancel(reason());
+                }
+            }
+        };
+        let _linked = (
+            self.cancel.on_cancel(also(false)),
+            self.cancel.on_hard(also(true)),
+        );
+        let work = Work {
+            options,
+            sink: self.sink,
+            cancel: &stop,
+            events: self.events,
+            progress: self.progress,
+            done: self.done,
+            throttle: &throttle,
+            checker: &checker,
+            tables,
+        };
+        let hang_up = watcher.hang_up();
+        let (end, ended) = cost::ending();
+        let (read, seen) = std::thread::scope(|scope| {
+            let stop = &stop;
+            let watching = scope.spawn(move || watcher.run(&ended, stop));
+            let end = end;
+            let read = read_rows(options, &work, snapshot, control);
+            if read.is_err() {
+                hang_up.shutdown();
+            }
+            drop(end);
+            (read, watching.join())
+        });
+        let (cost, beyond) = seen.map_err(|_panic| DumpError::defect())?;
+        if let Err(error) = read {
+            // Why the readers were ended says more than that they were.
+            return Err(match beyond {
+                _ if self.cancel.is_cancelled() => DumpError::interrupted(self.cancel),
+                Some(beyond) => beyond,
+                None => error,
+            });
+        }
+        // Each table was read by a transaction that is still open, and has kept it from being exchanged since: what a name means now it
+        // meant then.
+        let read = tables.iter().map(|of| &of.table);
+        let read = read.filter(|_| !options.read.no_data);
+        snapshot.identities.unchanged(control, read)?;
+        if snapshot.ddl_blocked {
+            // The lock lives as long as its connection: without it definitions were nobody's business.
+            control.ping().map_err(|error| {
+                DumpError::server(
+                    "holding the lock on definitions until all rows were read",
+                    error,
+                )
+            })?;
+        }
+        Ok(Read {
+            held: throttle.held(),
+            cost,
+        })
+    }
+}
+
+/// Tables without old versions of rows first, while writers wait; then all others.
+fn read_rows(
+    options: &DumpOptions,
+    work: &Work<'_>,
+    snapshot: &mut Snapshot,
+    control: &mut Connection,
+) -> Result<(), DumpError> {
+    let with = |policy: DataPolicy| -> Vec<usize> {
+        (0..work.tables.len())
+            .filter(|index| !options.read.no_data && work.tables[*index].table.policy == policy)
+            .collect()
+    };
+    let locked = with(DataPolicy::Locked);
+    if !locked.is_empty() {
+        work::read_all(work, &mut snapshot.readers, &locked)?;
+    }
+    snapshot.release(control)?;
+    work::read_all(work, &mut snapshot.readers, &with(DataPolicy::Snapshot))
+}
+
+fn again(control: &Connection) -> Result<Connection, DumpError> {
+    session::another(control).map_err(|error| DumpError::server("connecting once more", error))
+}

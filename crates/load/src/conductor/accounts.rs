@@ -1,0 +1,101 @@
+//! Accounts that are there already: `CREATE USER IF NOT EXISTS` leaves them as they are, which a dump's reader would not expect.
+
+use refloat_schema::accounts::{Creation, altered, created_if_not_there, split_default_role};
+use refloat_sqltext::{Item, ItemKind, StatementKind};
+use refloat_wire::Vendor;
+
+use super::Conductor;
+use crate::error::LoadError;
+use crate::outcome::LoadWarning;
+
+/// The notes of servers about an account that is there: MySQL's and MariaDB's.
+const ACCOUNT_EXISTS: [u16; 2] = [3163, 1973];
+/// The first MySQL that shows hashes as `refloat dump` writes them.
+const HEX_SINCE: (u16, u16, u16) = (8, 0, 17);
+
+/// What a statement that creates an account would find.
+pub struct Met {
+    creation: Creation,
+    /// How the server defines the account that is there; none where there is none, or the server does not tell.
+    there: Option<String>,
+}
+
+impl Conductor<'_> {
+    /// Looks for the account that a statement creates only where it is not there. Notes alone do not tell: dumps switch them off.
+    pub(super) fn meets_account(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<Option<Met>, LoadError> {
+        if !matches!(item.kind, ItemKind::Statement(StatementKind::Account)) {
+            return Ok(None);
+        }
+        let mode = self.session()?.lex_mode();
+        let Some(creation) = created_if_not_there(text, mode) else {
+            return Ok(None);
+        };
+        let failed = |error| LoadError::server("looking for an account", error);
+        if self.catalog.server().is_mysql_since(HEX_SINCE) {
+            self.catalog
+                .exec("SET SESSION print_identified_with_as_hex = ON")
+                .map_err(failed)?;
+        }
+        let there = match self
+            .catalog
+            .query_value(format!("SHOW CREATE USER {}", creation.name))
+        {
+            Ok(there) => there,
+            // Mostly there is none; who may not see it is told by the note, if at all.
+            Err(error) if error.server_code().is_some() && !error.is_lost_connection() => None,
+            Err(error) => return Err(failed(error)),
+        };
+        Ok(Some(Met { creation, there }))
+    }
+
+    /// Whether a statement changes the definition of an account that was there and was left as it is: the other half of a definition that one
+    /// statement cannot give.
+    pub(super) fn alters_left_account(&mut self, text: &[u8]) -> Result<bool, LoadError> {
+        if self.accounts_left.is_empty() {
+            return Ok(false);
+        }
+        let mode = self.session()?.lex_mode();
+        Ok(altered(text, mode).is_some_and(|name| self.accounts_left.contains(&name)))
+    }
+
+    /// Warns of an account that was there and is not known to be the dump's. Its password is nobody's business: the statement is not shown.
+    pub(super) fn tell_account(&mut self, met: &Met, codes: &[u16], item: &Item) {
+        let told = codes.iter().find(|code| ACCOUNT_EXISTS.contains(code));
+        let wanted = &met.creation.definition;
+        let same = met.there.as_deref().is_some_and(|there| {
+            split_default_role(there).0 == split_default_role(wanted).0
+                || plain(there) == plain(wanted)
+        });
+        if same || (told.is_none() && met.there.is_none()) {
+            return;
+        }
+        let code = told.copied();
+        self.leave_account(met.creation.name.clone(), code, item);
+    }
+
+    /// Leaves an account as it is, with all statements that would change it, and warns of it. `code`: of the server's note, where it gave one.
+    pub(super) fn leave_account(&mut self, account: String, code: Option<u16>, item: &Item) {
+        let of_vendor = match self.catalog.server().vendor {
+            Vendor::MySql => ACCOUNT_EXISTS[0],
+            Vendor::MariaDb => ACCOUNT_EXISTS[1],
+        };
+        self.ctx.warn(LoadWarning {
+            about: format!("line {}: account {account}", item.line),
+            code: code.unwrap_or(of_vendor),
+            message: "was there already and was left as it is: its password, plugin, locks or limits may be others than those of the dump"
+                .to_owned(),
+        });
+        if !self.accounts_left.contains(&account) {
+            self.accounts_left.push(account);
+        }
+    }
+}
+
+/// A definition without the backslashes of its literals: MySQL shows the names of a certificate without them, dumps write them.
+fn plain(definition: &str) -> String {
+    definition.replace("\\\\", "\\").replace("\\'", "'")
+}

@@ -1,0 +1,499 @@
+//! Barriers: everything before a statement is finished before it runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use refloat_run::progress::Phase;
+use refloat_sqltext::{Item, ItemKind, StatementKind, head};
+use refloat_wire::Connection;
+
+use super::databases::default_collation;
+use super::proof::{count_rows, wrong_count};
+use super::registry::TableKey;
+use super::resume::{Step, is_change_of_table};
+use super::statements::{judge_definition, may_define};
+use super::{Conductor, Postponed};
+use crate::choice::{UNCLEAR, Whose};
+use crate::error::LoadError;
+use crate::outcome::StatementFailure;
+use crate::programs::Kind;
+use crate::table::Table;
+
+/// Tables counted in all because of statements that may change any rows, before counting costs more than it is worth: a dump of
+/// many tables and many such statements would be counted for longer than it loads.
+const RECOUNTS_MAX: usize = 2_000;
+
+/// A statement that was counted for and run within this time is noted as done when rows are counted again, which takes no longer.
+const A_MOMENT: Duration = Duration::from_millis(50);
+
+/// Tables that were counted before a statement that nobody follows.
+pub struct Counted {
+    tables: Vec<Arc<Table>>,
+    /// Whether they were: there may be too many of them.
+    countable: bool,
+}
+
+impl Counted {
+    /// Takes for right what an earlier process has counted.
+    fn take(&self, step: &Step) {
+        for table in &self.tables {
+            let known = step
+                .counts
+                .iter()
+                .find(|(db, name, _)| *db == table.db && *name == table.name);
+            match known {
+                Some((_, _, count)) => table.rebase(*count),
+                None => table.note_uncounted(),
+            }
+        }
+    }
+}
+
+/// Collations of databases, changed for programs that were created where the dump had them so: a trigger or event keeps the one
+/// that its database had when it was created.
+#[derive(Default)]
+struct Collations {
+    /// By database: the collation that it has to have again, and the one that it has now.
+    changed: BTreeMap<String, (String, String)>,
+}
+
+impl Collations {
+    fn set(
+        &mut self,
+        conn: &mut Connection,
+        database: &str,
+        wanted: &str,
+    ) -> Result<(), LoadError> {
+        let now = match self.changed.get(database) {
+            Some((_, now)) => Some(now.clone()),
+            None => default_collation(conn, database)?,
+        };
+        let Some(now) = now.filter(|now| now != wanted) else {
+            return Ok(());
+        };
+        alter(conn, database, wanted)?;
+        let entry = self
+            .changed
+            .entry(database.to_owned())
+            .or_insert((now, String::new()));
+        wanted.clone_into(&mut entry.1);
+        Ok(())
+    }
+
+    fn restore(self, conn: &mut Connection) -> Result<(), LoadError> {
+        for (database, (original, now)) in self.changed {
+            if original != now {
+                alter(conn, &database, &original)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn alter(
+    conn: &mut Connection,
+    database: &str,
+    collation: &str,
+) -> Result<(), LoadError> {
+    let name = refloat_sqltext::quote_ident(database);
+    conn.exec(format!("ALTER DATABASE {name} COLLATE {collation}"))
+        .map(drop)
+        .map_err(|error| {
+            LoadError::server(
+                format!("changing the collation of database {database}"),
+                error,
+            )
+        })
+}
+
+/// `ER_EVENT_EXEC_TIME_IN_THE_PAST`, `ER_EVENT_CANNOT_CREATE_IN_THE_PAST`: the server drops such an event at once.
+const EVENT_IS_OVER: &[u16] = &[1544, 1588];
+
+impl Conductor<'_> {
+    /// Runs a statement that may depend on anything before it, or that anything behind it may depend on.
+    pub(super) fn barrier(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+        if self.leaves_statement_out(text, item)? {
+            return Ok(());
+        }
+        self.settle()?;
+        let session_only = matches!(item.kind, ItemKind::Statement(StatementKind::Set))
+            && memchr::memmem::find(&text.to_ascii_uppercase(), b"STATEMENT").is_none();
+        if session_only {
+            self.run_statement(text, item, None, &[])?;
+            return self.after_alone(item);
+        }
+        // What may be run again needs no mark.
+        let repeatable = matches!(
+            item.kind,
+            ItemKind::Statement(
+                StatementKind::Select | StatementKind::Maintenance | StatementKind::SetGlobal
+            )
+        );
+        if repeatable {
+            self.session = None;
+            self.execute(text, item, None)?;
+            return self.after_alone(item);
+        }
+        if let Some(step) = self.passed(text, item)? {
+            if let Some(account) = step.left_account {
+                self.leave_account(account, None, item);
+            }
+            return self.after_alone(item);
+        }
+        self.run_alone(text, item, None)
+    }
+
+    /// [`Conductor::barrier`] for a statement that may add, change or remove rows of a table, or of any, and definitions too: rows
+    /// are counted before and after it.
+    pub(super) fn barrier_counted(
+        &mut self,
+        only: Option<&TableKey>,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        if self.leaves_statement_out(text, item)? {
+            return Ok(());
+        }
+        self.settle()?;
+        let passed = self.passed(text, item)?;
+        let begun = Instant::now();
+        let counted = if passed.is_some() || self.in_past() {
+            self.not_counted(only)
+        } else {
+            self.count_before(only)?
+        };
+        match &passed {
+            Some(_) => self.after_alone(item)?,
+            // Noted at once, and again with what was counted, unless that is done in a moment.
+            None => self.run_alone(text, item, only.map(|_| begun))?,
+        }
+        if only.is_none() {
+            // What it did to views and programs nobody knows.
+            self.created.clear();
+        }
+        self.look_again(only)?;
+        if let Some(step) = passed {
+            counted.take(&step);
+            self.note_unchecked(only);
+            return Ok(());
+        }
+        self.count_after(&counted)?;
+        self.note_unchecked(only);
+        let step = self.counts_of(&counted);
+        self.finished(text, item, step)
+    }
+
+    /// Notes that rows of `only`, or of any table, may be there that no foreign key was compared with.
+    pub(super) fn note_unchecked(&mut self, only: Option<&TableKey>) {
+        for table in self.tables_of(only) {
+            let entry = &mut self.entries[table.id];
+            entry.unchecked |= entry.text_bytes > 0 || table.expected() > 0 || table.is_uncounted();
+        }
+    }
+
+    /// The tables of `only`, or all of them, that nothing has to be counted of: what they held an earlier process has counted.
+    fn not_counted(&self, only: Option<&TableKey>) -> Counted {
+        Counted {
+            tables: self.tables_of(only),
+            countable: false,
+        }
+    }
+
+    /// What was counted, to be kept.
+    fn counts_of(&self, counted: &Counted) -> Step {
+        let tables = counted.tables.iter().filter(|table| {
+            let key = (table.db.clone(), table.name.clone());
+            counted.countable && self.known(&key) == Some(table.id)
+        });
+        Step {
+            counts: tables
+                .map(|table| (table.db.clone(), table.name.clone(), table.expected()))
+                .collect(),
+            ..Step::default()
+        }
+    }
+
+    /// Compares the rows of `only`, or of all tables, with what was sent, before something happens that nobody follows.
+    pub(super) fn count_before(&mut self, only: Option<&TableKey>) -> Result<Counted, LoadError> {
+        let tables = self.tables_of(only);
+        if only.is_none() {
+            self.recounted += tables.len();
+        }
+        let countable = only.is_some() || self.recounted <= RECOUNTS_MAX;
+        for table in tables.iter().filter(|_| countable) {
+            let count = count_rows(&mut self.catalog, table)?;
+            if !table.counts(count) {
+                self.ctx.differ(wrong_count(table, count));
+            }
+        }
+        Ok(Counted { tables, countable })
+    }
+
+    fn tables_of(&self, only: Option<&TableKey>) -> Vec<Arc<Table>> {
+        match only {
+            Some(key) => self
+                .known(key)
+                .map(|index| Arc::clone(&self.entries[index].table))
+                .into_iter()
+                .collect(),
+            None => self
+                .entries
+                .iter()
+                .filter(|entry| !entry.dropped && !entry.table.is_view())
+                .map(|entry| Arc::clone(&entry.table))
+                .collect(),
+        }
+    }
+
+    /// Takes the rows that are there now for right.
+    pub(super) fn count_after(&mut self, counted: &Counted) -> Result<(), LoadError> {
+        for table in &counted.tables {
+            if !counted.countable {
+                table.note_uncounted();
+            } else if self.known(&(table.db.clone(), table.name.clone())) == Some(table.id) {
+                let count = count_rows(&mut self.catalog, table)?;
+                table.rebase(count);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a statement is not for this load: of tables that are not chosen, or of a schema that is left out.
+    fn leaves_statement_out(&mut self, text: &[u8], item: &Item) -> Result<bool, LoadError> {
+        match self.chosen_or_not(text, item)? {
+            Whose::Chosen => {}
+            Whose::Others => {
+                self.leave_out(text, item);
+                return Ok(true);
+            }
+            Whose::Unclear => {
+                self.refuse_statement(UNCLEAR, text, item)?;
+                return Ok(true);
+            }
+        }
+        match self.session()?.database.clone() {
+            Some(database) => self.leaves_out(&database),
+            None => Ok(false),
+        }
+    }
+
+    /// Runs a statement by itself. One that was `begun` a moment ago the caller notes as done.
+    fn run_alone(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+        begun: Option<Instant>,
+    ) -> Result<(), LoadError> {
+        self.ctx.phases.enter(Phase::Data);
+        if self.in_past() {
+            // A process that went by this place before has run it, or nobody has: it comes before something that is done.
+            return self.after_alone(item);
+        }
+        self.about_to_run(text, item)?;
+        let left = self.accounts_left.len();
+        self.execute(text, item, None)?;
+        if matches!(&item.kind, ItemKind::Statement(kind) if may_define(kind)) {
+            self.note_defined();
+        }
+        let step = Step {
+            left_account: self.accounts_left.get(left).cloned(),
+            ..Step::default()
+        };
+        if begun.is_none_or(|begun| begun.elapsed() > A_MOMENT) {
+            self.finished(text, item, step)?;
+        }
+        self.after_alone(item)
+    }
+
+    /// What is to be done behind a statement that nobody follows.
+    fn after_alone(&mut self, item: &Item) -> Result<(), LoadError> {
+        if !is_change_of_table(&item.kind) {
+            self.session = None;
+        }
+        // Whatever it was, it may have changed tables: their columns are read again before more rows come.
+        for entry in &mut self.entries {
+            entry.table.set_layout(None);
+            entry.shown = None;
+            entry.foreign_keys = None;
+            entry.is_referred_to = None;
+        }
+        self.place.last_header = None;
+        self.session().map(drop)
+    }
+
+    /// Takes definitions as they are now, after the dump itself changed that of `only`, or any; a table that is no longer
+    /// there is not proven.
+    pub(super) fn look_again(&mut self, only: Option<&TableKey>) -> Result<(), LoadError> {
+        let indexes = match only {
+            Some(key) => self.known(key).into_iter().collect(),
+            None => (0..self.entries.len()).collect::<Vec<_>>(),
+        };
+        for index in indexes {
+            if self.entries[index].dropped {
+                continue;
+            }
+            let table = Arc::clone(&self.entries[index].table);
+            self.entries[index].shown = None;
+            match self.show_create(&table) {
+                Ok((_, print)) if self.entries[index].definition.is_some() => {
+                    self.entries[index].definition = Some(print);
+                }
+                Ok(_) => {}
+                // ER_NO_SUCH_TABLE: it has another name now.
+                Err(LoadError::Server { source, .. }) if source.server_code() == Some(1146) => {
+                    self.forget(&(table.db.clone(), table.name.clone()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Finishes everything that the dump has asked for so far: rows, indexes, foreign keys, triggers, events.
+    pub(super) fn settle(&mut self) -> Result<(), LoadError> {
+        self.finish_current()?;
+        self.queue.wait_rows()?;
+        self.show_loaded();
+        self.finish_builds()?;
+        self.enable_keys()?;
+        self.run_postponed()
+    }
+
+    /// Takes loaded tables off the list of those at work.
+    fn show_loaded(&self) {
+        for entry in &self.entries {
+            if let Some(seconds) = entry.table.shown_loaded() {
+                self.ctx.events.emit(refloat_run::Event::TableFinished {
+                    table: entry.table.label(),
+                    rows: entry.table.rows(),
+                    bytes: entry.table.bytes(),
+                    seconds,
+                });
+            }
+        }
+    }
+
+    /// A dump that disabled keys and never enabled them (it may have been cut) must not leave them disabled.
+    fn enable_keys(&mut self) -> Result<(), LoadError> {
+        for index in 0..self.entries.len() {
+            if std::mem::take(&mut self.entries[index].keys_disabled)
+                && !self.entries[index].dropped
+                && !self.in_past()
+            {
+                let table = Arc::clone(&self.entries[index].table);
+                self.control
+                    .exec(format!("ALTER TABLE {} ENABLE KEYS", table.quoted()))
+                    .map_err(|error| {
+                        LoadError::server(
+                            format!("enabling the keys of table {}", table.label()),
+                            error,
+                        )
+                    })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the definitions that were put off, each in the session state that it stands in.
+    pub(super) fn run_postponed(&mut self) -> Result<(), LoadError> {
+        if self.in_past() {
+            for one in std::mem::take(&mut self.postponed) {
+                self.note_program(one, &[]);
+            }
+        }
+        if self.postponed.is_empty() {
+            return Ok(());
+        }
+        self.ctx.phases.enter(Phase::Programs);
+        let mut conn = self.ctx.connect("for triggers and events")?;
+        let _kill = self.ctx.kill_on_cancel(&conn);
+        let mut collations = Collations::default();
+        let result = self.run_each(&mut conn, &mut collations);
+        let restored = collations.restore(&mut conn);
+        result.and(restored)
+    }
+
+    fn run_each(
+        &mut self,
+        conn: &mut Connection,
+        collations: &mut Collations,
+    ) -> Result<(), LoadError> {
+        let server =
+            |error| LoadError::server("preparing the session for triggers and events", error);
+        let mut current = None;
+        for one in std::mem::take(&mut self.postponed) {
+            self.check_cancel()?;
+            if current
+                .as_ref()
+                .is_none_or(|current| !Arc::ptr_eq(current, &one.session))
+            {
+                conn.exec(one.session.exact_set()).map_err(server)?;
+                if let Some(database) = &one.session.database {
+                    conn.exec(format!("USE {}", refloat_sqltext::quote_ident(database)))
+                        .map_err(server)?;
+                }
+                current = Some(Arc::clone(&one.session));
+            }
+            if let (Some(database), Some(collation)) = (&one.session.database, &one.collation) {
+                collations.set(conn, database, collation)?;
+            }
+            if one.creates {
+                let key = (one.object.database.clone(), one.object.name.clone());
+                self.replace_program(one.object.kind, &key)?;
+                self.remove_leftover(one.object.kind, &key)?;
+            }
+            self.statements += 1;
+            match conn.exec(&one.text) {
+                Ok(ok) => {
+                    self.touched = true;
+                    let codes = judge_definition(&self.ctx, conn, &ok, one.line, &one.text, &[])?;
+                    self.note_program(one, &codes);
+                }
+                Err(_) if self.ctx.cancel.is_cancelled() => return Err(self.ctx.interrupted()),
+                Err(error)
+                    if error.server_code().is_some()
+                        && (one.creates || !error.is_lost_connection()) =>
+                {
+                    self.fail(StatementFailure {
+                        file: one.file.to_string(),
+                        line: one.line,
+                        offset: one.offset,
+                        head: head(&one.text),
+                        code: error.server_code().unwrap_or(0),
+                        message: error.to_string(),
+                        table: one.table.as_ref().map(|key| format!("{}.{}", key.0, key.1)),
+                    })?;
+                }
+                Err(error) => {
+                    return Err(LoadError::server(
+                        format!("line {}: running {}", one.line, head(&one.text)),
+                        error,
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps account of a trigger or event that was created or dropped with these warnings.
+    fn note_program(&mut self, one: Postponed, warnings: &[u16]) {
+        let key = (one.object.database.clone(), one.object.name.clone());
+        if !one.creates {
+            self.forget_created(one.object.kind, &key);
+            if one.object.kind == Kind::Trigger {
+                self.forget_trigger(&key);
+            }
+        } else if warnings.iter().any(|code| EVENT_IS_OVER.contains(code)) {
+            self.ctx.events.note(format!(
+                "event {}.{} is over, and the server keeps no events that are",
+                key.0, key.1
+            ));
+        } else {
+            self.created.push(one.object);
+            if let Some(table) = one.table {
+                self.note_trigger(table, key.1);
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Databases: creating, altering and dropping them.
+
+use refloat_run::own::is_own_schema;
+use refloat_schema::definition::as_seen_by;
+use refloat_schema::pattern::may_match_in;
+use refloat_sqltext::{Item, TokenKind, literal, quote_ident, tokens};
+use refloat_wire::Connection;
+
+use super::Conductor;
+use super::registry::{TableKey, Touch};
+use crate::error::LoadError;
+use crate::options::ExistingPolicy;
+
+impl Conductor<'_> {
+    /// Whether `--tables` may ask for something of this database.
+    pub(super) fn chooses_in(&self, database: &str) -> bool {
+        let patterns = &self.ctx.options.tables;
+        patterns.is_empty() || may_match_in(patterns, database)
+    }
+
+    /// The database that a statement creates or drops, looked at; `None` when it is left out.
+    fn own_database(&mut self, database: &[u8], item: &Item) -> Result<Option<String>, LoadError> {
+        let name = String::from_utf8_lossy(database).into_owned();
+        self.refuse_other_database(&name, item)?;
+        if self.leaves_out(&name)? || !self.chooses_in(&name) {
+            return Ok(None);
+        }
+        // With a choice of tables it is their definitions that meet what is there.
+        if self.ctx.options.tables.is_empty() {
+            self.touch(&name, Touch::Define)?;
+        }
+        Ok(Some(name))
+    }
+
+    pub(super) fn create_database(
+        &mut self,
+        database: &[u8],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let Some(name) = self.own_database(database, item)? else {
+            return Ok(());
+        };
+        self.note_name(&(name.clone(), String::new()))?;
+        // One that was there before stays, whether the dump says IF NOT EXISTS or not.
+        let keeps = self.place.keeps_databases
+            || self.resumes()
+            || self.ctx.options.existing != ExistingPolicy::Refuse
+            || !self.ctx.options.tables.is_empty();
+        let kept = keeps && default_collation(&mut self.catalog, &name)?.is_some();
+        if kept && self.undropped.remove(&name) {
+            self.alter_undropped(&name, database, text, item)?;
+        }
+        let created = kept || self.execute(text, item, None)?.is_some();
+        if created && self.place.enters {
+            self.session = None;
+            self.control
+                .exec(format!("USE {}", refloat_sqltext::quote_ident(&name)))
+                .map_err(|error| LoadError::server(format!("going into database {name}"), error))?;
+        }
+        Ok(())
+    }
+
+    /// `ALTER DATABASE`, which dump tools write around programs whose database had another character set; without a name it is
+    /// about the current one.
+    pub(super) fn alter_database(
+        &mut self,
+        database: Option<&[u8]>,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let name = match (database, &self.session()?.database) {
+            (Some(name), _) => name.to_vec(),
+            (None, Some(current)) => current.clone().into_bytes(),
+            // The server says that there is none.
+            (None, None) => return self.execute(text, item, None).map(drop),
+        };
+        let Some(name) = self.own_database(&name, item)? else {
+            return Ok(());
+        };
+        if self.ctx.options.existing == ExistingPolicy::Append && self.held_anything(&name) {
+            self.leave_out(text, item);
+            return Ok(());
+        }
+        self.note_collation(&name)?;
+        self.altered.insert(name);
+        self.execute(text, item, None).map(drop)
+    }
+
+    /// Gives a database that the dump drops and creates again, and that was kept for what else it holds, the character set that it would
+    /// have now.
+    fn alter_undropped(
+        &mut self,
+        name: &str,
+        database: &[u8],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        if self.in_past() || !self.ctx.options.tables.is_empty() {
+            return Ok(());
+        }
+        let text = self.map_collations(text)?.into_owned();
+        let mode = self.session()?.lex_mode();
+        let named = tokens(&text, mode).code().find(|token| {
+            matches!(token.kind, TokenKind::Word | TokenKind::QuotedName)
+                && token.name(&text).is_some_and(|name| name == database)
+        });
+        let options = named.map_or(&[][..], |token| text[token.range.end..].trim_ascii());
+        let seen = as_seen_by(options, mode, Some(self.catalog.server().into()));
+        if tokens(&seen, mode).code().next().is_none() {
+            return Ok(());
+        }
+        let mut alter = format!("ALTER DATABASE {} ", quote_ident(name)).into_bytes();
+        alter.extend_from_slice(options);
+        self.execute(&alter, item, None).map(drop)
+    }
+
+    pub(super) fn drop_database(
+        &mut self,
+        database: &[u8],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let Some(name) = self.own_database(database, item)? else {
+            return Ok(());
+        };
+        self.refuse_same_name(&(name.clone(), String::new()))?;
+        // With --append nothing goes, with --replace only what the dump brings anew. Refloat's own tables always stay.
+        let keeps = match self.ctx.options.existing {
+            _ if is_own_schema(&name) => true,
+            ExistingPolicy::Append => true,
+            ExistingPolicy::Replace => self.held_anything(&name),
+            ExistingPolicy::Refuse => false,
+        };
+        // It is not only the chosen tables that would go.
+        if keeps || !self.ctx.options.tables.is_empty() {
+            if self.ctx.options.existing == ExistingPolicy::Replace {
+                self.undropped.insert(name);
+            }
+            self.leave_out(text, item);
+            return Ok(());
+        }
+        self.settle()?;
+        self.databases.remove(&name);
+        self.created.retain(|one| one.database != name);
+        let gone: Vec<TableKey> = self
+            .entries
+            .iter()
+            .filter(|entry| !entry.dropped && entry.table.db == name)
+            .map(|entry| (entry.table.db.clone(), entry.table.name.clone()))
+            .collect();
+        for key in &gone {
+            self.forget(key);
+        }
+        if self.database_begun_behind(&name, item) {
+            return Ok(());
+        }
+        self.session = None;
+        self.execute(text, item, None).map(drop)
+    }
+
+    /// The collation of a database at this place of the dump, if the dump changes it.
+    pub(super) fn altered_collation(
+        &mut self,
+        database: Option<&str>,
+    ) -> Result<Option<String>, LoadError> {
+        match database.filter(|database| self.altered.contains(*database)) {
+            Some(database) => default_collation(&mut self.catalog, database),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The collation that a database gives to what is created in it.
+pub(super) fn default_collation(
+    conn: &mut Connection,
+    database: &str,
+) -> Result<Option<String>, LoadError> {
+    let sql = format!(
+        "SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = {}",
+        literal(database)
+    );
+    conn.query_value(sql).map_err(|error| {
+        LoadError::server(
+            format!("reading the collation of database {database}"),
+            error,
+        )
+    })
+}

@@ -1,0 +1,382 @@
+//! Files of delimited text, read as rows of a table.
+
+use std::sync::Arc;
+
+use refloat_schema::columns::Layout as Columns;
+use refloat_source::blocks::{Block, BlockPool};
+use refloat_source::cutter::{ITEM_MAX, fill_target};
+use refloat_source::delimited::{Decode, DelimitedRows};
+use refloat_source::items;
+use refloat_source::layout::DelimitedFile;
+use refloat_sqltext::{CharsetFamily, InsertHeader, InsertVerb, quote_ident};
+use refloat_store::Input;
+
+use super::registry::{TableKey, Touch};
+use super::{BLOCK_BYTES, Conductor, PIECE_BYTES};
+use crate::chunk::Head;
+use crate::error::LoadError;
+use crate::form::Form;
+use crate::rows::leaves_to_server;
+
+/// What some programs begin a file of UTF-8 with.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// A file of delimited text, and how far it was read.
+pub struct DelimitedReader<'l> {
+    pub input: Input,
+    file: &'l DelimitedFile,
+    rest: Vec<u8>,
+    eof: bool,
+    /// Place of the next byte.
+    offset: u64,
+    line: u64,
+    /// Lines in front of the rows that are still to come.
+    skip: u64,
+    /// Names in the first line.
+    names: Option<Vec<String>>,
+    /// What its rows are for, once the first one was seen.
+    target: Option<Target>,
+}
+
+impl<'l> DelimitedReader<'l> {
+    /// Whether a file that was read to its end has as much text as another file says.
+    pub fn check_bytes(&self, expected: u64, by: &str, name: &str) -> Result<(), LoadError> {
+        if self.offset == expected {
+            return Ok(());
+        }
+        Err(LoadError::Text {
+            file: name.to_owned(),
+            line: self.line,
+            offset: self.offset,
+            message: format!("the text ends here, and {by} says that it has {expected} bytes"),
+        })
+    }
+
+    /// A reader at the beginning of its file.
+    pub fn new(input: Input, file: &'l DelimitedFile) -> Self {
+        Self {
+            input,
+            file,
+            rest: Vec::new(),
+            eof: false,
+            offset: 0,
+            line: 1,
+            skip: file.skip_lines,
+            names: None,
+            target: None,
+        }
+    }
+}
+
+/// What the rows of a delimited file are for.
+#[derive(Clone)]
+pub struct Target {
+    index: usize,
+    head: Head,
+    /// Place of an `AUTO_INCREMENT` column among the values.
+    numbered: Option<usize>,
+}
+
+impl Conductor<'_> {
+    /// Reads a block of delimited text; `false` at its end.
+    pub(super) fn read_delimited(
+        &mut self,
+        reader: &mut DelimitedReader<'_>,
+        key: &TableKey,
+        pool: &Arc<BlockPool>,
+    ) -> Result<bool, LoadError> {
+        self.check_cancel()?;
+        let mut rest = std::mem::take(&mut reader.rest);
+        let want = fill_target(rest.len(), BLOCK_BYTES);
+        while !reader.eof && rest.len() < want {
+            let before = rest.len();
+            reader.eof = reader.input.read_block(&mut rest, want - before)? == 0;
+            self.bytes += (rest.len() - before) as u64;
+        }
+        let block = Arc::new(Block::new(rest, Arc::clone(pool)));
+        let format = &reader.file.format;
+        let mut at = 0;
+        if reader.offset == 0 && !reader.file.closed && block.starts_with(BYTE_ORDER_MARK) {
+            at = BYTE_ORDER_MARK.len();
+            reader.offset = at as u64;
+        }
+        while at < block.len() {
+            self.check_cancel()?;
+            let text = &block[at..];
+            let head = reader.skip > 0 || (reader.file.header && reader.names.is_none());
+            let target = if head { 1 } else { PIECE_BYTES };
+            let Some(run) = format.cut(text, target, reader.eof) else {
+                break;
+            };
+            let text = &text[..run.len];
+            if reader.eof
+                && at + run.len == block.len()
+                && reader.file.closed
+                && format.is_open(text)
+            {
+                return Err(self.cut_short(reader, text));
+            }
+            let (offset, line) = (reader.offset, reader.line);
+            reader.offset += run.len as u64;
+            reader.line += memchr::memchr_iter(b'\n', text).count() as u64;
+            if head {
+                if reader.skip > 0 {
+                    reader.skip -= 1;
+                } else {
+                    reader.names = Some(items::fields_of(format, text));
+                }
+            } else {
+                let place = (offset, line);
+                let target = if let Some(target) = &reader.target {
+                    target.clone()
+                } else {
+                    let names = reader.names.as_deref();
+                    let target = self.target(reader.file, names, key, text, place)?;
+                    reader.target.insert(target).clone()
+                };
+                self.delimited_rows(&target, &block, at..at + run.len, run.rows, place)?;
+            }
+            at += run.len;
+        }
+        if block.len() - at > ITEM_MAX {
+            let file = self.place.name.to_string();
+            return Err(LoadError::row_without_end(file, reader.line, reader.offset));
+        }
+        if reader.eof {
+            return Ok(false);
+        }
+        reader.rest = Block::rest(block, at, pool);
+        Ok(true)
+    }
+
+    /// The error of a file that ends in the middle of a row.
+    fn cut_short(&self, reader: &DelimitedReader<'_>, text: &[u8]) -> LoadError {
+        let last = memchr::memrchr(b'\n', text).map_or(0, |at| at + 1);
+        LoadError::Text {
+            file: self.place.name.to_string(),
+            line: reader.line + memchr::memchr_iter(b'\n', text).count() as u64,
+            offset: reader.offset + last as u64,
+            message: "the file ends in the middle of a row: nothing ends it".to_owned(),
+        }
+    }
+
+    /// Decides what the fields of a file are for, by its first row; `header` has the names in its first line.
+    pub(super) fn target(
+        &mut self,
+        file: &DelimitedFile,
+        header: Option<&[String]>,
+        key: &TableKey,
+        text: &[u8],
+        (offset, line): (u64, u64),
+    ) -> Result<Target, LoadError> {
+        let key = match &file.table {
+            Some(table) => (key.0.clone(), table.clone()),
+            None => key.clone(),
+        };
+        if Self::is_system(&key.0) {
+            self.touch(&key.0, Touch::Rows)?;
+        }
+        let index = self.table_for_rows(&key)?;
+        if self.place.current != Some(index) {
+            self.finish_current()?;
+            if self.entries[index].build_begun {
+                self.queue.wait_key(index)?;
+            }
+            self.place.current = Some(index);
+        }
+        let table = Arc::clone(&self.entries[index].table);
+        let wrong = |message: String| LoadError::Fields {
+            file: self.place.name.to_string(),
+            line,
+            offset,
+            table: table.label(),
+            message,
+        };
+        let format = &file.format;
+        let found = format
+            .cut(text, 1, true)
+            .map_or(0, |run| items::fields_of(format, &text[..run.len]).len());
+        let Some(columns) = table.layout() else {
+            return Err(wrong("its columns are not known".to_owned()));
+        };
+        let given = file.fields.clone().or_else(|| {
+            let plain = |name: &String| (name.clone(), Decode::Plain);
+            Some(header?.iter().map(plain).collect())
+        });
+        let fields = fields_of(&columns, given, found).map_err(wrong)?;
+        if file.by_character
+            && let Some(words) = ambiguous(&columns, &fields, &file.charset)
+        {
+            return Err(wrong(words));
+        }
+        let session = self.session()?;
+        let names: Vec<&str> = fields
+            .iter()
+            .filter(|field| field.1 != Decode::Skip)
+            .map(|field| field.0.as_str())
+            .collect();
+        let quoted: Vec<String> = names.iter().map(|name| quote_ident(name)).collect();
+        let header = InsertHeader {
+            verb: InsertVerb::Insert,
+            database: Some(table.db.clone().into_bytes()),
+            table: table.name.clone().into_bytes(),
+            columns: Some(names.iter().map(|name| name.as_bytes().to_vec()).collect()),
+            text: format!(
+                "INSERT INTO {} ({}) VALUES ",
+                table.quoted(),
+                quoted.join(",")
+            )
+            .into_bytes(),
+        };
+        let is_numbered = |column: &&refloat_schema::columns::Column| {
+            column.auto_increment || column.from_sequence
+        };
+        let numbered_column = columns.columns.iter().find(is_numbered);
+        let numbered = numbered_column.and_then(|column| {
+            names
+                .iter()
+                .position(|name| name.eq_ignore_ascii_case(&column.name))
+        });
+        if numbered_column.is_some() && numbered.is_none() {
+            // The server gives the numbers: in the order of the rows.
+            self.entries[index].ordered = true;
+        }
+        // A row that has not ended says so by the last time that its server knows, which is another one before MariaDB 11.5.
+        let decode = |(name, decode): &(String, Decode)| match &columns.period_end {
+            Some(end) if *decode == Decode::Plain && name.eq_ignore_ascii_case(&end.column) => {
+                Decode::Instead {
+                    of: end.never_elsewhere,
+                    with: end.never,
+                }
+            }
+            _ => *decode,
+        };
+        let decode = fields.iter().map(decode).collect();
+        Ok(Target {
+            index,
+            numbered,
+            head: Head {
+                table,
+                session,
+                header: Arc::new(header),
+                form: Form::Delimited(Arc::new(DelimitedRows {
+                    format: format.clone(),
+                    decode,
+                    charset: file.charset.clone(),
+                })),
+            },
+        })
+    }
+
+    pub(super) fn delimited_rows(
+        &mut self,
+        target: &Target,
+        block: &Arc<Block>,
+        range: std::ops::Range<usize>,
+        rows: u64,
+        (offset, line): (u64, u64),
+    ) -> Result<(), LoadError> {
+        let index = target.index;
+        let text = &block[range.clone()];
+        if let Some(position) = target.numbered
+            && !self.entries[index].ordered
+        {
+            let session = &target.head.session;
+            let zero = !session.has_mode("NO_AUTO_VALUE_ON_ZERO");
+            let maybe = zero || memchr::memmem::find(text, b"\\N").is_some();
+            if maybe
+                && leaves_to_server(&target.head.form, text, position, zero, session.lex_mode())
+            {
+                // Numbers of the server come in the order of the rows, behind those that are there.
+                self.queue.flush(index, None)?;
+                self.queue.wait_key(index)?;
+                self.entries[index].ordered = true;
+            }
+        }
+        self.touched = true;
+        self.place.rows += rows;
+        let entry = &mut self.entries[index];
+        entry.session = Some(Arc::clone(&target.head.session));
+        entry.note_session(&target.head.session, false);
+        entry.text_bytes += text.len() as u64;
+        let piece = self.piece(block, range.clone(), rows, offset, line);
+        let missing = self.missing_rows(index, &target.head, piece, text)?;
+        self.add_missing(index, &target.head, missing, text)
+    }
+}
+
+/// The column of each of `found` fields, and how it is decoded. What the server computes itself is left out.
+fn fields_of(
+    columns: &Columns,
+    given: Option<Vec<(String, Decode)>>,
+    found: usize,
+) -> Result<Vec<(String, Decode)>, String> {
+    let fields = given.unwrap_or_else(|| {
+        let visible = columns.columns.iter().filter(|column| !column.invisible);
+        let all: Vec<_> = visible.clone().map(|column| column.name.clone()).collect();
+        let own: Vec<_> = visible
+            .filter(|column| !column.generated)
+            .map(|column| column.name.clone())
+            .collect();
+        let names = if own.len() == found { own } else { all };
+        names
+            .into_iter()
+            .map(|name| (name, Decode::Plain))
+            .collect()
+    });
+    if fields.len() != found {
+        return Err(format!(
+            "the row has {found} fields where {} are expected",
+            fields.len()
+        ));
+    }
+    fields
+        .into_iter()
+        .map(|(name, decode)| {
+            if decode == Decode::Skip {
+                return Ok((name, decode));
+            }
+            let column = columns
+                .columns
+                .iter()
+                .find(|column| column.name.eq_ignore_ascii_case(&name))
+                .ok_or_else(|| format!("it has no column {name}"))?;
+            let decode = if column.generated {
+                Decode::Skip
+            } else {
+                decode
+            };
+            Ok((column.name.clone(), decode))
+        })
+        .collect()
+}
+
+/// Why bytes of characters may be taken for terminators, when they may.
+fn ambiguous(columns: &Columns, fields: &[(String, Decode)], charset: &str) -> Option<String> {
+    let unsafe_charset = |name: &str| {
+        let wide = ["ucs2", "utf16", "utf32"];
+        wide.iter().any(|one| name.starts_with(one))
+            || CharsetFamily::from_charset_name(name.as_bytes()) != CharsetFamily::Plain
+    };
+    if charset != "binary" {
+        return unsafe_charset(charset).then(|| {
+            format!("the file is in {charset}, where a part of a character may look like the end of a field")
+        });
+    }
+    let named = |column: &&refloat_schema::columns::Column| {
+        fields
+            .iter()
+            .any(|(name, decode)| *decode != Decode::Skip && *name == column.name)
+    };
+    let column = columns.columns.iter().filter(named).find_map(|column| {
+        let own = column.charset.as_deref()?;
+        unsafe_charset(own).then_some((column, own))
+    });
+    column.map(|(column, own)| {
+        format!(
+            "column {} is in {own}, and the file has its bytes as they are, where a part of a character may look like the end of a \
+             field: dump this table as SQL",
+            column.name
+        )
+    })
+}

@@ -1,0 +1,265 @@
+//! Rows are compared with their parents where the dump's session checks foreign keys, or `--foreign-keys checked` asks for it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use refloat_run::progress::{Phase, TableState};
+use refloat_sqltext::ddl::ForeignKey;
+use refloat_sqltext::{InsertVerb, Item, quote_ident};
+
+use super::Conductor;
+use super::registry::ForeignKeys;
+use super::resume::Step;
+use crate::error::LoadError;
+use crate::link::Link;
+use crate::options::{ForeignKeyMode, OnError};
+use crate::outcome::OrphanRows;
+use crate::queue::{TASKS, Task};
+use crate::table::Table;
+
+/// `ER_NO_SUCH_TABLE`.
+const NO_SUCH_TABLE: u16 = 1146;
+/// The account may not read the parents, or the two have other collations: `ER_TABLEACCESS_DENIED_ERROR`, `ER_COLUMNACCESS_DENIED_ERROR`,
+/// `ER_CANT_AGGREGATE_2COLLATIONS`.
+const INCOMPARABLE: [u16; 3] = [1142, 1143, 1267];
+/// Orphan rows shown for each foreign key.
+const EXAMPLES: usize = 5;
+
+impl Conductor<'_> {
+    /// Whether rows of a session that checks foreign keys have to be compared with their parents by the server, as they come: it leaves
+    /// out by itself what `INSERT IGNORE` brings without a parent, and rows that nobody compared may be there without one.
+    pub(super) fn leaves_parents_to_server(
+        &mut self,
+        index: usize,
+        verb: InsertVerb,
+    ) -> Result<bool, LoadError> {
+        let entry = &self.entries[index];
+        let always = verb == InsertVerb::InsertIgnore || !entry.table.created || entry.unchecked;
+        Ok(match self.foreign_keys(index)? {
+            ForeignKeys::Read(keys) => always && !keys.is_empty(),
+            ForeignKeys::Unreadable => true,
+        })
+    }
+
+    pub(super) fn has_no_foreign_keys(&mut self, index: usize) -> Result<bool, LoadError> {
+        Ok(match self.foreign_keys(index)? {
+            ForeignKeys::Read(keys) => keys.is_empty(),
+            ForeignKeys::Unreadable => false,
+        })
+    }
+
+    fn foreign_keys(&mut self, index: usize) -> Result<&ForeignKeys, LoadError> {
+        if self.entries[index].foreign_keys.is_none() {
+            let table = Arc::clone(&self.entries[index].table);
+            let (create, _) = self.show_create(&table)?;
+            // Those that are put off are not shown.
+            let put_off = table.deferral().foreign_keys.clone();
+            let found = ForeignKeys::of(&create).and(&put_off);
+            self.entries[index].foreign_keys = Some(found);
+        }
+        let found = self.entries[index].foreign_keys.as_ref();
+        Ok(found.unwrap_or(&ForeignKeys::Unreadable))
+    }
+
+    /// Looks for the parents of rows whose session checks foreign keys. Writers do not check them, because the parents of a row may be on
+    /// their way beside it.
+    pub(super) fn look_for_parents(&mut self) -> Result<(), LoadError> {
+        let entries = self.entries.iter_mut().enumerate();
+        let asked: Vec<usize> = entries
+            .filter_map(|(index, entry)| {
+                (std::mem::take(&mut entry.wants_parents) && !entry.dropped).then_some(index)
+            })
+            .collect();
+        // An earlier process has looked when it came by here, and statements behind this place may have changed what is there.
+        if self.in_past() || self.ctx.options.foreign_keys == ForeignKeyMode::Checked {
+            return Ok(());
+        }
+        let found = self.orphans_of(&asked)?;
+        if !found.is_empty() && self.ctx.options.on_error == OnError::Stop {
+            return Err(LoadError::Orphans(found));
+        }
+        for one in found {
+            self.orphans
+                .retain(|other| (&other.table, &other.constraint) != (&one.table, &one.constraint));
+            self.orphans.push(one);
+        }
+        Ok(())
+    }
+
+    /// A `SET` of the dump. Where it stops checking foreign keys, what came before is compared with its parents; that is a step that is
+    /// noted, because rows and statements behind it may leave rows without one.
+    pub(super) fn set_of_dump(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+        let checked = self.session()?.foreign_key_checks();
+        self.set(text, item)?;
+        // Of files that are read at the same time none knows whether the parents of its rows have come: that is seen at the end.
+        let alone = self.place.size_known.is_none();
+        if !checked || !alone || self.session()?.foreign_key_checks() {
+            return Ok(());
+        }
+        let wanted = self.entries.iter().any(|entry| entry.wants_parents);
+        if self.passed(text, item)?.is_some() {
+            for entry in &mut self.entries {
+                entry.wants_parents = false;
+            }
+        } else if wanted {
+            self.finish_current()?;
+            self.finish_builds()?;
+            self.finished(text, item, Step::default())?;
+        }
+        Ok(())
+    }
+
+    /// `--foreign-keys checked`: looks for the parents of all rows.
+    pub(super) fn check_foreign_keys(&mut self) -> Result<(), LoadError> {
+        if self.ctx.options.foreign_keys != ForeignKeyMode::Checked {
+            return Ok(());
+        }
+        let entries = self.entries.iter().enumerate();
+        let all: Vec<usize> = entries
+            .filter_map(|(index, entry)| (!entry.dropped).then_some(index))
+            .collect();
+        self.orphans = self.orphans_of(&all)?;
+        Ok(())
+    }
+
+    /// Rows of these tables without a parent, looked for in parallel over the foreign keys.
+    fn orphans_of(&mut self, tables: &[usize]) -> Result<Vec<OrphanRows>, LoadError> {
+        let found: Arc<Mutex<Vec<OrphanRows>>> = Arc::default();
+        for &index in tables {
+            let table = Arc::clone(&self.entries[index].table);
+            let keys = match self.foreign_keys(index)? {
+                ForeignKeys::Read(keys) => keys.clone(),
+                ForeignKeys::Unreadable => {
+                    self.ctx.events.warn(format!(
+                        "table {}: its rows are not compared with their parents, because its foreign keys as the server shows them cannot be read",
+                        table.label()
+                    ));
+                    continue;
+                }
+            };
+            for key in keys {
+                self.ctx.phases.enter(Phase::ForeignKeys);
+                let (table, found) = (Arc::clone(&table), Arc::clone(&found));
+                let job = Box::new(move |link: &mut Link| {
+                    if let Some(orphans) = orphans(link, &table, &key)? {
+                        found
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push(orphans);
+                    }
+                    Ok(())
+                });
+                self.queue.submit(Task {
+                    key: TASKS,
+                    sorts: 0,
+                    job,
+                })?;
+            }
+        }
+        self.queue.wait_key(TASKS)?;
+        let mut list = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
+        list.sort_by(|a, b| (&a.table, &a.constraint).cmp(&(&b.table, &b.constraint)));
+        Ok(list)
+    }
+}
+
+/// Counts the rows of `table` whose key names no parent.
+fn orphans(
+    link: &mut Link,
+    table: &Table,
+    key: &ForeignKey,
+) -> Result<Option<OrphanRows>, LoadError> {
+    let name = |bytes: &[u8]| quote_ident(&String::from_utf8_lossy(bytes));
+    let database = key
+        .ref_table
+        .database
+        .as_deref()
+        .map_or_else(|| quote_ident(&table.db), name);
+    let parent = format!("{database}.{}", name(&key.ref_table.name));
+    let constraint = key
+        .name
+        .as_deref()
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .unwrap_or_default();
+    let child: Vec<String> = key
+        .columns
+        .iter()
+        .map(|column| format!("c.{}", name(column)))
+        .collect();
+    let pairs: Vec<String> = key
+        .columns
+        .iter()
+        .zip(&key.ref_columns)
+        .map(|(a, b)| format!("p.{} = c.{}", name(b), name(a)))
+        .collect();
+    let set: Vec<String> = child
+        .iter()
+        .map(|column| format!("{column} IS NOT NULL"))
+        .collect();
+    let from = format!(
+        "FROM {} AS c WHERE {} AND NOT EXISTS (SELECT 1 FROM {parent} AS p WHERE {})",
+        table.quoted(),
+        set.join(" AND "),
+        pairs.join(" AND ")
+    );
+    let _shown = link
+        .ctx
+        .progress
+        .table(&table.label(), TableState::ForeignKeys);
+    let failed = |error| {
+        LoadError::server(
+            format!(
+                "checking foreign key {constraint} of table {}",
+                table.label()
+            ),
+            error,
+        )
+    };
+    let mut from = from;
+    let mut counted = link.conn.query_value(format!("SELECT COUNT(*) {from}"));
+    if let Err(error) = &counted {
+        let code = error.server_code().unwrap_or(0);
+        if code == NO_SUCH_TABLE {
+            // There is no parent for any.
+            from = format!("FROM {} AS c WHERE {}", table.quoted(), set.join(" AND "));
+            counted = link.conn.query_value(format!("SELECT COUNT(*) {from}"));
+        } else if INCOMPARABLE.contains(&code) {
+            link.ctx.events.warn(format!(
+                "table {}: its rows are not compared with their parents by foreign key {constraint}: {error}",
+                table.label()
+            ));
+            return Ok(None);
+        }
+    }
+    let rows = counted.map_err(failed)?;
+    let rows: u64 = rows.and_then(|rows| rows.parse().ok()).unwrap_or(0);
+    if rows == 0 {
+        return Ok(None);
+    }
+    let failed = |error| {
+        LoadError::server(
+            format!("listing orphan rows of table {}", table.label()),
+            error,
+        )
+    };
+    let result = link
+        .conn
+        .query(format!(
+            "SELECT DISTINCT {} {from} LIMIT {EXAMPLES}",
+            child.join(", ")
+        ))
+        .map_err(failed)?;
+    let examples = (0..result.len())
+        .map(|row| {
+            let values: Vec<String> = (0..key.columns.len())
+                .map(|column| result.str(row, column).unwrap_or("(binary)").to_owned())
+                .collect();
+            values.join(", ")
+        })
+        .collect();
+    Ok(Some(OrphanRows {
+        table: table.label(),
+        constraint,
+        rows,
+        examples,
+    }))
+}

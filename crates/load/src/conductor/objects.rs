@@ -1,0 +1,245 @@
+//! Views, routines, sequences, triggers and events: creating and dropping them.
+
+use std::sync::Arc;
+
+use refloat_sqltext::{Item, ObjectName, head};
+
+use super::registry::{TableKey, Touch, quoted_name};
+use super::{Conductor, Postponed};
+use crate::error::LoadError;
+use crate::options::ExistingPolicy;
+use crate::programs::{Created, Kind, TriggerFor};
+
+impl Conductor<'_> {
+    /// Notes a statement that is not run, on purpose.
+    pub(super) fn leave_out(&mut self, text: &[u8], item: &Item) {
+        self.skipped
+            .push(format!("line {}: {}", item.line, head(text)));
+    }
+
+    /// Whether a program stays as it is, because it was there before and `--append` adds and changes nothing else.
+    pub(super) fn keeps(&self, kind: Kind, key: &TableKey) -> bool {
+        self.ctx.options.existing == ExistingPolicy::Append && self.existed_program(kind, key)
+    }
+
+    /// Whether a view, routine, sequence or event is chosen: views and sequences by their name, as tables are, others with their whole database.
+    fn wants_object(&mut self, kind: Option<Kind>, key: &TableKey) -> bool {
+        match kind {
+            Some(Kind::View | Kind::Sequence) => self.wanted(key),
+            _ => self.choice.has_all_of(&key.0),
+        }
+    }
+
+    /// A view, routine or sequence: it needs the definitions before it, not the rows. Whether the statement was run.
+    fn define(
+        &mut self,
+        kind: Option<Kind>,
+        creates: bool,
+        key: &TableKey,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<bool, LoadError> {
+        if self.leaves_out(&key.0)? {
+            return Ok(false);
+        }
+        if !self.wants_object(kind, key) {
+            self.leave_out(text, item);
+            return Ok(false);
+        }
+        self.touch(&key.0, Touch::Define)?;
+        if kind.is_some_and(|kind| self.keeps(kind, key)) {
+            self.leave_out(text, item);
+            return Ok(false);
+        }
+        if creates && !self.may_name_origin(text, item)? {
+            return Ok(false);
+        }
+        if let Some(kind) = kind.filter(|_| creates && !self.in_past()) {
+            self.replace_program(kind, key)?;
+            self.remove_leftover(kind, key)?;
+        }
+        let ok = self.execute(text, item, Some(key))?;
+        Ok(ok.is_some())
+    }
+
+    /// With `--replace` the dump's view or routine takes the place of the one of its name.
+    pub(super) fn replace_program(&mut self, kind: Kind, key: &TableKey) -> Result<(), LoadError> {
+        let replaces = self.ctx.options.existing == ExistingPolicy::Replace
+            && !matches!(kind, Kind::Sequence | Kind::Trigger)
+            && !Self::is_system(&key.0);
+        if !replaces || !self.existed_program(kind, key) {
+            return Ok(());
+        }
+        let quoted = quoted_name(key);
+        // On the catalogue's connection: the names of a dump's session may be read in another character set.
+        self.catalog
+            .exec(format!("DROP {kind} IF EXISTS {quoted}"))
+            .map_err(|error| {
+                LoadError::server(format!("dropping {kind} {}.{}", key.0, key.1), error)
+            })?;
+        self.touched = true;
+        if kind == Kind::View {
+            self.forget(key);
+        }
+        self.forget_program(kind, key);
+        Ok(())
+    }
+
+    /// Creates what needs no rows; `kind` is `None` for what the catalogue does not list.
+    pub(super) fn create(
+        &mut self,
+        kind: Option<Kind>,
+        name: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let key = self.resolve(name)?;
+        if kind != Some(Kind::Sequence) && self.lacks_session(text, item)? {
+            return Ok(());
+        }
+        if matches!(kind, Some(Kind::View | Kind::Sequence)) && self.choice.has(&key.0, &key.1) {
+            self.note_name(&key)?;
+        }
+        if self.define(kind, true, &key, text, item)?
+            && let Some(kind) = kind
+        {
+            self.look_at_view_again(&key);
+            self.created.push(created(kind, &key));
+        }
+        Ok(())
+    }
+
+    pub(super) fn drop_routine(
+        &mut self,
+        kind: Option<Kind>,
+        name: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let key = self.resolve(name)?;
+        if self.define(kind, false, &key, text, item)?
+            && let Some(kind) = kind
+        {
+            self.forget_program(kind, &key);
+            self.forget_created(kind, &key);
+        }
+        Ok(())
+    }
+
+    pub(super) fn drop_views(
+        &mut self,
+        views: &[ObjectName],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let mut keys = Vec::with_capacity(views.len());
+        for view in views {
+            let key = self.resolve(view)?;
+            if !self.wanted(&key) || self.leaves_out(&key.0)? {
+                continue;
+            }
+            self.refuse_same_name(&key)?;
+            self.touch(&key.0, Touch::Define)?;
+            if self.keeps(Kind::View, &key) {
+                self.leave_out(text, item);
+                return Ok(());
+            }
+            keys.push(key);
+        }
+        let statement = chosen_only("VIEW", views, &keys).unwrap_or_else(|| text.to_vec());
+        if keys.is_empty() || self.execute(&statement, item, keys.first())?.is_none() {
+            return Ok(());
+        }
+        for key in &keys {
+            self.forget_created(Kind::View, key);
+            // A table of this name is no view, and is there still.
+            if self.known(key).is_none() || self.is_known_view(key) {
+                self.forget(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a program off the list of those that must be there at the end.
+    pub(super) fn forget_created(&mut self, kind: Kind, key: &TableKey) {
+        self.created.retain(|one| {
+            one.kind != kind || one.database != key.0 || !one.name.eq_ignore_ascii_case(&key.1)
+        });
+    }
+
+    /// Keeps a trigger or event until the rows are in: it must not see them coming.
+    pub(super) fn postpone(
+        &mut self,
+        (kind, name): (Kind, &ObjectName),
+        table: Option<TableKey>,
+        creates: bool,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let wanted = if let Some(key) = &table {
+            self.wanted(key) && !self.leaves_out(&key.0)?
+        } else {
+            let key = self.resolve(name)?;
+            self.choice.has_all_of(&key.0)
+        };
+        let session = self.session()?;
+        if let Some(database) = &session.database {
+            if self.leaves_out(database)? {
+                return Ok(());
+            }
+            if wanted {
+                self.touch(database, Touch::Define)?;
+            }
+        }
+        let key = self.resolve(name)?;
+        if !wanted {
+            // A trigger goes with its table, which was not asked for either.
+            if table.is_none() && creates {
+                self.leave_out(text, item);
+            }
+        } else if self.keeps(kind, &key) {
+            self.leave_out(text, item);
+        } else if !creates
+            || (!self.lacks_session(text, item)? && self.may_name_origin(text, item)?)
+        {
+            let collation = self.altered_collation(session.database.as_deref())?;
+            let mut object = created(kind, &key);
+            if creates && kind == Kind::Trigger {
+                object.trigger = TriggerFor::parse(text, session.lex_mode());
+            }
+            let text = self.map_collations(text)?;
+            self.postponed.push(Postponed {
+                file: Arc::clone(&self.place.name),
+                session,
+                text: text.into_owned(),
+                line: item.line,
+                offset: item.offset,
+                table,
+                creates,
+                object,
+                collation,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The `DROP` of those of `named` that are chosen, where not all of them are.
+pub(super) fn chosen_only(
+    what: &str,
+    named: &[ObjectName],
+    chosen: &[TableKey],
+) -> Option<Vec<u8>> {
+    let quoted: Vec<String> = chosen.iter().map(quoted_name).collect();
+    (chosen.len() < named.len())
+        .then(|| format!("DROP {what} IF EXISTS {}", quoted.join(", ")).into_bytes())
+}
+
+fn created(kind: Kind, key: &TableKey) -> Created {
+    Created {
+        kind,
+        database: key.0.clone(),
+        name: key.1.clone(),
+        trigger: None,
+    }
+}

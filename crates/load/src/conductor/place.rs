@@ -1,0 +1,168 @@
+//! What belongs to the file that is being read. Files of a folder are read in turns, each as if it were the only one.
+
+use std::sync::Arc;
+
+use refloat_source::blocks::{Block, BlockPool};
+use refloat_source::cutter::{Cutter, Ends, fill_target};
+use refloat_sqltext::{InsertHeader, Scanner};
+use refloat_store::Input;
+
+use super::{BLOCK_BYTES, Conductor, PIECE_BYTES_WHOLE, has_tail};
+use crate::chunk::{Head, Piece, PlainFile};
+use crate::error::LoadError;
+use crate::session::Session;
+use crate::transaction::Transaction;
+
+/// How far one file is, and what its rows wait for.
+pub struct Place {
+    /// Name of the file, for messages.
+    pub name: Arc<str>,
+    /// The file, when workers can read it themselves.
+    pub file: Option<Arc<PlainFile>>,
+    /// The table whose rows come now.
+    pub current: Option<usize>,
+    /// Head of its latest statement.
+    pub last_header: Option<Arc<InsertHeader>>,
+    /// Its rows, until it is known whether its indexes are put off.
+    pub waiting: Vec<(Head, Piece)>,
+    /// Bytes of them.
+    pub waiting_bytes: usize,
+    /// The state that the file's session has while others are read.
+    pub session: Option<Arc<Session>>,
+    /// Its table is known to be as large as this, in bytes of text.
+    pub size_known: Option<u64>,
+    /// The file may hold rows and the settings that they need, nothing else.
+    pub rows_only: bool,
+    /// Its session goes into the database that it creates.
+    pub enters: bool,
+    /// Whether a database that it creates may be there already: mydumper writes no `IF NOT EXISTS`.
+    pub keeps_databases: bool,
+    /// Rows that it has brought so far.
+    pub rows: u64,
+    /// The transaction that its session would be in.
+    pub transaction: Transaction,
+}
+
+impl Place {
+    /// The beginning of a file.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: Arc::from(name),
+            file: None,
+            current: None,
+            last_header: None,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            session: None,
+            size_known: None,
+            rows_only: false,
+            enters: false,
+            keeps_databases: false,
+            rows: 0,
+            transaction: Transaction::default(),
+        }
+    }
+}
+
+/// A file of statements, and how far it was read.
+pub struct SqlReader {
+    pub input: Input,
+    cutter: Cutter,
+    rest: Vec<u8>,
+    eof: bool,
+    whole: bool,
+    pool: Arc<BlockPool>,
+    /// Bytes of text read since this was asked last.
+    pub read: u64,
+}
+
+impl SqlReader {
+    /// A reader at the beginning of its file.
+    pub fn new(input: Input, ends: Ends, pool: &Arc<BlockPool>) -> Self {
+        Self {
+            input,
+            cutter: Cutter::new(ends),
+            rest: Vec::new(),
+            eof: false,
+            whole: false,
+            pool: Arc::clone(pool),
+            read: 0,
+        }
+    }
+
+    /// The scanner, where statements end as the stock client reads them.
+    fn scanner(&mut self) -> Option<&mut Scanner> {
+        match &mut self.cutter {
+            Cutter::Client(scanner) => Some(scanner),
+            Cutter::Lines(_) => None,
+        }
+    }
+
+    /// Bytes of the file, as it is stored, that were read so far.
+    pub fn position(&self) -> u64 {
+        self.input
+            .raw_position()
+            .load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+impl Conductor<'_> {
+    /// Reads a block of a file of statements and does what it says; `false` at its end.
+    pub(super) fn read_statements(&mut self, reader: &mut SqlReader) -> Result<bool, LoadError> {
+        let session = self.session()?;
+        let mut mode = self.unset.mode_or(session.lex_mode());
+        reader.cutter.set_mode(mode);
+        // A row larger than a block makes the next block twice as large, so the rest is not copied time and again.
+        let mut rest = std::mem::take(&mut reader.rest);
+        let want = fill_target(rest.len(), BLOCK_BYTES);
+        while !reader.eof && rest.len() < want {
+            let before = rest.len();
+            if reader.input.read_block(&mut rest, want - before)? == 0 {
+                reader.eof = true;
+            }
+            self.bytes += (rest.len() - before) as u64;
+            reader.read += (rest.len() - before) as u64;
+        }
+        if !reader.whole && has_tail(&rest) {
+            reader.whole = true;
+            if let Some(scanner) = reader.scanner() {
+                scanner.set_piece_target(PIECE_BYTES_WHOLE);
+            }
+        }
+        let block = Arc::new(Block::new(rest, Arc::clone(&reader.pool)));
+        let mut at = 0;
+        loop {
+            self.check_cancel()?;
+            let step = reader
+                .cutter
+                .next(&block[at..], reader.eof)
+                .map_err(|error| self.text_error(error))?;
+            match step {
+                refloat_sqltext::Step::Item(item) => {
+                    let len = item.len;
+                    let rows = if let refloat_sqltext::ItemKind::Rows(rows) = &item.kind {
+                        rows.rows.len()
+                    } else {
+                        0
+                    };
+                    self.done
+                        .fetch_add((len - rows) as u64, std::sync::atomic::Ordering::Relaxed);
+                    self.item(&block, at, &item)?;
+                    at += len;
+                    let now = self
+                        .session
+                        .as_ref()
+                        .map_or(mode, |session| self.unset.mode_or(session.lex_mode()));
+                    if now != mode {
+                        reader.cutter.set_mode(now);
+                        mode = now;
+                    }
+                }
+                refloat_sqltext::Step::NeedMore => break,
+                refloat_sqltext::Step::End => return Ok(false),
+            }
+        }
+        reader.rest = Block::rest(block, at, &reader.pool);
+        Ok(true)
+    }
+}

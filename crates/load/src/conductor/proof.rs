@@ -1,0 +1,168 @@
+//! What proves a load: the rows that were sent are there, and the tables are the ones that the dump created.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use refloat_read::foreign;
+use refloat_run::outcome::Bounded;
+use refloat_run::progress::{Phase, TableState};
+use refloat_schema::Difference;
+use refloat_schema::definition::fingerprint;
+use refloat_wire::{Connection, Vendor};
+
+use super::{Conductor, SHOW_SESSION};
+use crate::error::LoadError;
+use crate::link::Link;
+use crate::outcome::Proof;
+use crate::programs::missing;
+use crate::queue::{TASKS, Task};
+use crate::table::Table;
+
+impl Conductor<'_> {
+    /// Counts rows and compares definitions, in parallel over the tables.
+    pub(crate) fn prove(&mut self) -> Result<Proof, LoadError> {
+        self.ctx.phases.enter(Phase::Proof);
+        let found: Arc<Mutex<Proof>> = Arc::default();
+        for entry in self.entries.iter().filter(|entry| !entry.dropped) {
+            let (table, definition, found) = (
+                Arc::clone(&entry.table),
+                entry.definition,
+                Arc::clone(&found),
+            );
+            let job = Box::new(move |link: &mut Link| {
+                let part = check(link, &table, definition)?;
+                let mut proof = found.lock().unwrap_or_else(PoisonError::into_inner);
+                let countable = u64::from(!table.is_uncounted());
+                if !table.is_elsewhere() {
+                    proof.tables_counted += countable;
+                    proof.tables_not_counted += 1 - countable;
+                }
+                proof.definitions_compared += u64::from(definition.is_some());
+                for difference in part {
+                    proof.differences.push(difference);
+                }
+                Ok(())
+            });
+            self.queue.submit(Task {
+                key: TASKS,
+                sorts: 0,
+                job,
+            })?;
+        }
+        let programs = self.missing_programs()?;
+        self.queue.wait_all()?;
+        let mut proof = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
+        proof.done = true;
+        proof.programs_checked = self.created.len() as u64;
+        for difference in programs {
+            proof.differences.push(difference);
+        }
+        let compared = self.entries.iter().filter(|entry| !entry.dropped);
+        let compared = compared.filter(|entry| entry.table.compared().any);
+        proof.first_rows_compared = compared.count() as u64;
+        proof.first_rows_not_compared = self.ctx.tally().not_compared;
+        proof.orphans = std::mem::take(&mut self.orphans);
+        let early: Bounded<Difference> = self.ctx.tally().differences;
+        proof.differences.total += early.total;
+        proof.differences.first.extend(early.first);
+        proof
+            .differences
+            .first
+            .truncate(refloat_run::outcome::LIST_MAX);
+        Ok(proof)
+    }
+
+    /// Programs of the dump that are not there.
+    fn missing_programs(&mut self) -> Result<Vec<Difference>, LoadError> {
+        self.catalog_session = None;
+        self.catalog
+            .exec("SET NAMES utf8mb4")
+            .map_err(|error| LoadError::server("preparing the session for the proof", error))?;
+        missing(&mut self.catalog, &self.created)
+    }
+}
+
+/// Rows of a table; those that are history already as well, when the rows of the dump are not all current ones.
+pub(super) fn count_rows(conn: &mut Connection, table: &Table) -> Result<u64, LoadError> {
+    let count = conn
+        .query_value(format!("SELECT COUNT(*) FROM {}", table.quoted()))
+        .map_err(|error| {
+            LoadError::server(
+                format!("counting the rows of table {}", table.label()),
+                error,
+            )
+        })?;
+    let count = count.and_then(|count| count.parse().ok()).unwrap_or(0);
+    if table.counts(count) || conn.server().vendor != Vendor::MariaDb {
+        return Ok(count);
+    }
+    // A dump with history brings rows that were over before it was taken; only system-versioned tables take the question.
+    let all = conn.query_value(format!(
+        "SELECT COUNT(*) FROM {} FOR SYSTEM_TIME ALL",
+        table.quoted()
+    ));
+    let all = all.ok().flatten().and_then(|all| all.parse().ok());
+    Ok(all.unwrap_or(count))
+}
+
+/// The difference of a table whose rows are not those that were sent.
+pub(super) fn wrong_count(table: &Table, count: u64) -> Difference {
+    Difference {
+        about: format!("table {}", table.label()),
+        expected: format!("{} rows", table.expected()),
+        found: format!("{count} rows"),
+    }
+}
+
+/// Counts one table and compares its definition.
+fn check(
+    link: &mut Link,
+    table: &Table,
+    definition: Option<u128>,
+) -> Result<Vec<Difference>, LoadError> {
+    let _shown = link
+        .ctx
+        .progress
+        .table(&table.label(), TableState::Checking);
+    let elsewhere = table.is_elsewhere();
+    let count = if elsewhere {
+        0
+    } else {
+        count_rows(&mut link.conn, table)?
+    };
+    let mut differences = Vec::new();
+    if table.unaccounted() > 0 {
+        differences.push(Difference {
+            about: format!("table {}", table.label()),
+            expected: "every row of the dump stored, or listed as refused".to_owned(),
+            found: format!("{} rows that are neither", table.unaccounted()),
+        });
+    }
+    if !elsewhere && !table.counts(count) {
+        differences.push(wrong_count(table, count));
+    }
+    if let Some(definition) = definition {
+        let failed = |error| {
+            LoadError::server(
+                format!("reading the definition of table {}", table.label()),
+                error,
+            )
+        };
+        link.leave_session();
+        link.conn.exec(SHOW_SESSION).map_err(failed)?;
+        let result = link
+            .conn
+            .query(format!("SHOW CREATE TABLE {}", table.quoted()))
+            .map_err(failed)?;
+        let text = String::from_utf8_lossy(result.bytes(0, 1).unwrap_or_default());
+        let name = (table.db.as_str(), table.name.as_str());
+        let text = foreign::corrected(&mut link.conn, name, text.into_owned()).map_err(failed)?;
+        if fingerprint(&text) != definition {
+            differences.push(Difference {
+                about: format!("table {}", table.label()),
+                expected: "the definition that it was created with".to_owned(),
+                found: text,
+            });
+        }
+    }
+    Ok(differences)
+}

@@ -1,0 +1,254 @@
+//! Going on where an earlier process of the same load has ended.
+//!
+//! The source is read from its beginning: its session state is needed, and its definitions. Rows that are in are passed over by
+//! their marks. A table without a row that is in is created anew. A statement that everything before it was finished for is a
+//! frontier: as long as one further on is known to be done, the conductor is *in the past*, and nothing is run but what makes the session.
+
+mod definitions;
+mod steps;
+
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+use std::time::Instant;
+
+use super::Conductor;
+use crate::chunk::{Head, Piece};
+use crate::error::{LoadError, Refusal, START_OVER};
+use crate::marks::{Counted, Cover, Found, Met, parsed};
+use steps::MarkTables;
+pub use steps::{DatabaseStep, Step, is_change_of_table, may_stay_unsettled};
+
+/// What an earlier process has done, as far as it was not met yet.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about one load, each read by itself"
+)]
+pub struct Resume {
+    /// Whether there was one.
+    active: bool,
+    found: Found,
+    steps: BTreeMap<String, Step>,
+    /// Statements further on that are done.
+    frontiers: usize,
+    /// Tables whose next rows come behind some that are in.
+    gaps: HashSet<usize>,
+    /// Rows that are in, as far as they were met.
+    pub counted: Counted,
+    tables: MarkTables,
+    /// Definitions may have changed since they were last brought to the disk.
+    unsynced: bool,
+    /// Whether the server did it the last time.
+    syncs: bool,
+    /// Statements were noted as done since.
+    unsettled: bool,
+    /// When this process began.
+    begun: Instant,
+}
+
+impl Resume {
+    /// Of what was found; `None` for a load that begins.
+    pub fn of(found: Option<Found>) -> Self {
+        let active = found.is_some();
+        let mut found = found.unwrap_or_default();
+        let unsettled = found.unsettled.is_some();
+        let steps: BTreeMap<String, Step> = std::mem::take(&mut found.statements)
+            .into_iter()
+            // What cannot be read may have been done or not: as if it had been about to be run.
+            .map(|(name, detail)| (name, parsed(&detail).unwrap_or_default()))
+            .collect();
+        Self {
+            active,
+            frontiers: steps.values().filter(|step| step.done).count(),
+            found,
+            steps,
+            gaps: HashSet::new(),
+            counted: Counted::default(),
+            tables: MarkTables::default(),
+            unsynced: true,
+            // The process before may have left some, on a server that runs still.
+            unsettled,
+            syncs: false,
+            begun: Instant::now(),
+        }
+    }
+}
+
+impl Resume {
+    /// Whether the load has changed anything already.
+    pub fn has_begun(&self) -> bool {
+        self.active && (!self.found.tables.is_empty() || !self.steps.is_empty())
+    }
+}
+
+impl Conductor<'_> {
+    /// Whether an earlier process has begun this load.
+    pub(super) fn resumes(&self) -> bool {
+        self.resume.active
+    }
+
+    /// Says that definitions were made or changed, or may have been: they are not on the disk yet.
+    pub(super) fn note_defined(&mut self) {
+        self.resume.unsynced = true;
+    }
+
+    /// Whether a statement further on is done, so that everything here is.
+    pub(super) fn in_past(&self) -> bool {
+        self.resume.frontiers > 0
+    }
+
+    /// Whether an earlier process has marked rows of this table that were not met yet.
+    pub(super) fn has_marks_of(&self, key: &(String, String)) -> bool {
+        self.resume.found.tables.contains_key(key)
+    }
+
+    fn file(&self) -> u64 {
+        self.ctx
+            .marks
+            .as_ref()
+            .map_or(0, |marks| marks.file(&self.place.name))
+    }
+
+    /// The rows of a piece that are not in yet; those that are are counted.
+    pub(super) fn missing_rows(
+        &mut self,
+        index: usize,
+        head: &Head,
+        mut piece: Piece,
+        text: &[u8],
+    ) -> Result<Vec<(Piece, Range<usize>)>, LoadError> {
+        if self.ctx.marks.is_none() {
+            return Ok(vec![(piece, 0..text.len())]);
+        }
+        self.prepare_marks()?;
+        piece = piece.hashed(text);
+        if self.resume.found.tables.is_empty() {
+            return Ok(vec![(piece, 0..text.len())]);
+        }
+        let table = &self.entries[index].table;
+        let key = (table.db.clone(), table.name.clone());
+        let file = self.file();
+        let place = piece.offset..piece.offset + text.len() as u64;
+        let bounds = LazyCell::new(|| {
+            let bounds = head.form.bounds(text, head.session.lex_mode());
+            (bounds.len() as u64 == piece.rows).then_some(bounds)
+        });
+        let met = Met {
+            place: place.clone(),
+            text,
+            bounds: &|| bounds.as_deref(),
+        };
+        let cover = match self.resume.found.tables.get_mut(&key) {
+            Some(found) => found.cover(file, &met),
+            None => Cover::None,
+        };
+        let (counted, parts) = match cover {
+            Cover::None => {
+                piece.after_gap = self.resume.gaps.remove(&index);
+                return Ok(vec![(piece, 0..text.len())]);
+            }
+            Cover::Whole(counted) => (counted, vec![place]),
+            Cover::Parts(counted, parts) => (counted, parts),
+            Cover::Unknown(bytes) => {
+                let label = table.label();
+                return Err(LoadError::Text {
+                    file: self.place.name.to_string(),
+                    line: piece.line,
+                    offset: piece.offset,
+                    message: format!(
+                        "rows of table {label} from byte {} to byte {} are in already, and whether they are those that stand here now cannot be told; \
+                         start over with --restart (and --replace for the tables that are there)",
+                        bytes.start, bytes.end
+                    ),
+                });
+            }
+            Cover::Differs => {
+                return Err(LoadError::SourceDiffers {
+                    file: self.place.name.to_string(),
+                    line: piece.line,
+                    offset: piece.offset,
+                    table: self.entries[index].table.label(),
+                });
+            }
+        };
+        if !self.in_past() && !self.entries[index].table.is_transactional() {
+            // Others were emptied before their first rows: this table has had rows before a statement that is done.
+            let label = self.entries[index].table.label();
+            return Err(LoadError::Stopped(vec![Refusal {
+                reason: format!(
+                    "{}: line {}: table {label} has an engine without transactions: which of its rows from here on are in cannot be told, and those before it were changed since",
+                    self.place.name, piece.line
+                ),
+                hint: START_OVER.to_owned(),
+            }]));
+        }
+        self.count_found(index, counted);
+        let start = piece.offset;
+        let inside = |at: u64| parts.iter().any(|part| part.contains(&at));
+        let covered: u64 = parts.iter().map(|part| part.end - part.start).sum();
+        self.ctx.note_passed(covered);
+        if covered == text.len() as u64 {
+            self.resume.gaps.insert(index);
+            return Ok(Vec::new());
+        }
+        let Some(bounds) = bounds.as_deref() else {
+            return Err(LoadError::Text {
+                file: self.place.name.to_string(),
+                line: piece.line,
+                offset: piece.offset,
+                message: "some of the rows here are in already, and which of them cannot be told from the text; start over with --restart".to_owned(),
+            });
+        };
+        let mut missing: Vec<Range<usize>> = Vec::new();
+        let mut gap = true;
+        for (at, row) in bounds.iter().enumerate() {
+            if inside(start + row.start as u64) {
+                gap = true;
+                continue;
+            }
+            match missing.last_mut().filter(|_| !gap) {
+                Some(rows) => rows.end = at + 1,
+                None => missing.push(at..at + 1),
+            }
+            gap = false;
+        }
+        if gap {
+            self.resume.gaps.insert(index);
+        }
+        let pieces = missing.into_iter().map(|rows| {
+            let (mut part, range) = piece.part(text, bounds, rows);
+            part.after_gap = true;
+            (part, range)
+        });
+        Ok(pieces.collect())
+    }
+
+    /// Counts rows of an earlier process for its table.
+    fn count_found(&mut self, index: usize, counted: Counted) {
+        let table = &self.entries[index].table;
+        table.note_sent(counted.sent);
+        table.taken_over(counted.stored, counted.ignored);
+        table.note_refused(counted.refused);
+        let all = &mut self.resume.counted;
+        all.sent += counted.sent;
+        all.stored += counted.stored;
+        all.ignored += counted.ignored;
+        all.refused += counted.refused;
+    }
+
+    /// At the end of the source: all rows that are in must have been met in it.
+    pub(super) fn check_met(&self) -> Result<(), LoadError> {
+        let unmet = self
+            .resume
+            .found
+            .tables
+            .iter()
+            .find(|(_, table)| table.unmet());
+        match unmet {
+            Some((key, _)) => Err(LoadError::SourceLacks {
+                table: format!("{}.{}", key.0, key.1),
+            }),
+            None => Ok(()),
+        }
+    }
+}

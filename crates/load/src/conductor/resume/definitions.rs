@@ -1,0 +1,287 @@
+//! What an earlier process has left of tables, databases and programs.
+
+use std::sync::Arc;
+
+use refloat_schema::definition::{differences, fingerprint, written_for};
+use refloat_sqltext::Item;
+
+use super::super::Conductor;
+use super::super::databases::default_collation;
+use super::super::registry::{TableKey, engine_of, is_versioned, quoted_name};
+use super::DatabaseStep;
+use crate::error::{LoadError, Refusal, START_OVER};
+use crate::marks::{Found, TableDetail, TableFound};
+use crate::options::ExistingPolicy;
+use crate::programs::Kind;
+
+impl Conductor<'_> {
+    /// Whether rows of a table are in that come behind this statement: then it was run, and must not be run again.
+    pub(in crate::conductor) fn begun_behind(&self, key: &TableKey, item: &Item) -> bool {
+        let file = self.file();
+        let found = self.resume.found.tables.get(key);
+        found.is_some_and(|table| table.goes_beyond(file, item.offset))
+    }
+
+    /// Whether rows of any table of a database are in that come behind this statement.
+    pub(in crate::conductor) fn database_begun_behind(&self, database: &str, item: &Item) -> bool {
+        let file = self.file();
+        let mut tables = self.resume.found.tables.iter();
+        tables.any(|(key, table)| key.0 == database && table.goes_beyond(file, item.offset))
+    }
+
+    /// A table whose definition was run, and some of whose rows may be in: it stays as it is.
+    pub(in crate::conductor) fn take_up(
+        &mut self,
+        key: &TableKey,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let found = self.resume.found.tables.get(key);
+        let detail = found.map_or_else(
+            || TableDetail {
+                created: true,
+                ..TableDetail::default()
+            },
+            |table| table.detail.clone(),
+        );
+        let described = found.is_some();
+        if self.known(key).is_some() {
+            self.forget(key);
+        }
+        let index = self.register(key.clone(), detail.created, detail.rows_before);
+        let table = Arc::clone(&self.entries[index].table);
+        let (create, _) = match self.show_create(&table) {
+            Ok(shown) => shown,
+            // ER_NO_SUCH_TABLE.
+            Err(LoadError::Server { source, .. }) if source.server_code() == Some(1146) => {
+                if self.in_past() {
+                    // A statement further on has given it another name, or dropped it.
+                    return Ok(());
+                }
+                return Err(LoadError::Stopped(vec![Refusal {
+                    reason: format!(
+                        "table {} is gone, of which the load had written {} rows",
+                        table.label(),
+                        found_rows(&self.resume.found, key)
+                    ),
+                    hint: START_OVER.to_owned(),
+                }]));
+            }
+            Err(error) => return Err(error),
+        };
+        let original = detail.definition.clone().unwrap_or_else(|| create.clone());
+        let entry = &mut self.entries[index];
+        entry.definition = Some(fingerprint(&original));
+        entry.engine = engine_of(&create);
+        entry.versioned = is_versioned(&create);
+        entry.decided = described;
+        if let Some(deferral) = detail.deferral.clone() {
+            *table.deferral() = deferral.lacking(&create);
+        }
+        if described {
+            table.describe(detail);
+            table.note_described();
+        }
+        if self.in_past() {
+            return Ok(());
+        }
+        let mode = self.session()?.lex_mode();
+        let server = self.catalog.server().into();
+        let written = written_for(text, mode, server);
+        self.tell_lost(&format!("table {}", table.label()), &written.lost, item);
+        let text = self.map_collations(&written.text)?.into_owned();
+        for difference in differences(server, &table.label(), &text, mode, &original) {
+            self.ctx.differ(difference);
+        }
+        Ok(())
+    }
+
+    /// Whether a table stays as an earlier process has left it; otherwise what it has left is removed, and the table is created anew.
+    pub(in crate::conductor) fn stays(
+        &mut self,
+        key: &TableKey,
+        item: &Item,
+    ) -> Result<bool, LoadError> {
+        if self.in_past() {
+            return Ok(true);
+        }
+        let begun = self.begun_behind(key, item);
+        let detail = self.resume.found.tables.get(key).map(|table| &table.detail);
+        let redone = detail.is_some_and(|detail| !detail.transactional);
+        if begun && !redone {
+            return Ok(true);
+        }
+        let failed = |error| {
+            LoadError::server(
+                format!(
+                    "removing what an earlier run has left of table {}.{}",
+                    key.0, key.1
+                ),
+                error,
+            )
+        };
+        if redone {
+            // Its engine takes no rows back, so none of them is known to be in just once.
+            self.on_marks("removing progress marks", |marks, conn| {
+                marks.forget_table(conn, (&key.0, &key.1))
+            })?;
+            self.resume.found.tables.remove(key);
+        }
+        if self.existed(key) {
+            return Ok(false);
+        }
+        // The view that this table holds the place of may be there already.
+        self.remove_leftover(Kind::View, key)?;
+        if !self.is_there(key)? {
+            return Ok(false);
+        }
+        let quoted = quoted_name(key);
+        let any = self
+            .catalog
+            .query_value(format!("SELECT 1 FROM {quoted} LIMIT 1"))
+            .map_err(failed)?;
+        if any.is_some() && !redone {
+            return Err(LoadError::Stopped(vec![Refusal {
+                reason: format!(
+                    "table {}.{} holds rows that are not of this load: no progress mark knows them",
+                    key.0, key.1
+                ),
+                hint: "Drop the table if its rows are not needed, and run the same command again."
+                    .to_owned(),
+            }]));
+        }
+        self.enter_catalog()?;
+        self.catalog
+            .exec(format!("DROP TABLE IF EXISTS {quoted}"))
+            .map_err(failed)?;
+        Ok(false)
+    }
+
+    /// What was said of a table that the dump does not create; `None` when it is to be looked at as if it were met for the first time.
+    pub(in crate::conductor) fn appended_to(
+        &mut self,
+        key: &TableKey,
+    ) -> Result<Option<TableDetail>, LoadError> {
+        let Some(found) = self.resume.found.tables.get(key) else {
+            return Ok(None);
+        };
+        if self.in_past() {
+            return Ok(Some(found.detail.clone()));
+        }
+        if !found.detail.transactional {
+            let (rows_before, sent) = (found.detail.rows_before, found.stored());
+            self.empty_again(key, rows_before, sent)?;
+            return Ok(None);
+        }
+        Ok(Some(found.detail.clone()))
+    }
+
+    /// Empties a table that was empty before an earlier process has marked `sent` rows in it: its engine takes no rows back, so none of
+    /// them is known to be in just once.
+    fn empty_again(
+        &mut self,
+        key: &TableKey,
+        rows_before: u64,
+        sent: u64,
+    ) -> Result<(), LoadError> {
+        let about = format!(
+            "table {}.{} has an engine without transactions",
+            key.0, key.1
+        );
+        let stopped =
+            |reason: String, hint: String| LoadError::Stopped(vec![Refusal { reason, hint }]);
+        if rows_before > 0 {
+            return Err(stopped(
+                format!(
+                    "{about}, and rows were added to those that it had: which of them are in cannot be told"
+                ),
+                "Take the added rows away, and start over with --restart.".to_owned(),
+            ));
+        }
+        let quoted = quoted_name(key);
+        let rows = self.count(&quoted)?;
+        // Marks come before their rows, so that there cannot be more of them.
+        if rows > sent || (rows > 0 && self.ctx.options.existing == ExistingPolicy::Append) {
+            return Err(stopped(
+                format!(
+                    "{about}: which of the {rows} rows there are of this load, which has sent {sent}, cannot be told"
+                ),
+                format!(
+                    "It was empty before. TRUNCATE TABLE {quoted} if none of its rows is needed, and run the same command again."
+                ),
+            ));
+        }
+        if rows > 0 {
+            self.enter_catalog()?;
+            self.catalog
+                .exec(format!("TRUNCATE TABLE {quoted}"))
+                .map_err(|error| {
+                    LoadError::server(
+                        format!("emptying {quoted}, whose rows are loaded again"),
+                        error,
+                    )
+                })?;
+        }
+        self.on_marks("removing progress marks", |marks, conn| {
+            marks.forget_table(conn, (&key.0, &key.1))
+        })?;
+        self.resume.found.tables.remove(key);
+        Ok(())
+    }
+
+    /// Gives a database the collation again that it had before the dump changed it for a while.
+    pub(in crate::conductor) fn restore_collation(
+        &mut self,
+        database: &str,
+        collation: Option<&str>,
+    ) -> Result<(), LoadError> {
+        let Some(wanted) = collation.filter(|_| !self.in_past()) else {
+            return Ok(());
+        };
+        let now = default_collation(&mut self.catalog, database)?;
+        if now.as_deref().is_none_or(|now| now == wanted) {
+            return Ok(());
+        }
+        super::super::barrier::alter(&mut self.catalog, database, wanted)
+    }
+
+    /// Keeps the collation that a database has before the dump changes it.
+    pub(in crate::conductor) fn note_collation(&mut self, database: &str) -> Result<(), LoadError> {
+        if self.ctx.marks.is_none() || self.in_past() || self.altered.contains(database) {
+            return Ok(());
+        }
+        let Some(found) = self.databases.get(database) else {
+            return Ok(());
+        };
+        let contents = found.contents.clone();
+        let collation = default_collation(&mut self.catalog, database)?;
+        let step = DatabaseStep {
+            contents,
+            collation,
+        };
+        self.note_database(database, &step)
+    }
+
+    /// Removes a program that an earlier process has created, before it is created again.
+    pub(in crate::conductor) fn remove_leftover(
+        &mut self,
+        kind: Kind,
+        key: &TableKey,
+    ) -> Result<(), LoadError> {
+        if !self.resumes() || self.in_past() || self.existed_program(kind, key) {
+            return Ok(());
+        }
+        self.enter_catalog()?;
+        // The names of a dump's session may be read in another character set.
+        self.catalog_session = None;
+        let quoted = quoted_name(key);
+        // Whatever this says: if something is in the way, the statement that follows tells.
+        let _ = self.catalog.exec("SET NAMES utf8mb4");
+        let _ = self.catalog.exec(format!("DROP {kind} IF EXISTS {quoted}"));
+        Ok(())
+    }
+}
+
+fn found_rows(found: &Found, key: &TableKey) -> u64 {
+    found.tables.get(key).map_or(0, TableFound::stored)
+}

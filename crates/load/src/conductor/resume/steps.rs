@@ -1,0 +1,331 @@
+//! Steps besides rows, and the tables that all marks live in.
+
+use std::time::Duration;
+
+use refloat_sqltext::{Item, ItemKind, StatementKind, head};
+use refloat_wire::{Connection, Vendor};
+use serde::{Deserialize, Serialize};
+
+use super::super::Conductor;
+use crate::error::{LoadError, Refusal};
+use crate::marks::{LeftMarks, Marks, StepKind, parsed};
+use crate::programs::Contents;
+
+/// How long a load is so young that it may as well begin anew where a power cut may have taken definitions of statements that it has noted
+/// as done.
+const YOUNG: Duration = Duration::from_secs(5);
+/// Words of changes that move rows or tables: a name without rows may be left of them.
+const MOVES: [&[u8]; 4] = [b"RENAME", b"PARTITION", b"CONVERT", b"TABLESPACE"];
+
+/// A statement that is run alone: what is known of it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Step {
+    /// Whether it was run to its end. Otherwise it was about to be run.
+    pub done: bool,
+    /// Its line.
+    pub line: u64,
+    /// Its first bytes.
+    pub head: String,
+    /// Rows of tables after it.
+    pub counts: Vec<(String, String, u64)>,
+    /// The account that it would have created, which was there and was left as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_account: Option<String>,
+}
+
+/// A database before the load changed anything in it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct DatabaseStep {
+    /// What it held.
+    pub contents: Contents,
+    /// Its collation, if the load is about to change it.
+    pub collation: Option<String>,
+}
+
+/// Where the tables of marks were made.
+#[derive(Default)]
+pub struct MarkTables {
+    /// On the server, and by statements that its replicas run as well.
+    logged: bool,
+    /// On the server only.
+    unlogged: bool,
+}
+
+/// Whether a statement changes one table, and nothing of the session.
+pub fn is_change_of_table(kind: &ItemKind) -> bool {
+    matches!(
+        kind,
+        ItemKind::Statement(StatementKind::AlterTable { .. } | StatementKind::Index)
+    )
+}
+
+/// Whether definitions that are not on the disk for certain may stay so while this is run: the session's own affairs, and the next change of
+/// a table.
+pub fn may_stay_unsettled(kind: &ItemKind) -> bool {
+    is_change_of_table(kind)
+        || matches!(
+            kind,
+            ItemKind::Blank
+                | ItemKind::Comment(_)
+                | ItemKind::Statement(
+                    StatementKind::Empty | StatementKind::Set | StatementKind::Use { .. }
+                )
+        )
+}
+
+impl Conductor<'_> {
+    fn step_name(&self, item: &Item) -> String {
+        format!("{:016x}:{}", self.file(), item.offset)
+    }
+
+    /// What an earlier process has found in a database.
+    pub(in crate::conductor) fn database_found(&self, database: &str) -> Option<DatabaseStep> {
+        self.resume
+            .found
+            .databases
+            .get(database)
+            .and_then(|detail| parsed(detail))
+    }
+
+    /// Keeps what a database holds before it is changed.
+    pub(in crate::conductor) fn note_database(
+        &mut self,
+        database: &str,
+        step: &DatabaseStep,
+    ) -> Result<(), LoadError> {
+        self.note_step(StepKind::Database, database, step)
+    }
+
+    fn note_step(
+        &mut self,
+        kind: StepKind,
+        name: &str,
+        detail: &impl Serialize,
+    ) -> Result<(), LoadError> {
+        self.on_marks("writing a progress mark", |marks, conn| {
+            marks.note_step(conn, kind, name, detail)
+        })
+    }
+
+    /// Makes the tables of marks where they are missing: on the server, and on its replicas once rows go there.
+    pub(in crate::conductor) fn prepare_marks(&mut self) -> Result<(), LoadError> {
+        if self.ctx.marks.is_none() {
+            return Ok(());
+        }
+        let logs = self.session()?.logs() && !self.ctx.binlog_off;
+        let tables = &mut self.resume.tables;
+        if tables.logged && logs || tables.unlogged && !logs {
+            return Ok(());
+        }
+        let made = tables.logged;
+        (tables.logged, tables.unlogged) = (tables.logged || logs, tables.unlogged || !logs);
+        if made {
+            return Ok(());
+        }
+        self.log_catalog(logs)?;
+        let Some(marks) = &self.ctx.marks else {
+            return Ok(());
+        };
+        marks
+            .begin(&mut self.catalog)
+            .map_err(|error| LoadError::server("preparing progress marks", error))
+    }
+
+    /// Something about marks, on the catalogue's connection. Once rows are kept out of the binary log, so is all of this.
+    pub(super) fn on_marks(
+        &mut self,
+        what: &str,
+        work: impl FnOnce(&Marks, &mut Connection) -> Result<(), refloat_wire::Error>,
+    ) -> Result<(), LoadError> {
+        if self.ctx.marks.is_none() {
+            return Ok(());
+        }
+        let tables = &self.resume.tables;
+        // Replicas need them only for rows.
+        if !tables.logged && !tables.unlogged {
+            self.prepare_marks()?;
+        }
+        self.log_catalog(!self.resume.tables.unlogged)?;
+        match &self.ctx.marks {
+            Some(marks) => {
+                work(marks, &mut self.catalog).map_err(|error| LoadError::server(what, error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the catalogue's connection write to the binary log or not, where it may be otherwise.
+    fn log_catalog(&mut self, logs: bool) -> Result<(), LoadError> {
+        if logs && !self.resume.tables.unlogged {
+            return Ok(());
+        }
+        self.catalog_session = None;
+        self.catalog
+            .exec(format!("SET SESSION sql_log_bin = {}", u8::from(logs)))
+            .map(drop)
+            .map_err(|error| LoadError::server("preparing progress marks", error))
+    }
+
+    /// A statement that is run alone: what an earlier process has said of it, if that one has run it.
+    pub(in crate::conductor) fn passed(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<Option<Step>, LoadError> {
+        let name = self.step_name(item);
+        match self.resume.steps.remove(&name) {
+            Some(step) if step.done => {
+                self.resume.frontiers -= 1;
+                Ok(Some(step))
+            }
+            Some(_) => {
+                let Some(done) = self.ctx.options.uncertain else {
+                    return Err(LoadError::Stopped(vec![Refusal {
+                        reason: format!(
+                            "{}: line {}: this statement was running when the load ended, and nobody can tell whether it took effect: {}",
+                            self.place.name,
+                            item.line,
+                            head(text)
+                        ),
+                        hint: "Look at what it changes; then run the same command with --uncertain-statement done (it is not run again) or --uncertain-statement again."
+                            .to_owned(),
+                    }]));
+                };
+                if done {
+                    let step = Step::default();
+                    self.finished(text, item, step.clone())?;
+                    return Ok(Some(step));
+                }
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Whether an earlier process has run this statement.
+    pub(in crate::conductor) fn is_passed(&self, item: &Item) -> bool {
+        let step = self.resume.steps.get(&self.step_name(item));
+        step.is_some_and(|step| step.done)
+    }
+
+    /// Says that a statement is about to be run alone.
+    pub(in crate::conductor) fn about_to_run(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let step = Step {
+            done: false,
+            line: item.line,
+            head: head(text),
+            ..Step::default()
+        };
+        self.note_statement(text, item, &step)
+    }
+
+    /// Says that it was run.
+    pub(in crate::conductor) fn finished(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+        mut step: Step,
+    ) -> Result<(), LoadError> {
+        (step.done, step.line, step.head) = (true, item.line, head(text));
+        self.note_statement(text, item, &step)
+    }
+
+    /// Notes a statement that is run alone. Nobody makes what comes before it again, so that has to be on the disk first: of several
+    /// changes of tables in a row, for a load that is [`YOUNG`], when the last of them is done.
+    fn note_statement(&mut self, text: &[u8], item: &Item, step: &Step) -> Result<(), LoadError> {
+        let name = self.step_name(item);
+        let unsettled = self.resume.unsettled;
+        let waits = self.may_leave_unsettled(text, item);
+        match waits.filter(|_| step.done || unsettled) {
+            None => self.bring_definitions_to_disk()?,
+            Some(_) if unsettled => {}
+            Some(started) => {
+                self.resume.unsettled = true;
+                return self.on_marks("writing a progress mark", |marks, conn| {
+                    marks.note_unsettled(conn, (&name, step), started)
+                });
+            }
+        }
+        self.note_step(StepKind::Statement, &name, step)
+    }
+
+    /// When the server was started, if what this statement defines need not be on the disk at once.
+    fn may_leave_unsettled(&self, text: &[u8], item: &Item) -> Option<i64> {
+        // Where the server refuses to bring anything to the disk, the mark would stay.
+        let young = !self.resume.active && self.resume.syncs && self.resume.begun.elapsed() < YOUNG;
+        // Behind a proxy another server may answer than the one that is written to.
+        let direct = self.ctx.first_connection != 0;
+        let of_files = self.catalog.server().vendor == Vendor::MariaDb;
+        if !(young && direct && of_files && is_change_of_table(&item.kind)) {
+            return None;
+        }
+        let text = text.to_ascii_uppercase();
+        let moves = |word: &&[u8]| memchr::memmem::find(&text, word).is_some();
+        self.ctx.server_started.filter(|_| !MOVES.iter().any(moves))
+    }
+
+    /// Brings to the disk what statements have defined that are noted as done.
+    pub(in crate::conductor) fn settle_definitions(&mut self) -> Result<(), LoadError> {
+        if self.resume.unsettled {
+            self.bring_definitions_to_disk()?;
+        }
+        Ok(())
+    }
+
+    fn bring_definitions_to_disk(&mut self) -> Result<(), LoadError> {
+        if self.resume.unsynced || self.resume.unsettled {
+            let mut synced = false;
+            self.on_marks("bringing definitions to the disk", |_, conn| {
+                synced = Marks::sync_definitions(conn)?;
+                Ok(())
+            })?;
+            self.resume.unsynced = false;
+            self.resume.syncs = synced;
+            if synced && std::mem::take(&mut self.resume.unsettled) {
+                self.on_marks("writing a progress mark", |marks, conn| {
+                    marks.note_settled(conn)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The marks that the load has made, if it has made any.
+    pub(crate) fn made_marks(&self) -> Option<LeftMarks> {
+        let tables = &self.resume.tables;
+        let (rows_logged, tables_logged) = (!tables.unlogged, tables.logged);
+        let marks = self.ctx.marks.as_ref();
+        let marks = marks.filter(|_| tables_logged || !rows_logged)?;
+        Some(marks.left(rows_logged, tables_logged))
+    }
+
+    /// Removes the marks of a load that has come to its end.
+    pub(crate) fn forget_marks(&mut self) -> Result<(), LoadError> {
+        let Some(marks) = self.made_marks() else {
+            return Ok(());
+        };
+        self.catalog_session = None;
+        marks
+            .remove(&mut self.catalog)
+            .map_err(|error| LoadError::server("removing the progress marks", error))
+    }
+
+    /// After an error: whether the same load can go on. Marks of one that had not changed anything are removed.
+    pub(crate) fn keeps_marks(&mut self) -> bool {
+        if self.ctx.marks.is_none() {
+            return false;
+        }
+        if self.touched {
+            // Without its connection the next load finds out.
+            let _ = self.settle_definitions();
+            return true;
+        }
+        // Without its connection it leaves them, and the next load takes them away.
+        let _ = self.forget_marks();
+        false
+    }
+}

@@ -1,0 +1,521 @@
+//! Rows: into chunks and to the workers, or onto the control connection where only it can know their values.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use refloat_schema::columns::Column;
+use refloat_source::blocks::Block;
+use refloat_sqltext::token::{TokenKind, tokens};
+use refloat_sqltext::{
+    InsertHeader, InsertVerb, Item, LexMode, ObjectName, RowVisitor, RowsPiece, head, visit_rows,
+};
+
+use super::Conductor;
+use super::registry::Touch;
+use crate::chunk::{Head, Piece};
+use crate::error::{LoadError, Refusal};
+use crate::form::Form;
+use crate::galera::Replicated;
+use crate::marks::Stretch;
+use crate::options::WritePath;
+use crate::outcome::StatementFailure;
+use crate::rows::{leaves_to_server, may_leave_to_server};
+use crate::session::Session;
+use crate::writer::Written;
+
+/// `ER_NO_SUCH_TABLE`, `ER_BAD_DB_ERROR`.
+const GONE: [u16; 2] = [1146, 1049];
+
+impl Conductor<'_> {
+    /// Rows that have not ended would be rows of the past on a server that writes the end of time in another way, and no count tells.
+    fn refuse_other_never(&self, index: usize, text: &[u8]) -> Result<(), LoadError> {
+        let table = &self.entries[index].table;
+        let layout = table.layout();
+        let end = layout
+            .as_ref()
+            .and_then(|layout| layout.period_end.as_ref());
+        match end {
+            Some(end) if memchr::memmem::find(text, end.never_elsewhere).is_some() => {
+                let shown = |time: &[u8]| String::from_utf8_lossy(time).into_owned();
+                Err(LoadError::Refused(vec![Refusal {
+                    reason: format!(
+                        "table {}: the dump says of rows of now that they end at {}, which this server takes for rows of the past: its own end of \
+                         time is {}",
+                        table.label(),
+                        shown(end.never_elsewhere),
+                        shown(end.never)
+                    ),
+                    hint: "Dump the table with `refloat dump` into a folder, whose rows are written for the server that they come to, or without its history."
+                        .to_owned(),
+                }]))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn rows(
+        &mut self,
+        block: &Arc<Block>,
+        at: usize,
+        item: &Item,
+        rows: &RowsPiece,
+    ) -> Result<(), LoadError> {
+        self.ensure_database()?;
+        let header = &rows.header;
+        let name = ObjectName {
+            database: header.database.clone(),
+            name: header.table.clone(),
+        };
+        let key = self.resolve(&name)?;
+        if !self.wanted(&key) || self.leaves_out(&key.0)? {
+            return Ok(());
+        }
+        let session = self.session()?;
+        let range = at + rows.rows.start..at + rows.rows.end;
+        let text = &block[range.clone()];
+        if Self::is_system(&key.0) {
+            if self.ctx.cluster.is_some() {
+                Replicated::admit_system(&self.ctx, &format!("{}.{}", key.0, key.1))?;
+            }
+            self.touch(&key.0, Touch::Rows)?;
+            return self.rows_on_control(None, header, text, item);
+        }
+        if self.temporary.contains(&key) {
+            self.finish_current()?;
+            self.queue.wait_rows()?;
+            return self.rows_on_control(None, header, text, item);
+        }
+        let mut gone = false;
+        let index = match self.table_for_rows(&key) {
+            Ok(index) => index,
+            Err(LoadError::Server { source, .. })
+                if self.in_past()
+                    && source
+                        .server_code()
+                        .is_some_and(|code| GONE.contains(&code))
+                    && self.known(&key).is_some() =>
+            {
+                // A statement further on has given the table another name, or dropped it.
+                gone = true;
+                self.known(&key).unwrap_or_default()
+            }
+            Err(LoadError::Server { source, .. })
+                if source.server_code().is_some()
+                    && !source.is_lost_connection()
+                    && !self.ctx.cancel.is_cancelled() =>
+            {
+                // Above all: the table is not there, because its definition was refused and the load went on.
+                return self.fail(StatementFailure {
+                    file: self.place.name.to_string(),
+                    line: Self::line_of(&block[at..], item, rows),
+                    offset: Self::offset_of(item, rows),
+                    head: head(&header.text),
+                    code: source.server_code().unwrap_or(0),
+                    message: source.to_string(),
+                    table: Some(format!("{}.{}", key.0, key.1)),
+                });
+            }
+            Err(error) => return Err(error),
+        };
+        if self.place.current != Some(index) {
+            self.finish_current()?;
+            if self.entries[index].build_begun {
+                // Rows of this table were thought to be all in, and its indexes are being built.
+                self.queue.wait_key(index)?;
+            }
+            self.place.current = Some(index);
+            self.place.last_header = None;
+        }
+        if self
+            .place
+            .last_header
+            .as_ref()
+            .is_none_or(|last| last.text != header.text)
+            && !gone
+        {
+            self.begin_rows(index, header)?;
+            self.place.last_header = Some(Arc::clone(header));
+        }
+        self.refuse_other_never(index, text)?;
+        self.entries[index].session = Some(Arc::clone(&session));
+        self.entries[index].text_bytes += text.len() as u64;
+        self.touched = true;
+        self.place.rows += rows.row_count;
+        let table = &self.entries[index].table;
+        if table.is_transactional() || table.is_view() {
+            self.place.transaction.rows(rows.row_count);
+        }
+        let (offset, count) = (Self::offset_of(item, rows), rows.row_count);
+        let line = Self::line_of(&block[at..], item, rows);
+        let head = Head {
+            table: Arc::clone(&self.entries[index].table),
+            session: Arc::clone(&session),
+            header: Arc::clone(header),
+            form: Form::Tuples,
+        };
+        let piece = self.piece(block, range.clone(), count, offset, line);
+        let checks = session.foreign_key_checks();
+        let orphans = checks && !gone && self.leaves_parents_to_server(index, header.verb)?;
+        self.entries[index].note_session(&session, orphans);
+        let missing = self.missing_rows(index, &head, piece, text)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if gone {
+            return Err(LoadError::SourceDiffers {
+                file: self.place.name.to_string(),
+                line,
+                offset,
+                table: self.entries[index].table.label(),
+            });
+        }
+        self.meet_triggers(index, &key)?;
+        let triggered = self.triggered.contains_key(&key);
+        let numbered = self.leaves_number(index, &session, header, text);
+        let complex = rows.complex && !only_converts(text, session.lex_mode());
+        let unset = self.leaves_unset(index, &session, header);
+        let through_view = self.entries[index].table.is_view();
+        let children = self.takes_children_away(index, header.verb)?;
+        if complex
+            || self.control_only
+            || triggered
+            || numbered
+            || unset
+            || through_view
+            || orphans
+            || children
+        {
+            // They may look at any other row, and other statements at the number that they take.
+            self.finish_current()?;
+            self.queue.wait_rows()?;
+            self.queue.wait_key(index)?;
+            self.run_postponed_triggers()?;
+            let may_check = checks && (triggered || !self.has_no_foreign_keys(index)?);
+            if through_view || may_check || children {
+                // Keys of the table below, of the parents, or of the children decide about rows.
+                self.finish_builds()?;
+            }
+            if missing.len() > 1 || missing[0].1.len() < text.len() {
+                return Err(LoadError::SourceDiffers {
+                    file: self.place.name.to_string(),
+                    line,
+                    offset,
+                    table: self.entries[index].table.label(),
+                });
+            }
+            let table = Some((index, &missing[0].0));
+            if !triggered && !through_view && !children {
+                return self.rows_on_control(table, header, text, item);
+            }
+            // What a trigger, a view or a foreign key does to other tables nobody follows.
+            let counted = self.count_before(None)?;
+            self.rows_on_control(table, header, text, item)?;
+            self.count_after(&counted)?;
+            if !checks {
+                self.note_unchecked(None);
+            }
+            return Ok(());
+        }
+        self.add_missing(index, &head, missing, text)
+    }
+
+    /// Hands rows that are not in yet to the workers.
+    pub(super) fn add_missing(
+        &mut self,
+        index: usize,
+        head: &Head,
+        missing: Vec<(Piece, Range<usize>)>,
+        text: &[u8],
+    ) -> Result<(), LoadError> {
+        for (piece, range) in missing {
+            let limit = match &self.ctx.cluster {
+                _ if self.ctx.writes_one_by_one(&head.table) => Some(1),
+                Some(cluster) => cluster.rows_of(&piece, self.ctx.options.chunk_rows),
+                None => self.ctx.options.chunk_rows,
+            };
+            match limit {
+                Some(limit) => self.add_exactly(index, head, &piece, &text[range], limit)?,
+                None => self.add(index, head, piece)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of the file that is being read, from `offset` and `line` of it on.
+    pub(super) fn piece(
+        &self,
+        block: &Arc<Block>,
+        range: Range<usize>,
+        rows: u64,
+        offset: u64,
+        line: u64,
+    ) -> Piece {
+        let name = &self.place.name;
+        match &self.place.file {
+            Some(file) => Piece::in_file(name, Arc::clone(file), range.len(), rows, offset, line),
+            None => Piece::in_memory(name, Arc::clone(block), range, rows, offset, line),
+        }
+    }
+
+    /// Whether rows leave out a column that has to have a value, and the dump's session takes them none the less. Writers are strict.
+    fn leaves_unset(&self, index: usize, session: &Session, header: &InsertHeader) -> bool {
+        let lenient = !session.is_strict() || header.verb == InsertVerb::InsertIgnore;
+        lenient
+            && self.entries[index].table.layout().is_some_and(|layout| {
+                let targets = layout.targets(header.columns.as_deref());
+                targets.is_some_and(|targets| layout.lacks_value(&targets))
+            })
+    }
+
+    /// Whether a row of this piece leaves a number to the server, of `AUTO_INCREMENT` or of a sequence: the rows before it decide
+    /// which one it gets, other tables may take from the same sequence, and statements behind it may ask for it.
+    fn leaves_number(
+        &self,
+        index: usize,
+        session: &Session,
+        header: &InsertHeader,
+        text: &[u8],
+    ) -> bool {
+        let Some(layout) = self.entries[index].table.layout() else {
+            return false;
+        };
+        let numbered = |column: &Column| column.auto_increment || column.from_sequence;
+        if !layout.columns.iter().any(numbered) {
+            return false;
+        }
+        let Some(targets) = layout.targets(header.columns.as_deref()) else {
+            return false;
+        };
+        let mut columns = (0..layout.columns.len()).filter(|&at| numbered(&layout.columns[at]));
+        columns.any(|column| {
+            let Some(position) = targets.iter().position(|&target| target == column) else {
+                return true;
+            };
+            let zero_generates =
+                layout.columns[column].auto_increment && !session.has_mode("NO_AUTO_VALUE_ON_ZERO");
+            may_leave_to_server(text, position, zero_generates)
+                && leaves_to_server(
+                    &Form::Tuples,
+                    text,
+                    position,
+                    zero_generates,
+                    session.lex_mode(),
+                )
+        })
+    }
+
+    /// The line of the first row: MariaDB's dump tool begins one between `VALUES` and the rows.
+    fn line_of(text: &[u8], item: &Item, rows: &RowsPiece) -> u64 {
+        let head = text
+            .get(item.text.start..rows.rows.start)
+            .unwrap_or_default();
+        item.line + memchr::memchr_iter(b'\n', head).count() as u64
+    }
+
+    /// Where the rows of this piece begin in the dump.
+    fn offset_of(item: &Item, rows: &RowsPiece) -> u64 {
+        item.offset + rows.rows.start.saturating_sub(item.text.start) as u64
+    }
+
+    /// Decides, by the verb of a table's rows, whether their order matters.
+    fn begin_rows(&mut self, index: usize, header: &InsertHeader) -> Result<(), LoadError> {
+        let entry = &self.entries[index];
+        if header.verb == InsertVerb::Replace {
+            entry.table.note_replaced();
+        }
+        if header.verb != InsertVerb::Insert && !entry.ordered {
+            // Rows before these may be written in any order, but not beside them.
+            self.push_waiting(index)?;
+            self.queue.flush(index, None)?;
+            self.queue.wait_key(index)?;
+            self.entries[index].ordered = true;
+        }
+        if header.verb != InsertVerb::Insert {
+            // Which rows are duplicates is decided by every unique key, so none of them may be missing.
+            self.build_now(index)?;
+            self.entries[index].decided = true;
+        }
+        Ok(())
+    }
+
+    /// Hands a piece to the workers, or keeps it until it is known whether the table's indexes are put off.
+    pub(super) fn add(&mut self, index: usize, head: &Head, piece: Piece) -> Result<(), LoadError> {
+        if self.entries[index].decided {
+            return self.queue.push(head, piece, self.entries[index].ordered);
+        }
+        if let Some(size) = self.place.size_known {
+            // Several tables are read at once: none of them may keep rows in memory only to see whether it is large.
+            self.decide(index, size >= self.ctx.options.defer_min_bytes as u64)?;
+            self.entries[index].decided = true;
+            return self.queue.push(head, piece, self.entries[index].ordered);
+        }
+        self.place.waiting_bytes += piece.len();
+        self.place.waiting.push((head.clone(), piece));
+        if self.place.waiting_bytes < self.ctx.options.defer_min_bytes {
+            return Ok(());
+        }
+        self.decide(index, true)?;
+        self.push_waiting(index)
+    }
+
+    fn push_waiting(&mut self, index: usize) -> Result<(), LoadError> {
+        self.place.waiting_bytes = 0;
+        for (head, piece) in std::mem::take(&mut self.place.waiting) {
+            self.queue.push(&head, piece, self.entries[index].ordered)?;
+        }
+        Ok(())
+    }
+
+    /// [`Conductor::add`] with pieces cut so that chunks of exactly `limit` rows can be made of them.
+    pub(super) fn add_exactly(
+        &mut self,
+        index: usize,
+        head: &Head,
+        piece: &Piece,
+        text: &[u8],
+        limit: u64,
+    ) -> Result<(), LoadError> {
+        let bounds = head.form.bounds(text, head.session.lex_mode());
+        if bounds.len() as u64 != piece.rows {
+            // What the walker cannot read the server's parser will judge, whole.
+            return self.add(index, head, piece.clone());
+        }
+        let mut from = 0;
+        while from < bounds.len() {
+            let room = limit - self.entries[index].cut_rows % limit;
+            let take = usize::try_from(room)
+                .unwrap_or(usize::MAX)
+                .clamp(1, bounds.len() - from);
+            self.entries[index].cut_rows += take as u64;
+            let (mut part, _) = piece.part(text, &bounds, from..from + take);
+            part.after_gap = piece.after_gap && from == 0;
+            from += take;
+            self.add(index, head, part)?;
+        }
+        Ok(())
+    }
+
+    /// Decides whether the indexes of the table are put off, with its foreign keys: those of one that is known to be `large`.
+    fn decide(&mut self, index: usize, large: bool) -> Result<(), LoadError> {
+        if self.entries[index].decided {
+            return Ok(());
+        }
+        self.entries[index].decided = true;
+        if large && self.ctx.puts_indexes_off() {
+            self.defer(index)?;
+        }
+        Ok(())
+    }
+
+    /// No more rows of the current table are expected.
+    pub(super) fn finish_current(&mut self) -> Result<(), LoadError> {
+        let Some(index) = self.place.current.take() else {
+            return Ok(());
+        };
+        self.decide(index, false)?;
+        self.push_waiting(index)?;
+        let then = self.build_task(index)?;
+        self.queue.flush(index, then)
+    }
+
+    /// Runs rows as they stand, on the control connection: `table` says whose they are and which, where that is followed.
+    fn rows_on_control(
+        &mut self,
+        table: Option<(usize, &Piece)>,
+        header: &InsertHeader,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let mut statement = header.text.clone();
+        statement.extend_from_slice(text);
+        self.ctx.keep_pace(|| self.queue.has_failed());
+        let stretches = match table {
+            Some((index, piece)) => self.begin_on_control(index, piece)?,
+            None => Vec::new(),
+        };
+        let ok = self.execute_rows(&statement, item, header.verb)?;
+        let Some((index, piece)) = table else {
+            return Ok(());
+        };
+        let written = ok.map(|ok| Written::by(header.verb, piece.rows, ok.affected_rows));
+        self.end_on_control(index, &stretches, written)?;
+        if let Some(written) = written {
+            let bytes = text.len() as u64;
+            let table = &self.entries[index].table;
+            table.note_sent(written.rows + written.ignored);
+            table.committed(written.rows, bytes, written.ignored);
+            table.note_described();
+            self.ctx.note_chunk(WritePath::Insert, written, bytes);
+        }
+        Ok(())
+    }
+
+    /// Begins the transaction of rows on the control connection, with their mark.
+    fn begin_on_control(&mut self, index: usize, piece: &Piece) -> Result<Vec<Stretch>, LoadError> {
+        let table = Arc::clone(&self.entries[index].table);
+        let Some(marks) = &self.ctx.marks else {
+            return Ok(Vec::new());
+        };
+        let stretches = marks.stretches(std::slice::from_ref(piece));
+        marks
+            .open(&mut self.control, &table, &stretches)
+            .map_err(not_marked)?;
+        Ok(stretches)
+    }
+
+    /// Ends it; `written` is missing when the server refused the rows and the load goes on.
+    fn end_on_control(
+        &mut self,
+        index: usize,
+        stretches: &[Stretch],
+        written: Option<Written>,
+    ) -> Result<(), LoadError> {
+        let (Some(marks), Some(first)) = (&self.ctx.marks, stretches.first()) else {
+            return Ok(());
+        };
+        let label = self.entries[index].table.label();
+        let refused = if written.is_some() { 0 } else { first.rows };
+        let written = written.unwrap_or_default();
+        marks
+            .correct(&mut self.control, stretches, written, refused)
+            .map_err(not_marked)?;
+        self.control.exec("COMMIT").map_err(not_marked)?;
+        // As workers do; here nothing is written again, because what follows may need these very rows.
+        match marks.committed(&mut self.control, stretches) {
+            Ok(None) => Err(LoadError::CommitLost { table: label }),
+            Err(error) if error.is_lost_connection() => Err(not_marked(error)),
+            Ok(Some(_)) | Err(_) => Ok(()),
+        }
+    }
+}
+
+fn not_marked(error: refloat_wire::Error) -> LoadError {
+    LoadError::server("committing rows and their progress mark", error)
+}
+
+/// Whether the only expressions among the values are those that mydumper writes for JSON, `CONVERT('…' USING UTF8MB4)`: they look
+/// at nothing but themselves.
+fn only_converts(text: &[u8], mode: LexMode) -> bool {
+    struct Converts(LexMode);
+    impl RowVisitor for Converts {
+        type Error = ();
+
+        fn expression(&mut self, text: &[u8]) -> Result<(), ()> {
+            let words: Vec<_> = tokens(text, self.0).collect();
+            match words.as_slice() {
+                [convert, open, literal, using, charset, close]
+                    if convert.is(text, "CONVERT")
+                        && open.is_punct(b'(')
+                        && literal.kind == TokenKind::Text
+                        && using.is(text, "USING")
+                        && charset.is(text, "UTF8MB4")
+                        && close.is_punct(b')') =>
+                {
+                    Ok(())
+                }
+                _ => Err(()),
+            }
+        }
+    }
+    visit_rows(text, mode, &mut Converts(mode)).is_ok()
+}

@@ -1,0 +1,456 @@
+//! Sources of several files: statements in their order, rows of several tables at once.
+//!
+//! Rows of different tables are free in order. As many tables are open as there are workers, the largest first, and the next block is
+//! read from the one whose lane is emptiest: where one writer per table is the fastest, reading table after table would leave
+//! all workers but one without work.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use refloat_run::cancel::abandonable;
+use refloat_source::blocks::BlockPool;
+use refloat_source::cutter::Ends;
+use refloat_source::folder::plain_name;
+use refloat_source::layout::{Layout, RowFile, RowForm, Segment, SqlFile, TableRows};
+use refloat_sqltext::{Item, ItemKind, StatementKind, quote_ident};
+use refloat_store::{Input, OpenOptions};
+
+use super::ahead::Ahead;
+use super::delimited::DelimitedReader;
+use super::place::{Place, SqlReader};
+use super::registry::TableKey;
+use super::{Conductor, PIECE_BYTES};
+use crate::chunk::PlainFile;
+use crate::error::{LoadError, Refusal};
+use crate::options::SystemSchemaMode;
+use crate::session::Session;
+use crate::transaction::Transaction;
+
+/// Text per byte of a compressed file, when it is to be told whether a table is large.
+const COMPRESSION_GUESS: u64 = 4;
+
+/// A table whose files are being read.
+struct TableReader<'l> {
+    rows: &'l TableRows,
+    key: TableKey,
+    /// The next file to open.
+    next: usize,
+    place: Place,
+    ahead: Ahead,
+    file: Option<FileReader<'l>>,
+}
+
+enum FileReader<'l> {
+    Sql(SqlReader),
+    Delimited(DelimitedReader<'l>),
+}
+
+impl FileReader<'_> {
+    fn position(&self) -> u64 {
+        match self {
+            Self::Sql(reader) => reader.position(),
+            Self::Delimited(reader) => reader.input.raw_position().load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A statement of ours, that stands nowhere in the source.
+fn own_item(text: &str) -> Item {
+    Item {
+        kind: ItemKind::Statement(StatementKind::Set),
+        len: text.len(),
+        text: 0..text.len(),
+        offset: 0,
+        line: 0,
+        terminated: true,
+    }
+}
+
+impl Conductor<'_> {
+    /// Reads all files of a source, and finishes everything that they ask for. `position` counts the bytes that are read, as they are
+    /// stored; `open_max` tables of rows are open at the same time.
+    pub fn run_layout(
+        &mut self,
+        layout: &Layout,
+        position: &AtomicU64,
+        open_max: usize,
+    ) -> Result<(), LoadError> {
+        for text in &layout.session {
+            self.own_set(text)?;
+        }
+        let start = self.session()?;
+        let pool = Arc::new(BlockPool::default());
+        for segment in &layout.segments {
+            if !matches!(segment, Segment::Sql(_)) {
+                self.settle_definitions()?;
+            }
+            match segment {
+                Segment::Database(name) => self.own_create_database(name)?,
+                Segment::Sql(file) => self.statements_of(file, &start, &pool, position)?,
+                Segment::Rows(tables) => {
+                    self.rows_of(tables, &start, &pool, position, open_max)?;
+                }
+                Segment::Stream(stream) => self.rows_of_stream(stream, &start)?,
+            }
+        }
+        self.place = Place::new(&self.ctx.source);
+        self.end()
+    }
+
+    /// A `SET` of ours, that stands nowhere in the source.
+    pub(super) fn own_set(&mut self, text: &str) -> Result<(), LoadError> {
+        self.set(text.as_bytes(), &own_item(text))
+    }
+
+    /// Creates a database that no file creates, unless it is there.
+    fn own_create_database(&mut self, name: &str) -> Result<(), LoadError> {
+        // Whoever may fill a database need not be allowed to create it.
+        self.place.keeps_databases = true;
+        let text = format!("CREATE DATABASE IF NOT EXISTS {}", quote_ident(name));
+        self.create_database(name.as_bytes(), text.as_bytes(), &own_item(&text))
+    }
+
+    /// Gives the control connection the session that a file begins with.
+    pub(super) fn begin_file(
+        &mut self,
+        start: &Arc<Session>,
+        database: Option<&str>,
+    ) -> Result<(), LoadError> {
+        self.control_only = false;
+        self.place.transaction = Transaction::default();
+        self.unset = super::unset::Unset::default();
+        self.ensure_database()?;
+        let mut wanted = (**start).clone();
+        wanted.database = database
+            .map(str::to_owned)
+            .or_else(|| self.ctx.options.database.clone())
+            .or_else(|| start.database.clone());
+        if wanted.database.is_none() {
+            // A session cannot leave its database: what stands here names its own.
+            wanted.database.clone_from(&self.session()?.database);
+        }
+        self.resume(&Arc::new(wanted))
+    }
+
+    /// Gives the control connection this state.
+    pub(super) fn resume(&mut self, wanted: &Arc<Session>) -> Result<(), LoadError> {
+        if self
+            .session
+            .as_ref()
+            .is_some_and(|now| Arc::ptr_eq(now, wanted) || **now == **wanted)
+        {
+            return Ok(());
+        }
+        let failed = |error| LoadError::server("preparing the session of a file", error);
+        if let Some(reset) = self.tracker.reset(wanted) {
+            // Some variables have no default; then they stay.
+            let _ = self.control.exec(reset);
+        }
+        self.control.exec(wanted.exact_set()).map_err(failed)?;
+        if let Some(database) = &wanted.database
+            && !self.skips_database(database)
+        {
+            self.control
+                .exec(format!("USE {}", quote_ident(database)))
+                .map_err(failed)?;
+        }
+        self.session = None;
+        self.session().map(drop)
+    }
+
+    /// Whether everything about a database is left out.
+    fn skips_database(&self, database: &str) -> bool {
+        Self::is_system(database) && self.ctx.options.system_schema == SystemSchemaMode::Skip
+    }
+
+    fn statements_of(
+        &mut self,
+        file: &SqlFile,
+        start: &Arc<Session>,
+        pool: &Arc<BlockPool>,
+        position: &AtomicU64,
+    ) -> Result<(), LoadError> {
+        let name = file.path.display().to_string();
+        if let Some(database) = &file.database
+            && self.leaves_out(database)?
+        {
+            return Ok(());
+        }
+        if file.bytes().is_ok_and(|bytes| bytes == 0) {
+            return Ok(());
+        }
+        self.place = Place::new(&name);
+        self.place.enters = file.enters;
+        self.place.keeps_databases = true;
+        self.begin_file(start, file.database.as_deref())?;
+        for text in &file.session {
+            self.own_set(text)?;
+        }
+        let mut input = file.open()?;
+        input.cancel_flag(self.ctx.cancel.flag());
+        let mut reader = SqlReader::new(input, file.ends, pool);
+        self.marks = super::Marks::default();
+        while self.read_statements(&mut reader)? {}
+        check(&reader.input, file.checksum.as_deref())?;
+        // A dump tool's `--tab` writes triggers behind its closing comment.
+        if self.marks.header && !self.marks.closed && !self.ctx.options.accept_missing_trailer {
+            return Err(LoadError::MissingTrailer {
+                file: name,
+                offset: reader.read,
+            });
+        }
+        position.fetch_add(reader.position(), Ordering::Relaxed);
+        self.finish_current()?;
+        self.check_committed()
+    }
+
+    fn rows_of(
+        &mut self,
+        tables: &[TableRows],
+        start: &Arc<Session>,
+        pool: &Arc<BlockPool>,
+        position: &AtomicU64,
+        open_max: usize,
+    ) -> Result<(), LoadError> {
+        let mut waiting: Vec<&TableRows> = tables.iter().collect();
+        waiting.sort_by_key(|table| std::cmp::Reverse(table.bytes()));
+        let mut waiting: VecDeque<&TableRows> = waiting.into();
+        let mut open: Vec<TableReader<'_>> = Vec::new();
+        loop {
+            while open.len() < open_max.max(1)
+                && let Some(rows) = waiting.pop_front()
+            {
+                open.extend(self.table_reader(rows)?);
+            }
+            let emptiest = open
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, reader)| {
+                    reader
+                        .place
+                        .current
+                        .map_or(0, |index| self.queue.waiting(index))
+                })
+                .map(|(at, _)| at);
+            let Some(at) = emptiest else { return Ok(()) };
+            if !self.step(&mut open[at], start, pool, position)? {
+                open.swap_remove(at);
+            }
+        }
+    }
+
+    /// A reader for a table, if its rows are wanted.
+    fn table_reader<'l>(
+        &mut self,
+        rows: &'l TableRows,
+    ) -> Result<Option<TableReader<'l>>, LoadError> {
+        let database = rows
+            .database
+            .clone()
+            .or_else(|| self.ctx.options.database.clone())
+            .unwrap_or_default();
+        let key = (database, rows.table.clone());
+        if !self.wanted(&key) || self.leaves_out(&key.0)? {
+            return Ok(None);
+        }
+        if self.refused.contains(&key) {
+            let file = rows.files.first();
+            let file = file.map_or_else(|| rows.label(), |file| file.path.display().to_string());
+            self.list_rows_of_refused(&key, file)?;
+            return Ok(None);
+        }
+        let mut place = Place::new(&rows.label());
+        let text = |file: &refloat_source::layout::RowFile| {
+            let name = file.path.to_string_lossy();
+            let factor = if plain_name(&name).len() == name.len() {
+                1
+            } else {
+                COMPRESSION_GUESS
+            };
+            file.bytes * factor
+        };
+        place.size_known = Some(rows.files.iter().map(text).sum());
+        place.rows_only = true;
+        Ok(Some(TableReader {
+            rows,
+            key,
+            next: 0,
+            place,
+            ahead: Ahead::default(),
+            file: None,
+        }))
+    }
+
+    /// Reads a block of a table; `false` when all of it was read.
+    fn step(
+        &mut self,
+        reader: &mut TableReader<'_>,
+        start: &Arc<Session>,
+        pool: &Arc<BlockPool>,
+        position: &AtomicU64,
+    ) -> Result<bool, LoadError> {
+        std::mem::swap(&mut self.place, &mut reader.place);
+        let result = self.step_here(reader, start, pool, position);
+        self.place.session.clone_from(&self.session);
+        std::mem::swap(&mut self.place, &mut reader.place);
+        result
+    }
+
+    fn step_here(
+        &mut self,
+        reader: &mut TableReader<'_>,
+        start: &Arc<Session>,
+        pool: &Arc<BlockPool>,
+        position: &AtomicU64,
+    ) -> Result<bool, LoadError> {
+        let Some(mut file) = reader.file.take() else {
+            let Some(next) = reader.rows.files.get(reader.next) else {
+                return self.end_table(reader).map(|()| false);
+            };
+            reader.next += 1;
+            if next.is_empty() {
+                // It may have been cut since the source was looked at.
+                return next.why_not_empty().map_or(Ok(true), |message| {
+                    Err(LoadError::Text {
+                        file: next.path.display().to_string(),
+                        line: 1,
+                        offset: 0,
+                        message,
+                    })
+                });
+            }
+            self.place.name = Arc::from(next.path.display().to_string());
+            let after = reader.rows.files.get(reader.next);
+            let stop = self.ctx.cancel.flag();
+            reader.ahead.check(next, after, &stop)?;
+            self.begin_file(start, reader.rows.database.as_deref())?;
+            reader.file = Some(self.open(next, pool)?);
+            return Ok(true);
+        };
+        if let Some(session) = self.place.session.clone() {
+            self.resume(&session)?;
+        }
+        let before = file.position();
+        let more = match &mut file {
+            FileReader::Sql(sql) => self.read_statements(sql)?,
+            FileReader::Delimited(text) => self.read_delimited(text, &reader.key, pool)?,
+        };
+        position.fetch_add(file.position() - before, Ordering::Relaxed);
+        if more {
+            reader.file = Some(file);
+        } else if let Some(read) = reader.rows.files.get(reader.next - 1) {
+            let input = match &file {
+                FileReader::Sql(sql) => &sql.input,
+                FileReader::Delimited(text) => &text.input,
+            };
+            check(input, read.checksum.as_deref())?;
+            self.check_committed()?;
+            if let (FileReader::Delimited(found), Some((expected, by))) = (&file, &read.text) {
+                found.check_bytes(*expected, by, &self.place.name)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// All files of a table were read.
+    fn end_table(&mut self, reader: &TableReader<'_>) -> Result<(), LoadError> {
+        let named = reader
+            .rows
+            .rows
+            .or_else(|| reader.rows.files.iter().map(|file| file.rows).sum());
+        if let Some(expected) = named
+            && expected != self.place.rows
+        {
+            return Err(LoadError::RowsMissing {
+                table: reader.rows.label(),
+                expected,
+                found: self.place.rows,
+            });
+        }
+        self.finish_current()
+    }
+
+    fn open<'l>(
+        &mut self,
+        file: &'l RowFile,
+        pool: &Arc<BlockPool>,
+    ) -> Result<FileReader<'l>, LoadError> {
+        let (path, form) = (file.path.as_path(), &file.form);
+        let mut input = if path.as_os_str() == "-" {
+            // Its first bytes may come late or never.
+            let opened = abandonable(&self.ctx.cancel, Input::stdin);
+            opened.ok_or_else(|| self.ctx.interrupted())??
+        } else {
+            open_input(path, file.checksum.is_some())?
+        };
+        input.cancel_flag(self.ctx.cancel.flag());
+        self.place.file = None;
+        // Small files are read at once: a piece in memory costs less than opening the file again.
+        let worth = input
+            .total_bytes()
+            .is_some_and(|bytes| bytes > PIECE_BYTES as u64);
+        if worth && input.plain_file()?.is_some() {
+            let name = self.place.name.to_string();
+            let file = PlainFile::on_demand(path).map_err(|source| {
+                LoadError::Input(refloat_store::InputError::Read {
+                    name,
+                    at: 0,
+                    source,
+                })
+            })?;
+            self.place.file = Some(Arc::new(file));
+        }
+        Ok(match form {
+            RowForm::Sql => FileReader::Sql(SqlReader::new(input, Ends::Client, pool)),
+            RowForm::Delimited(file) => {
+                let charset = match file.charset.as_str() {
+                    "binary" => "utf8mb4",
+                    named => named,
+                };
+                let names = format!("SET NAMES {charset}");
+                for text in file.session.iter().chain([&names]) {
+                    self.own_set(text)?;
+                }
+                FileReader::Delimited(DelimitedReader::new(input, file))
+            }
+        })
+    }
+}
+
+fn open_input(path: &std::path::Path, checksum: bool) -> Result<Input, LoadError> {
+    let mut options = OpenOptions::default();
+    options.checksum = checksum;
+    Ok(Input::open_with(path, &options)?)
+}
+
+/// Whether a file that was read to its end is the one that was written.
+fn check(input: &Input, expected: Option<&str>) -> Result<(), LoadError> {
+    match (input.checksum(), expected) {
+        (Some(found), Some(expected)) if found != expected => {
+            Err(LoadError::Input(refloat_store::InputError::Checksum {
+                name: input.name().to_owned(),
+            }))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The refusal of a source that is not whole.
+pub fn not_whole(layout: &Layout) -> Vec<Refusal> {
+    let hint = format!(
+        "Make the dump again, or see all of it with `refloat inspect {}`.",
+        layout.path.display()
+    );
+    layout
+        .faults
+        .iter()
+        .map(|fault| Refusal {
+            reason: format!(
+                "{}: the source is not whole: {fault}",
+                layout.path.display()
+            ),
+            hint: hint.clone(),
+        })
+        .collect()
+}

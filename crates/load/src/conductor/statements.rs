@@ -1,0 +1,650 @@
+//! Statements that are not rows.
+
+use refloat_run::own::is_own_table;
+use refloat_schema::definition::as_seen_by;
+use refloat_schema::pattern::matches_any;
+use refloat_source::stray::{Stray, stray};
+use refloat_sqltext::{
+    ClientCommand, Danger, InsertVerb, Item, ItemKind, ObjectName, StatementKind, head, tokens,
+};
+use refloat_wire::{Connection, OkInfo};
+
+use super::Conductor;
+use super::registry::{TableKey, Touch};
+use crate::choice::{Whose, table_of_index};
+use crate::collation::mapped;
+use crate::context::{Context, DEPRECATED, DUPLICATE_ENTRY};
+use crate::error::LoadError;
+use crate::options::{ExistingPolicy, OnError, StatementClass, SystemSchemaMode};
+use crate::outcome::{LoadWarning, StatementFailure};
+use crate::programs::Kind;
+use crate::renamed;
+use crate::transaction::OPEN_HINT;
+
+/// `ER_NO_DEFAULT_FOR_FIELD`.
+const NO_DEFAULT: u16 = 1364;
+/// Warnings about definitions that say nothing about the result: deprecated syntax, names and modes, objects that a
+/// `DROP … IF EXISTS` did not find (or only a name of, 1932) or a `CREATE … IF NOT EXISTS` did, a spatial index that queries will not use,
+/// an account that is made when the programs that run as it are there already, a name for a primary key (1280), words of an old character set
+/// (3720, `NVARCHAR`), a table that is written anew for a full-text index (124).
+const HARMLESS_WARNINGS: &[u16] = &[
+    124, 1007, 1008, 1050, 1051, 1105, 1280, 1305, 1360, 1681, 1831, 1932, 3090, 3135, 3674, 3778,
+    4005, 4079, 4092, 6016,
+];
+
+/// The global variable that a dump of MySQL's own schema changes for a while.
+const STATS_AUTO_RECALC: &[u8] = b"SET GLOBAL INNODB_STATS_AUTO_RECALC";
+
+impl Conductor<'_> {
+    pub(super) fn statement(
+        &mut self,
+        kind: &StatementKind,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        if self.is_for_others(text)? {
+            return Ok(());
+        }
+        let elsewhere = matches!(
+            kind,
+            StatementKind::Empty
+                | StatementKind::Set
+                | StatementKind::Use { .. }
+                | StatementKind::CreateDatabase { .. }
+                | StatementKind::DropDatabase { .. }
+                | StatementKind::Dangerous(_)
+        );
+        if !elsewhere {
+            self.ensure_database()?;
+        }
+        if self.place.rows_only && !goes_with_rows(kind) {
+            return self.refuse_statement(
+                "refused: a file of rows holds rows and the settings that they need, nothing else",
+                text,
+                item,
+            );
+        }
+        if matches!(
+            kind,
+            StatementKind::CreateDatabase { .. }
+                | StatementKind::AlterDatabase { .. }
+                | StatementKind::AlterTable { .. }
+                | StatementKind::Index
+        ) {
+            self.tell_lost_of(text, item)?;
+        }
+        if may_define(kind) && !runs_alone(kind) {
+            self.note_defined();
+        }
+        let transaction = &mut self.place.transaction;
+        transaction.statement(kind, text, item.line, item.offset);
+        if let Some(class) = StatementClass::of(kind) {
+            if *kind == StatementKind::Account && self.alters_left_account(text)? {
+                self.leave_out(text, item);
+                return Ok(());
+            }
+            return self.class(class, text, item);
+        }
+        match kind {
+            StatementKind::Empty => Ok(()),
+            StatementKind::Set => self.set_of_dump(text, item),
+            StatementKind::Use { database } => self.use_database(database, text, item),
+            StatementKind::CreateDatabase { database, .. } => {
+                self.create_database(database, text, item)
+            }
+            StatementKind::AlterDatabase { database } => {
+                self.alter_database(database.as_deref(), text, item)
+            }
+            StatementKind::DropDatabase { database } => self.drop_database(database, text, item),
+            StatementKind::CreateTable {
+                table,
+                if_not_exists,
+                temporary,
+                like,
+                select,
+            } => {
+                let key = self.resolve(table)?;
+                self.choice.note(&key.0, &key.1);
+                if *temporary {
+                    return self.create_temporary(table, text, item);
+                }
+                if *like || *select {
+                    return self.change(Some(table), text, item);
+                }
+                self.create_table(table, *if_not_exists, text, item)
+            }
+            StatementKind::DropTable { tables } => self.drop_tables(tables, text, item),
+            // Rows are locked by the workers' own transactions; a lock held here would only keep them out.
+            StatementKind::LockTables | StatementKind::StartTransaction | StatementKind::Commit => {
+                Ok(())
+            }
+            // Rows are committed chunk by chunk: they cannot be taken back here.
+            StatementKind::Rollback => self.refuse_statement(
+                "refused: rows before it are committed already, in transactions of their own",
+                text,
+                item,
+            ),
+            StatementKind::UnlockTables => self.finish_current(),
+            StatementKind::AlterTableKeys { table, enable } => {
+                self.alter_keys(table, *enable, text, item)
+            }
+            StatementKind::CreateView { view } => self.create(Some(Kind::View), view, text, item),
+            StatementKind::DropView { views } => self.drop_views(views, text, item),
+            StatementKind::CreateRoutine { what, routine } => {
+                self.create(Kind::of_routine(what), routine, text, item)
+            }
+            StatementKind::DropRoutine { what, routine } => {
+                self.drop_routine(Kind::of_routine(what), routine, text, item)
+            }
+            StatementKind::CreateSequence { sequence } => {
+                self.create(Some(Kind::Sequence), sequence, text, item)
+            }
+            StatementKind::DropSequence { sequences } => self.drop_tables(sequences, text, item),
+            StatementKind::CreateTrigger { trigger, table } => {
+                let table = self.resolve(table)?;
+                self.postpone((Kind::Trigger, trigger), Some(table), true, text, item)
+            }
+            StatementKind::DropTrigger { trigger } => self.drop_trigger(trigger, text, item),
+            StatementKind::CreateEvent { event } => {
+                self.postpone((Kind::Event, event), None, true, text, item)
+            }
+            StatementKind::DropEvent { event } => {
+                self.postpone((Kind::Event, event), None, false, text, item)
+            }
+            StatementKind::Dangerous(danger) => {
+                self.refuse_statement(danger_reason(*danger), text, item)
+            }
+            StatementKind::Select | StatementKind::Maintenance => self.barrier(text, item),
+            StatementKind::AlterTable { table } => {
+                // It may have another name now, or have taken another one's.
+                let renamed = memchr::memmem::find(&text.to_ascii_uppercase(), b"RENAME").is_some();
+                if renamed {
+                    return self.change(Some(table), text, item);
+                }
+                self.change_only(table, text, item)
+            }
+            StatementKind::Index => {
+                let mode = self.session()?.lex_mode();
+                match table_of_index(text, mode) {
+                    Some(table) => self.change_only(&table, text, item),
+                    None => self.change(None, text, item),
+                }
+            }
+            StatementKind::Other if stray(kind, text).is_some() => {
+                let reason = stray(kind, text).map_or("", Stray::reason);
+                self.refuse_statement(&format!("refused: {reason}"), text, item)
+            }
+            StatementKind::Truncate { table } => self.change(Some(table), text, item),
+            _ => self.change(None, text, item),
+        }
+    }
+
+    /// Whether a statement stands in a conditional comment for servers of another vendor or version: this one passes it over.
+    fn is_for_others(&mut self, text: &[u8]) -> Result<bool, LoadError> {
+        if !text.starts_with(b"/*") {
+            return Ok(false);
+        }
+        let mode = self.session()?.lex_mode();
+        let seen = as_seen_by(text, mode, Some(self.catalog.server().into()));
+        Ok(tokens(&seen, mode).next().is_none())
+    }
+
+    /// A statement that changes rows or the definition of one table.
+    fn change_only(
+        &mut self,
+        table: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        if !self.may_change(Some(table), text, item)? {
+            return Ok(());
+        }
+        let key = self.resolve(table)?;
+        self.wanted(&key);
+        self.barrier_counted(Some(&key), text, item)
+    }
+
+    /// A statement that may add, change or remove rows and definitions of any table, of which it names one or none.
+    fn change(
+        &mut self,
+        table: Option<&ObjectName>,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        if !self.may_change(table, text, item)? {
+            return Ok(());
+        }
+        self.barrier_counted(None, text, item)
+    }
+
+    /// Whether a statement that changes tables may run: not where it would meet what was there before the load.
+    fn may_change(
+        &mut self,
+        table: Option<&ObjectName>,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<bool, LoadError> {
+        if self.chosen_or_not(text, item)? != Whose::Chosen {
+            // It is left out or refused further on.
+            return Ok(true);
+        }
+        let database = match table {
+            Some(table) => Some(self.resolve(table)?.0),
+            None => self.session()?.database.clone(),
+        };
+        let Some(database) = database else {
+            return Ok(true);
+        };
+        if Self::is_system(&database) {
+            return Ok(true);
+        }
+        self.touch(&database, Touch::Define)?;
+        if self.ctx.options.existing == ExistingPolicy::Append && self.held_tables(&database) {
+            self.refuse_statement(
+                "refused with --append: it may change or remove rows that were there before the load",
+                text,
+                item,
+            )?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// A line for the stock client: nothing that it does beyond reading statements is done for a dump.
+    pub(super) fn client_command(
+        &mut self,
+        command: &ClientCommand,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let what = match command {
+            ClientCommand::Delimiter(_) => return Ok(()),
+            ClientCommand::System | ClientCommand::Pager => "runs a program on this machine",
+            ClientCommand::Source => "reads another file",
+            ClientCommand::Tee => "writes a file",
+            ClientCommand::Charset => "changes how the client reads the rest of the dump",
+            ClientCommand::Other(_) => "is for the stock client, not for the server",
+        };
+        self.refuse_statement(&format!("refused: this client command {what}"), text, item)
+    }
+
+    pub(super) fn refuse_statement(
+        &mut self,
+        reason: &str,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        self.fail(StatementFailure {
+            file: self.place.name.to_string(),
+            line: item.line,
+            offset: item.offset,
+            head: head(text),
+            code: 0,
+            message: reason.to_owned(),
+            table: None,
+        })
+    }
+
+    /// Refuses the end of a file in a transaction that nothing commits.
+    pub(super) fn check_committed(&mut self) -> Result<(), LoadError> {
+        let Some(open) = self.place.transaction.open() else {
+            return Ok(());
+        };
+        if open.rows == 0 && !self.ctx.options.tables.is_empty() {
+            // With a choice of tables, what changes them otherwise is left out.
+            return Ok(());
+        }
+        let (begun, reason) = (open.begun.clone(), open.reason());
+        if self.marks.header && !self.marks.closed {
+            // The file was cut, and whoever loads it wants what there is of it.
+            self.ctx
+                .events
+                .warn(format!("line {}: {}: {reason}", begun.line, begun.head));
+            return Ok(());
+        }
+        self.fail(StatementFailure {
+            file: self.place.name.to_string(),
+            line: begun.line,
+            offset: begun.offset,
+            head: begun.head,
+            code: 0,
+            message: format!("refused: {reason}. {OPEN_HINT}"),
+            table: None,
+        })
+    }
+
+    /// Stops, or goes on and keeps the failure, as asked.
+    pub(super) fn fail(&mut self, failure: StatementFailure) -> Result<(), LoadError> {
+        if self.ctx.options.on_error == OnError::Continue {
+            self.ctx.note_failure(failure);
+            return Ok(());
+        }
+        Err(LoadError::Statement {
+            file: failure.file.clone(),
+            failure: Box::new(failure),
+        })
+    }
+
+    /// Whether a definition runs that may name the database which the dump was made of, when it goes into another: unasked it does not.
+    pub(super) fn may_name_origin(&mut self, text: &[u8], item: &Item) -> Result<bool, LoadError> {
+        let class = StatementClass::OldDatabase;
+        let options = &self.ctx.options;
+        let Some(origin) = renamed::other_origin(options, self.marks.origin.as_deref()) else {
+            return Ok(true);
+        };
+        let origin = origin.to_owned();
+        let (allowed, left_out) = (
+            options.allow.contains(&class),
+            options.skip.contains(&class),
+        );
+        if allowed || !renamed::names(text, self.session()?.lex_mode(), &origin) {
+            return Ok(true);
+        }
+        if left_out {
+            self.leave_out(text, item);
+        } else {
+            self.refuse_statement(&refused(class), text, item)?;
+        }
+        Ok(false)
+    }
+
+    /// A statement that reaches beyond the dump's databases runs only when its class is allowed.
+    fn class(&mut self, class: StatementClass, text: &[u8], item: &Item) -> Result<(), LoadError> {
+        // mysqldump sets this around the server's own tables of statistics, and back: it goes with them.
+        let of_system_schema = memchr::memmem::find(text, STATS_AUTO_RECALC).is_some();
+        let schema = self.ctx.options.system_schema;
+        if self.ctx.options.allow.contains(&class)
+            || (of_system_schema && schema == SystemSchemaMode::Load)
+        {
+            if class != StatementClass::DynamicSql {
+                return self.barrier(text, item);
+            }
+            // It may be anything: rows, definitions, the session.
+            self.change(None, text, item)?;
+            self.session = None;
+            return Ok(());
+        }
+        if self.ctx.options.skip.contains(&class)
+            || (of_system_schema && schema == SystemSchemaMode::Skip)
+        {
+            self.skipped
+                .push(format!("line {}: {}", item.line, head(text)));
+            return Ok(());
+        }
+        self.refuse_statement(&refused(class), text, item)
+    }
+
+    /// [`Conductor::run_statement`] for one that may change the server.
+    pub(super) fn execute(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+        table: Option<&TableKey>,
+    ) -> Result<Option<OkInfo>, LoadError> {
+        if self.in_past() {
+            return Ok(Some(OkInfo::default()));
+        }
+        let text = self.map_collations(text)?;
+        let ok = self.run_statement(&text, item, table, &[])?;
+        self.touched |= ok.is_some();
+        Ok(ok)
+    }
+
+    /// [`Conductor::execute`] for rows; those that `INSERT IGNORE` leaves out because they are there already are expected, and so is what
+    /// the dump's own session gives a column that has no default.
+    pub(super) fn execute_rows(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+        verb: InsertVerb,
+    ) -> Result<Option<OkInfo>, LoadError> {
+        let expected: &[u16] = match verb {
+            InsertVerb::InsertIgnore => &[DUPLICATE_ENTRY, NO_DEFAULT],
+            _ => &[NO_DEFAULT],
+        };
+        let ok = self.run_statement(text, item, None, expected)?;
+        self.touched |= ok.is_some();
+        Ok(ok)
+    }
+
+    /// Runs a statement on the control connection. `None` means that it was refused and the load goes on.
+    pub(super) fn run_statement(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+        table: Option<&TableKey>,
+        expected: &[u16],
+    ) -> Result<Option<OkInfo>, LoadError> {
+        self.statements += 1;
+        let ctx = std::sync::Arc::clone(&self.ctx);
+        let changes = matches!(
+            &item.kind,
+            ItemKind::Statement(StatementKind::AlterTable { .. } | StatementKind::Index)
+        );
+        let words = if changes { head(text) } else { String::new() };
+        let _stall = ctx
+            .cluster
+            .as_ref()
+            .filter(|_| changes)
+            .map(|cluster| cluster.stall(&words));
+        let met = self.meets_account(text, item)?;
+        match self.control.exec(text) {
+            Ok(ok) => {
+                let (ctx, conn) = (&self.ctx, &mut self.control);
+                let notes = judge_definition(ctx, conn, &ok, item.line, text, expected)?;
+                if let Some(met) = met {
+                    self.tell_account(&met, &notes, item);
+                }
+                Ok(Some(ok))
+            }
+            Err(error)
+                if error.server_code().is_some()
+                    && !error.is_lost_connection()
+                    && !error.is_disk_full() =>
+            {
+                if self.ctx.cancel.is_cancelled() {
+                    return Err(self.ctx.interrupted());
+                }
+                self.fail(StatementFailure {
+                    file: self.place.name.to_string(),
+                    line: item.line,
+                    offset: item.offset,
+                    head: head(text),
+                    code: error.server_code().unwrap_or(0),
+                    message: error.to_string(),
+                    table: table.map(|key| format!("{}.{}", key.0, key.1)),
+                })?;
+                Ok(None)
+            }
+            Err(_) if self.ctx.cancel.is_cancelled() => Err(self.ctx.interrupted()),
+            Err(error) => Err(LoadError::server(
+                format!("line {}: running {}", item.line, head(text)),
+                error,
+            )),
+        }
+    }
+
+    /// Whose a statement is, where only some tables are chosen.
+    pub(super) fn chosen_or_not(&mut self, text: &[u8], item: &Item) -> Result<Whose, LoadError> {
+        let ItemKind::Statement(kind) = &item.kind else {
+            return Ok(Whose::Chosen);
+        };
+        // What is of no table runs or is refused by its class.
+        let of_tables = !matches!(
+            kind,
+            StatementKind::Set
+                | StatementKind::SetGlobal
+                | StatementKind::SetGtidPurged
+                | StatementKind::Account
+                | StatementKind::Replication
+        );
+        if !of_tables || !self.choice.is_partial() {
+            return Ok(Whose::Chosen);
+        }
+        let session = self.session()?;
+        let database = session.database.as_deref();
+        Ok(self.choice.whose(kind, text, session.lex_mode(), database))
+    }
+
+    /// Whether `--tables` asks for this table. Refloat's own tables are never loaded: those of the target tell what was changed there.
+    pub(super) fn wanted(&mut self, key: &TableKey) -> bool {
+        if is_own_table(&key.0, &key.1) {
+            if self.own_left_out.insert(key.clone()) {
+                self.skipped
+                    .push(format!("table {}.{}: it is Refloat's own", key.0, key.1));
+            }
+            return false;
+        }
+        self.choice.note(&key.0, &key.1);
+        let patterns = &self.ctx.options.tables;
+        let mut wanted = patterns.is_empty();
+        for (pattern, matched) in patterns.iter().zip(&mut self.matched) {
+            let matches = matches_any(std::slice::from_ref(pattern), &key.0, &key.1);
+            *matched |= matches;
+            wanted |= matches;
+        }
+        wanted
+    }
+
+    /// Every pattern of `--tables` must have found something: one that did not is a mistake in writing, not a table less.
+    pub(super) fn check_patterns(&self) -> Result<(), LoadError> {
+        let patterns: Vec<String> = self
+            .ctx
+            .options
+            .tables
+            .iter()
+            .zip(&self.matched)
+            .filter(|(_, matched)| !**matched)
+            .map(|(pattern, _)| pattern.clone())
+            .collect();
+        if patterns.is_empty() {
+            return Ok(());
+        }
+        Err(LoadError::NoSuchTable { patterns })
+    }
+
+    /// The statement with collations replaced that the caller has another name for.
+    pub(super) fn map_collations<'t>(
+        &mut self,
+        text: &'t [u8],
+    ) -> Result<std::borrow::Cow<'t, [u8]>, LoadError> {
+        if self.ctx.options.map_collation.is_empty() {
+            return Ok(std::borrow::Cow::Borrowed(text));
+        }
+        let mode = self.session()?.lex_mode();
+        Ok(mapped(&self.ctx.options, text, mode))
+    }
+}
+
+/// Why a statement of a class is not run, and how to choose.
+fn refused(class: StatementClass) -> String {
+    let (reason, word) = (class.reason(), class.word());
+    format!("refused: {reason} (--allow {word} runs it, --skip {word} leaves it out)")
+}
+
+/// Whether a statement may stand in a file of rows, which is read at the same time as others.
+fn goes_with_rows(kind: &StatementKind) -> bool {
+    matches!(
+        kind,
+        StatementKind::Empty
+            | StatementKind::Set
+            | StatementKind::LockTables
+            | StatementKind::UnlockTables
+            | StatementKind::StartTransaction
+            | StatementKind::Commit
+            | StatementKind::AlterTableKeys { .. }
+    )
+}
+
+/// Whether a statement may make, change or remove definitions.
+pub(super) fn may_define(kind: &StatementKind) -> bool {
+    !matches!(
+        kind,
+        StatementKind::Empty
+            | StatementKind::Set
+            | StatementKind::SetGlobal
+            | StatementKind::SetGtidPurged
+            | StatementKind::Use { .. }
+            | StatementKind::LockTables
+            | StatementKind::UnlockTables
+            | StatementKind::StartTransaction
+            | StatementKind::Commit
+            | StatementKind::Rollback
+            | StatementKind::Insert
+            | StatementKind::Delete
+            | StatementKind::Update
+            | StatementKind::Select
+            | StatementKind::Do
+    )
+}
+
+/// Whether a statement that may define something is run when all before it is finished, and noted before and behind.
+fn runs_alone(kind: &StatementKind) -> bool {
+    matches!(
+        kind,
+        StatementKind::AlterTable { .. }
+            | StatementKind::Index
+            | StatementKind::RenameTable
+            | StatementKind::Truncate { .. }
+            | StatementKind::Call
+            | StatementKind::Other
+    )
+}
+
+/// Keeps the warnings that a statement gave, except those that say nothing about its result and those that are `expected`; returns
+/// the codes of all of them.
+pub(super) fn judge_definition(
+    ctx: &Context,
+    conn: &mut Connection,
+    ok: &OkInfo,
+    line: u64,
+    text: &[u8],
+    expected: &[u16],
+) -> Result<Vec<u16>, LoadError> {
+    if ok.warnings == 0 {
+        return Ok(Vec::new());
+    }
+    let warnings = conn
+        .warnings()
+        .map_err(|error| LoadError::server("reading warnings", error))?;
+    let codes = warnings.iter().map(|warning| warning.code).collect();
+    for warning in warnings {
+        let harmless =
+            HARMLESS_WARNINGS.contains(&warning.code) || DEPRECATED.contains(&warning.code);
+        if warning.level == "Note" || harmless || expected.contains(&warning.code) {
+            continue;
+        }
+        // What a variable has become is read back from the server: a limit that it does not take says nothing about a row.
+        if text
+            .trim_ascii_start()
+            .get(..3)
+            .is_some_and(|word| word.eq_ignore_ascii_case(b"SET"))
+        {
+            ctx.events
+                .note(format!("line {line}: {}: {}", head(text), warning.message));
+        } else {
+            ctx.warn(LoadWarning {
+                about: format!("line {line}: {}", head(text)),
+                code: warning.code,
+                message: warning.message,
+            });
+        }
+    }
+    Ok(codes)
+}
+
+/// Why a dangerous statement is not run.
+fn danger_reason(danger: Danger) -> &'static str {
+    match danger {
+        Danger::LoadData => "refused: it reads a file of this machine or of the server",
+        Danger::OutFile => "refused: it writes a file on the server",
+        Danger::Plugin => "refused: it installs or removes a plugin or component",
+        Danger::LoadableFunction => "refused: it runs a shared library in the server",
+        Danger::Instance => {
+            "refused: it stops or locks the server, or ends other people's connections"
+        }
+        Danger::LowLevel => "refused: it goes around the tables' definitions",
+        Danger::DynamicSql => "refused: what it runs cannot be seen",
+        Danger::Ambiguous => "refused: different servers would run different statements",
+    }
+}

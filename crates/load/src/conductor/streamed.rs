@@ -1,0 +1,174 @@
+//! Rows that come from another server while they are read: the next block of whatever table.
+//!
+//! The conductor takes what has come, so nobody waits for a table that nobody reads; the stream's bound and the queue's together
+//! keep a fast source from filling the memory in front of a slow target.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use refloat_source::blocks::Block;
+use refloat_source::stream::{Arrival, RowStream, StreamedTable};
+
+use super::Conductor;
+use super::delimited::Target;
+use super::place::Place;
+use super::registry::TableKey;
+use crate::error::LoadError;
+use crate::session::Session;
+
+/// How long nothing may come until it is looked whether a worker has failed, or the run was cancelled.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// A table of a stream, and how far it has come.
+struct Turn<'s> {
+    of: &'s StreamedTable,
+    key: TableKey,
+    place: Place,
+    target: Option<Target>,
+    /// Bytes of text that have come.
+    bytes: u64,
+    ended: bool,
+    /// That its rows are left out was said.
+    told: bool,
+}
+
+impl Conductor<'_> {
+    /// Hands on all rows of a stream, until it says that it has ended.
+    pub(super) fn rows_of_stream(
+        &mut self,
+        stream: &RowStream,
+        start: &Arc<Session>,
+    ) -> Result<(), LoadError> {
+        let mut turns: Vec<Turn<'_>> = stream.tables.iter().map(Turn::new).collect();
+        loop {
+            self.check_cancel()?;
+            let Some(arrival) = stream.next(PATIENCE) else {
+                self.queue.look()?;
+                continue;
+            };
+            match arrival {
+                Arrival::Rows { table, text, rows } => {
+                    let turn = turn_of(&mut turns, table)?;
+                    if self.refused.contains(&turn.key) {
+                        if !std::mem::replace(&mut turn.told, true) {
+                            self.list_rows_of_refused(&turn.key, stream_name(turn.of))?;
+                        }
+                        continue;
+                    }
+                    let block = Arc::new(Block::new(text, Arc::clone(&stream.pool)));
+                    self.in_place_of(turn, |this, turn| {
+                        this.streamed_rows(turn, start, &block, rows)
+                    })?;
+                }
+                Arrival::TableEnd { table, rows } => {
+                    let turn = turn_of(&mut turns, table)?;
+                    turn.ended = true;
+                    if self.refused.contains(&turn.key) {
+                        continue;
+                    }
+                    self.in_place_of(turn, |this, turn| this.end_streamed(turn, rows))?;
+                }
+                Arrival::Broken => return Err(LoadError::SourceEnded),
+                Arrival::End => break,
+            }
+        }
+        match turns.iter().find(|turn| turn.of.data && !turn.ended) {
+            None => Ok(()),
+            Some(turn) => Err(LoadError::Defect(format!(
+                "the source has ended, and table {} has not",
+                turn.of.label()
+            ))),
+        }
+    }
+
+    fn in_place_of<'s>(
+        &mut self,
+        turn: &mut Turn<'s>,
+        work: impl FnOnce(&mut Self, &mut Turn<'s>) -> Result<(), LoadError>,
+    ) -> Result<(), LoadError> {
+        std::mem::swap(&mut self.place, &mut turn.place);
+        let result = work(self, turn);
+        std::mem::swap(&mut self.place, &mut turn.place);
+        result
+    }
+
+    fn streamed_rows(
+        &mut self,
+        turn: &mut Turn<'_>,
+        start: &Arc<Session>,
+        block: &Arc<Block>,
+        rows: u64,
+    ) -> Result<(), LoadError> {
+        // As many as the reader has counted, and the last of them whole.
+        if rows_in(block) != rows || block.last() != Some(&b'\n') {
+            let what = format!(
+                "a block of table {} does not hold its rows",
+                turn.of.label()
+            );
+            return Err(LoadError::Defect(what));
+        }
+        self.bytes += block.len() as u64;
+        let (offset, line) = (turn.bytes, self.place.rows + 1);
+        let target = if let Some(target) = &turn.target {
+            target.clone()
+        } else {
+            self.begin_file(start, Some(&turn.of.database))?;
+            for text in &turn.of.form.session {
+                self.own_set(text)?;
+            }
+            let target = self.target(&turn.of.form, None, &turn.key, block, (offset, line))?;
+            self.place.session.clone_from(&self.session);
+            turn.target.insert(target).clone()
+        };
+        turn.bytes += block.len() as u64;
+        self.delimited_rows(&target, block, 0..block.len(), rows, (offset, line))
+    }
+
+    /// All rows of a table have come: as many as were read?
+    fn end_streamed(&mut self, turn: &mut Turn<'_>, rows: u64) -> Result<(), LoadError> {
+        if rows != self.place.rows {
+            return Err(LoadError::RowsMissing {
+                table: turn.of.label(),
+                expected: rows,
+                found: self.place.rows,
+            });
+        }
+        if let Some(session) = self.place.session.clone() {
+            self.resume(&session)?;
+        }
+        self.finish_current()
+    }
+}
+
+impl<'s> Turn<'s> {
+    fn new(of: &'s StreamedTable) -> Self {
+        let mut place = Place::new(&stream_name(of));
+        place.size_known = Some(of.bytes);
+        place.rows_only = true;
+        Self {
+            of,
+            key: (of.database.clone(), of.table.clone()),
+            place,
+            target: None,
+            bytes: 0,
+            ended: false,
+            told: false,
+        }
+    }
+}
+
+/// What stands for the name of a file in messages.
+fn stream_name(of: &StreamedTable) -> String {
+    format!("table {}", of.label())
+}
+
+fn rows_in(block: &Block) -> u64 {
+    memchr::memchr_iter(b'\n', block).count() as u64
+}
+
+fn turn_of<'t, 's>(turns: &'t mut [Turn<'s>], table: usize) -> Result<&'t mut Turn<'s>, LoadError> {
+    turns
+        .get_mut(table)
+        .filter(|turn| !turn.ended)
+        .ok_or_else(|| LoadError::Defect("rows of a table that has ended".to_owned()))
+}

@@ -1,0 +1,365 @@
+//! Tables: creating and dropping them, and switching their keys off and on.
+
+use std::sync::Arc;
+
+use refloat_schema::columns;
+use refloat_schema::definition::{Lost, OtherDefault, differences, other_defaults, written_for};
+use refloat_schema::pattern::matches_any;
+use refloat_source::own::is_namesake;
+use refloat_sqltext::{Item, ObjectName, head};
+
+use super::Conductor;
+use super::objects::chosen_only;
+use super::registry::{ForeignKeys, TableKey, Touch, quoted_name};
+use crate::error::{LoadError, Refusal, START_OVER};
+use crate::options::ExistingPolicy;
+use crate::outcome::LoadWarning;
+use crate::own::refused_in_dump;
+use crate::programs::Kind;
+
+/// `ER_WRONG_MRG_TABLE`: a table of engine MERGE stands before those that it is made of.
+const MERGE_OF_NONE: u16 = 1168;
+/// The engine of such a table.
+const MERGE: &str = "MRG_MyISAM";
+/// Engines that show rows of other tables and servers: how many there are says nothing about the load.
+const ELSEWHERE: &[&str] = &[MERGE, "MERGE", "FEDERATED", "CONNECT", "SPIDER"];
+/// Collations that are other ones here and are named, of a load: a dump of thousands of tables says the same of each.
+const OTHER_DEFAULTS_TOLD: u32 = 20;
+
+impl Conductor<'_> {
+    pub(super) fn create_table(
+        &mut self,
+        table: &ObjectName,
+        if_not_exists: bool,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let key = self.resolve(table)?;
+        let patterns = &self.ctx.options.tables;
+        let asked = patterns.is_empty() || matches_any(patterns, &key.0, &key.1);
+        let mode = self.session()?.lex_mode();
+        if asked && is_namesake(&key.0, &key.1, text, mode) {
+            let label = format!("{}.{}", key.0, key.1);
+            return Err(LoadError::Refused(vec![refused_in_dump(&label, item.line)]));
+        }
+        if !self.wanted(&key) || self.leaves_out(&key.0)? {
+            return Ok(());
+        }
+        self.finish_current()?;
+        if !self.may_name_origin(text, item)? {
+            return Ok(());
+        }
+        self.note_name(&key)?;
+        self.touch(&key.0, Touch::Define)?;
+        if self.keeps(Kind::View, &key) {
+            // Older dumps hold the place of a view with a table.
+            self.leave_out(text, item);
+            return Ok(());
+        }
+        let appends = self.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append;
+        if self.resumes() && !appends && !Self::is_system(&key.0) && self.stays(&key, item)? {
+            if if_not_exists && self.known(&key).is_some() {
+                return Ok(());
+            }
+            return self.take_up(&key, text, item);
+        }
+        // A table may hold the place of a view, which was there already.
+        self.replace_program(Kind::View, &key)?;
+        if self.existed(&key) {
+            match self.ctx.options.existing {
+                ExistingPolicy::Append => return self.check_same_definition(&key, text, item),
+                ExistingPolicy::Replace if !Self::is_system(&key.0) => self.drop_existing(&key)?,
+                _ => {}
+            }
+        }
+        let known = self.known(&key);
+        if if_not_exists && known.is_none() && self.is_there(&key)? {
+            // It came by a statement that is not followed, and stays what it is.
+            return self.execute(text, item, Some(&key)).map(drop);
+        }
+        if let Some(index) = known.filter(|_| !if_not_exists) {
+            // OR REPLACE takes its rows away: none of them may come after that.
+            self.queue.wait_key(index)?;
+        }
+        self.wait_for_parents(text)?;
+        let session = self.session()?;
+        let mode = session.lex_mode();
+        // In this mode of MariaDB that is the name of DATETIME.
+        let timestamp_is_datetime = session.has_mode("MAXDB");
+        let server = self.catalog.server().into();
+        let written = written_for(text, mode, server);
+        if self.execute(&written.text, item, Some(&key))?.is_none() {
+            self.refused.insert(key);
+            return Ok(());
+        }
+        if Self::is_system(&key.0) {
+            return Ok(());
+        }
+        if known.is_some() {
+            if if_not_exists {
+                // A table of this name stays what it is.
+                return Ok(());
+            }
+            self.forget(&key);
+        }
+        let index = self.register(key, true, 0);
+        let shown = Arc::clone(&self.entries[index].table);
+        let (create, print) = match self.show_create(&shown) {
+            // The definition is taken; it can be shown when its tables are there as well.
+            Err(LoadError::Server { source, .. })
+                if source.server_code() == Some(MERGE_OF_NONE) =>
+            {
+                MERGE.clone_into(&mut self.entries[index].engine);
+                shown.note_elsewhere();
+                return Ok(());
+            }
+            other => other?,
+        };
+        let entry = &mut self.entries[index];
+        entry.definition = Some(print);
+        entry.shown = columns::columns(&create);
+        entry.engine = super::registry::engine_of(&create);
+        entry.versioned = super::registry::is_versioned(&create);
+        entry.foreign_keys = Some(ForeignKeys::of(&create));
+        if ELSEWHERE
+            .iter()
+            .any(|engine| entry.engine.eq_ignore_ascii_case(engine))
+        {
+            shown.note_elsewhere();
+        }
+        self.tell_lost(&format!("table {}", shown.label()), &written.lost, item);
+        let text = self.map_collations(&written.text)?;
+        for difference in differences(server, &shown.label(), &text, mode, &create) {
+            let (wanted, found) = (&difference.expected, &difference.found);
+            let rest = wanted.strip_prefix("timestamp");
+            let meant = timestamp_is_datetime
+                && rest.is_some_and(|rest| found.strip_prefix("datetime") == Some(rest));
+            if !meant {
+                self.ctx.differ(difference);
+            }
+        }
+        for other in other_defaults(server, &text, mode, &create) {
+            self.tell_other_default(&shown.label(), &other);
+        }
+        Ok(())
+    }
+
+    /// Tells of a collation that the dump leaves to the server, and that is another one here: text is compared and sorted in another way,
+    /// and a unique key may find other values equal. Nothing is lost by it, so the load is proven none the less.
+    fn tell_other_default(&mut self, table: &str, other: &OtherDefault) {
+        self.other_defaults += 1;
+        let column = other.column.as_ref();
+        let column = column.map_or(String::new(), |name| format!(" column {name}"));
+        let (old, new) = (&other.old, &other.new);
+        match self.other_defaults.cmp(&OTHER_DEFAULTS_TOLD) {
+            std::cmp::Ordering::Less => self.ctx.events.note(format!(
+                "table {table}:{column} gets collation {new}; on the source server it was probably {old}"
+            )),
+            std::cmp::Ordering::Equal => self.ctx.events.note(format!(
+                "table {table}:{column} gets collation {new}; on the source server it was probably {old}. Further ones are counted, not named"
+            )),
+            std::cmp::Ordering::Greater => {}
+        }
+    }
+
+    /// Warns of what the dump says of something and this server does not read.
+    pub(super) fn tell_lost(&self, about: &str, lost: &[Lost], item: &Item) {
+        for one in lost {
+            self.ctx.warn(LoadWarning {
+                about: about.to_owned(),
+                code: 0,
+                message: format!("line {}: {one}", item.line),
+            });
+        }
+    }
+
+    /// [`Conductor::tell_lost`] of a statement that changes a definition and is run as it stands.
+    pub(super) fn tell_lost_of(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+        let mode = self.session()?.lex_mode();
+        let written = written_for(text, mode, self.catalog.server().into());
+        self.tell_lost(&head(text), &written.lost, item);
+        Ok(())
+    }
+
+    /// With `--append` the dump's definition is not run, but it must be the one that is there.
+    fn check_same_definition(
+        &mut self,
+        key: &TableKey,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let mode = self.session()?.lex_mode();
+        let probe = crate::table::Table::new(usize::MAX, key.0.clone(), key.1.clone(), false, 0);
+        let (create, _) = self.show_create(&probe)?;
+        let text = self.map_collations(text)?;
+        let server = self.catalog.server().into();
+        let text = written_for(&text, mode, server).text;
+        let found = differences(server, &probe.label(), &text, mode, &create);
+        match found.into_iter().next() {
+            None => {
+                self.skipped.push(format!("line {}: CREATE TABLE {}.{}, which is there with the same definition", item.line, key.0, key.1));
+                Ok(())
+            }
+            Some(difference) => Err(LoadError::Refused(vec![Refusal {
+                reason: format!(
+                    "{} is there with another definition: the dump has {}, the server {}",
+                    difference.about, difference.expected, difference.found
+                ),
+                hint: "Rows can only be added to a table of the same definition; use --replace, or another --database.".to_owned(),
+            }])),
+        }
+    }
+
+    fn drop_existing(&mut self, key: &TableKey) -> Result<(), LoadError> {
+        self.end_own_transactions()?;
+        let quoted = quoted_name(key);
+        let server =
+            |error| LoadError::server(format!("dropping table {}.{}", key.0, key.1), error);
+        // The children that are to be replaced too may be there still, and the dump's session may check.
+        let checks = self.session()?.foreign_key_checks();
+        let set = |on: bool| format!("SET SESSION foreign_key_checks = {}", u8::from(on));
+        if checks {
+            self.control.exec(set(false)).map_err(server)?;
+        }
+        let dropped = self.control.exec(format!("DROP TABLE IF EXISTS {quoted}"));
+        if checks {
+            self.control.exec(set(true)).map_err(server)?;
+        }
+        dropped.map_err(server)?;
+        self.touched = true;
+        self.forget(key);
+        Ok(())
+    }
+
+    /// In a cluster a definition aborts every transaction that it meets, and with an old table go foreign keys to others, whose rows may be on
+    /// their way: they are committed first.
+    fn end_own_transactions(&mut self) -> Result<(), LoadError> {
+        match self.ctx.cluster {
+            Some(_) => self.queue.wait_rows(),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn drop_tables(
+        &mut self,
+        tables: &[ObjectName],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        self.finish_current()?;
+        let temporary = memchr::memmem::find(&text.to_ascii_uppercase(), b"TEMPORARY").is_some();
+        let mut temporaries = Vec::new();
+        for table in tables {
+            let key = self.resolve(table)?;
+            if self.temporary.contains(&key) {
+                temporaries.push(key);
+            }
+        }
+        if temporary || !temporaries.is_empty() {
+            // The permanent table of that name, if there is one, stays.
+            self.barrier(text, item)?;
+            for key in temporaries {
+                self.temporary.remove(&key);
+            }
+            return self.look_again(None);
+        }
+        let mut keys = Vec::new();
+        for table in tables {
+            let key = self.resolve(table)?;
+            if !self.wanted(&key) || self.leaves_out(&key.0)? {
+                continue;
+            }
+            self.refuse_same_name(&key)?;
+            self.touch(&key.0, Touch::Define)?;
+            if self.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append {
+                self.leave_out(text, item);
+                return Ok(());
+            }
+            if let Some(index) = self.known(&key) {
+                self.queue.wait_key(index)?;
+            }
+            keys.push(key);
+        }
+        if keys.is_empty() {
+            return Ok(());
+        }
+        if keys.iter().any(|key| self.existed(key)) {
+            self.end_own_transactions()?;
+        }
+        let chosen = chosen_only("TABLE", tables, &keys);
+        if self.drop_unbegun(&keys, chosen.as_deref().unwrap_or(text), item)? {
+            for key in &keys {
+                self.forget(key);
+                self.forget_created(Kind::Sequence, key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a `DROP TABLE`, but for the tables whose rows behind it are in: those were dropped by an earlier process, and created again.
+    fn drop_unbegun(
+        &mut self,
+        keys: &[TableKey],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<bool, LoadError> {
+        let begun = |conductor: &Self, key: &TableKey| conductor.begun_behind(key, item);
+        if !keys.iter().any(|key| begun(self, key)) {
+            return Ok(self.execute(text, item, keys.first())?.is_some());
+        }
+        for key in keys {
+            if !begun(self, key) {
+                let quoted = quoted_name(key);
+                let statement = format!("DROP TABLE IF EXISTS {quoted}");
+                self.execute(statement.as_bytes(), item, Some(key))?;
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn alter_keys(
+        &mut self,
+        table: &ObjectName,
+        enable: bool,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let key = self.resolve(table)?;
+        if !self.wanted(&key) || self.leaves_out(&key.0)? {
+            return Ok(());
+        }
+        self.finish_current()?;
+        let Some(index) = self.known(&key) else {
+            return Ok(());
+        };
+        // InnoDB has nothing to disable; other engines sort their keys at once instead of row by row.
+        if self.entries[index].engine.eq_ignore_ascii_case("innodb") {
+            return Ok(());
+        }
+        self.queue.wait_key(index)?;
+        self.entries[index].keys_disabled = !enable;
+        self.execute(text, item, Some(&key)).map(drop)
+    }
+
+    /// A table that only the control connection sees.
+    pub(super) fn create_temporary(
+        &mut self,
+        table: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let key = self.resolve(table)?;
+        if self.is_passed(item) {
+            return Err(LoadError::Stopped(vec![Refusal {
+                reason: format!(
+                    "{}: line {}: the dump keeps something in a temporary table, which ended with the connection that the load had",
+                    self.place.name, item.line
+                ),
+                hint: START_OVER.to_owned(),
+            }]));
+        }
+        self.barrier(text, item)?;
+        self.temporary.insert(key);
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+//! Triggers among the rows: each row meets those that are there in its place of the dump, and no others.
+//!
+//! A `CREATE TRIGGER` waits until the rows are in, and so does a `DROP TRIGGER`. Both have their turn earlier when rows of their
+//! table come behind them. A drop does not say whose trigger it is; that is known of the triggers of the dump, and asked of the
+//! server for others.
+
+use refloat_sqltext::{Item, LexMode, ObjectName};
+use refloat_wire::Vendor;
+
+use super::registry::{TableKey, quoted_name};
+use super::{Conductor, Postponed};
+use crate::error::LoadError;
+use crate::programs::{Kind, TriggerFor};
+
+/// `ER_TRG_DOES_NOT_EXIST`, `ER_BAD_DB_ERROR`.
+const NO_TRIGGER: &[u16] = &[1360, 1049];
+
+/// Where a trigger is that a statement drops.
+enum Whose {
+    /// There is none of this name: dump tools drop what they are about to create.
+    Nobodys,
+    /// It belongs to this table.
+    Of(TableKey),
+    /// There is one, and the server does not say of which table.
+    Unknown,
+}
+
+impl Conductor<'_> {
+    /// Puts off the drop of a trigger until rows of its table come, or all rows are in.
+    pub(super) fn drop_trigger(
+        &mut self,
+        trigger: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let key = self.resolve(trigger)?;
+        let (table, at_once) = match self.whose(&key)? {
+            Whose::Nobodys => (None, false),
+            Whose::Of(table) => (Some(table), false),
+            Whose::Unknown => (None, true),
+        };
+        self.postpone((Kind::Trigger, trigger), table, false, text, item)?;
+        if at_once {
+            self.finish_current()?;
+            self.queue.wait_rows()?;
+            self.run_postponed_triggers()?;
+        }
+        Ok(())
+    }
+
+    /// The table of the trigger that is called `key` in this place of the dump.
+    fn whose(&mut self, key: &TableKey) -> Result<Whose, LoadError> {
+        // Names of triggers may compare in any case: too many rows that wait do no harm.
+        let same =
+            |database: &str, name: &str| database == key.0 && name.eq_ignore_ascii_case(&key.1);
+        let waits = |one: &&Postponed| {
+            let object = &one.object;
+            one.creates && object.kind == Kind::Trigger && same(&object.database, &object.name)
+        };
+        if let Some(table) = self.postponed.iter().rev().find(waits) {
+            return Ok(table.table.clone().map_or(Whose::Unknown, Whose::Of));
+        }
+        let mut triggered = self.triggered.iter();
+        let known = triggered.find(|(table, names)| names.iter().any(|name| same(&table.0, name)));
+        if let Some((table, _)) = known {
+            return Ok(Whose::Of(table.clone()));
+        }
+        self.ask_whose(key)
+    }
+
+    fn ask_whose(&mut self, key: &TableKey) -> Result<Whose, LoadError> {
+        // By name, which costs the server nothing where there is no such trigger; its lists open every table.
+        let shown = self
+            .catalog
+            .query(format!("SHOW CREATE TRIGGER {}", quoted_name(key)));
+        let result = match shown {
+            Ok(result) => result,
+            Err(error) if error.is_lost_connection() || error.server_code().is_none() => {
+                return Err(LoadError::server(
+                    format!("looking for trigger {}.{}", key.0, key.1),
+                    error,
+                ));
+            }
+            Err(error) => {
+                let none = error
+                    .server_code()
+                    .is_some_and(|code| NO_TRIGGER.contains(&code));
+                return Ok(if none { Whose::Nobodys } else { Whose::Unknown });
+            }
+        };
+        let mode = LexMode::default().with_sql_mode(result.bytes(0, 1).unwrap_or_default());
+        let parsed = TriggerFor::parse(result.bytes(0, 2).unwrap_or_default(), mode);
+        Ok(parsed.map_or(Whose::Unknown, |found| {
+            Whose::Of((key.0.clone(), found.table))
+        }))
+    }
+
+    /// Whether rows of this table would have met a trigger that was put off, or not have met one whose drop was.
+    pub(super) fn has_postponed_trigger(&self, key: &TableKey) -> bool {
+        self.postponed
+            .iter()
+            .any(|one| one.table.as_ref() == Some(key))
+    }
+
+    /// Creates and drops the triggers that were put off now, in their order, because rows come that must meet them, or not. Those of
+    /// other tables too: what a trigger does to other tables their triggers see. Events wait on.
+    pub(super) fn run_postponed_triggers(&mut self) -> Result<(), LoadError> {
+        let of_trigger = |one: &Postponed| one.object.kind == Kind::Trigger;
+        if !self.postponed.iter().any(of_trigger) {
+            return Ok(());
+        }
+        let all = std::mem::take(&mut self.postponed);
+        let (triggers, rest) = all.into_iter().partition(of_trigger);
+        self.postponed = triggers;
+        self.run_postponed()?;
+        self.postponed = rest;
+        Ok(())
+    }
+
+    /// Runs the triggers that rows of this table have to meet, or no longer do, once all rows before them are in.
+    pub(super) fn meet_triggers(&mut self, index: usize, key: &TableKey) -> Result<(), LoadError> {
+        if !self.has_postponed_trigger(key) {
+            return Ok(());
+        }
+        self.finish_current()?;
+        self.queue.wait_rows()?;
+        self.queue.wait_key(index)?;
+        self.run_postponed_triggers()?;
+        self.place.current = Some(index);
+        Ok(())
+    }
+
+    /// Notes that rows of `table` meet a trigger from now on.
+    pub(super) fn note_trigger(&mut self, table: TableKey, name: String) {
+        self.triggered.entry(table).or_default().insert(name);
+    }
+
+    /// Notes that a trigger was dropped, if there was one: rows of its table no longer meet it.
+    pub(super) fn forget_trigger(&mut self, key: &TableKey) {
+        // MariaDB keeps each in a file of its name.
+        let exact = self.catalog.server().vendor == Vendor::MariaDb;
+        let other = |name: &String| {
+            if exact {
+                *name != key.1
+            } else {
+                !name.eq_ignore_ascii_case(&key.1)
+            }
+        };
+        self.triggered.retain(|table, names| {
+            if table.0 == key.0 {
+                names.retain(other);
+            }
+            !names.is_empty()
+        });
+    }
+}

@@ -1,0 +1,207 @@
+//! `SET` and `USE`: the dump's own session.
+
+use refloat_sqltext::{Item, SetAssignment, SetScope, parse_set, quote_ident};
+use refloat_wire::Vendor;
+
+use super::Conductor;
+use super::databases::default_collation;
+use crate::error::{LoadError, Refusal, START_OVER};
+use crate::session::{Tracker, VariableEffect};
+use crate::transaction::Begun;
+
+impl Conductor<'_> {
+    pub(super) fn set(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+        let session = self.session()?;
+        let mode = self.unset.mode_or(session.lex_mode());
+        let Some(assignments) = parse_set(text, mode) else {
+            // SET ROLE, SET TRANSACTION, SET STATEMENT … FOR: more than variables.
+            return self.barrier(text, item);
+        };
+        if memchr::memmem::find(&text.to_ascii_uppercase(), b"SELECT").is_some() {
+            // It looks at rows.
+            if self.resumes() {
+                return Err(LoadError::Stopped(vec![Refusal {
+                    reason: format!(
+                        "{}: line {}: a variable takes its value from rows, and they are not what they were when the load came here first",
+                        self.place.name, item.line
+                    ),
+                    hint: START_OVER.to_owned(),
+                }]));
+            }
+            self.finish_current()?;
+            self.queue.wait_rows()?;
+        }
+        if of_database(&assignments) {
+            self.ensure_database()?;
+        }
+        let mapped = self.map_sql_mode(text, &assignments);
+        let text = self.map_collations(mapped.as_deref().unwrap_or(text))?;
+        if self.run_statement(&text, item, None, &[])?.is_none() {
+            self.unset.refused(&assignments, mode);
+            return Ok(());
+        }
+        self.unset.taken(&assignments);
+        let mut autocommit = false;
+        for assignment in &assignments {
+            match assignment.scope {
+                SetScope::User => {}
+                SetScope::Names | SetScope::CharacterSet => {
+                    self.session = None;
+                    self.keep_own("names")?;
+                }
+                _ => {
+                    let name = String::from_utf8_lossy(&assignment.name).into_owned();
+                    autocommit |= name == "autocommit";
+                    self.keep_own(&name)?;
+                    let effect = self
+                        .tracker
+                        .note_set(&mut self.control, &name)
+                        .map_err(|error| LoadError::server("reading a variable", error))?;
+                    match effect {
+                        VariableEffect::Tracked => self.session = None,
+                        VariableEffect::ControlOnly => self.control_only = true,
+                        VariableEffect::None => {}
+                    }
+                }
+            }
+        }
+        if autocommit {
+            let value = self
+                .control
+                .query_value("SELECT @@SESSION.autocommit")
+                .map_err(|error| LoadError::server("reading a variable", error))?;
+            let begun = Begun::new(&text, item.line, item.offset);
+            let on = value.as_deref() != Some("0");
+            self.place.transaction.autocommit(on, begun);
+            // A transaction left open here would lock the tables that workers write and indexes are built on.
+            self.control
+                .exec("SET SESSION autocommit = 1")
+                .map_err(|error| LoadError::server("setting autocommit", error))?;
+        }
+        // What follows may have to be read another way.
+        self.session().map(drop)
+    }
+
+    /// Takes back what the dump's `SET` of a variable must not do to what the loader asks the server.
+    fn keep_own(&mut self, name: &str) -> Result<(), LoadError> {
+        let Some(set) = Tracker::kept(name) else {
+            return Ok(());
+        };
+        match self.control.exec(set) {
+            // MySQL asks for a privilege for some of them.
+            Err(error) if error.server_code().is_none() => {
+                Err(LoadError::server("setting a variable", error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The statement with the words of `sql_mode` replaced that the caller has another word for.
+    fn map_sql_mode(&self, text: &[u8], assignments: &[SetAssignment]) -> Option<Vec<u8>> {
+        let map = &self.ctx.options.map_sql_mode;
+        if map.is_empty() {
+            return None;
+        }
+        let mut out = text.to_vec();
+        let mut changed = false;
+        for assignment in assignments
+            .iter()
+            .filter(|one| one.name.eq_ignore_ascii_case(b"sql_mode"))
+        {
+            let Some(literal) = &assignment.literal else {
+                continue;
+            };
+            let literal = String::from_utf8_lossy(literal).into_owned();
+            let words: Vec<&str> = literal
+                .split(',')
+                .filter_map(|word| {
+                    match map.iter().find(|(from, _)| from.eq_ignore_ascii_case(word)) {
+                        Some((_, to)) => (!to.is_empty()).then_some(to.as_str()),
+                        None => Some(word),
+                    }
+                })
+                .collect();
+            let new = format!("'{}'", words.join(",").replace('\'', "''"));
+            if let Some(at) = memchr::memmem::find(&out, &assignment.value) {
+                out.splice(at..at + assignment.value.len(), new.into_bytes());
+                changed = true;
+            }
+        }
+        changed.then_some(out)
+    }
+
+    pub(super) fn use_database(
+        &mut self,
+        database: &[u8],
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let name = String::from_utf8_lossy(database).into_owned();
+        self.refuse_other_database(&name, item)?;
+        self.ensure_database()?;
+        self.finish_current()?;
+        if self.leaves_out(&name)? {
+            self.skipped.push(format!(
+                "line {}: everything about schema {name}",
+                item.line
+            ));
+        }
+        self.session = None;
+        let gone =
+            !self.chooses_in(&name) && default_collation(&mut self.catalog, &name)?.is_none();
+        if gone {
+            // Nothing of it is loaded, so it was not made; what follows is not for the database before.
+            self.unchosen = Some(name);
+            return Ok(());
+        }
+        self.unchosen = None;
+        let plain =
+            |byte: &u8| byte.is_ascii_alphanumeric() || b"_$".contains(byte) || !byte.is_ascii();
+        if self.control.server().vendor == Vendor::MariaDb && !database.iter().all(plain) {
+            // Its client takes the name without quotes, too.
+            let text = format!("USE {}", quote_ident(&name));
+            return self
+                .run_statement(text.as_bytes(), item, None, &[])
+                .map(drop);
+        }
+        self.run_statement(text, item, None, &[]).map(drop)
+    }
+
+    /// Creates the database of `--database` when something is about to go there, and not before: a dump that names its own databases
+    /// is refused, and must not leave an empty one behind.
+    pub(super) fn ensure_database(&mut self) -> Result<(), LoadError> {
+        let Some(database) = self.pending_database.take() else {
+            return Ok(());
+        };
+        let name = refloat_sqltext::quote_ident(&database);
+        let failed = |error| LoadError::server(format!("creating database {database}"), error);
+        if default_collation(&mut self.catalog, &database)?.is_none() {
+            self.control
+                .exec(format!("CREATE DATABASE IF NOT EXISTS {name}"))
+                .map_err(failed)?;
+            self.touched = true;
+        }
+        self.control.exec(format!("USE {name}")).map_err(failed)?;
+        self.session = None;
+        Ok(())
+    }
+
+    /// `--database` says where a dump goes that names no database; one that does would silently go elsewhere.
+    pub(super) fn refuse_other_database(&self, name: &str, item: &Item) -> Result<(), LoadError> {
+        match &self.ctx.options.database {
+            Some(wanted) if wanted != name => {
+                let refusal = Refusal::other_database(name, Some(item.line), wanted);
+                Err(LoadError::Refused(vec![refusal]))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether something is set to what the current database has: `--database` has to be the current one by then.
+fn of_database(assignments: &[SetAssignment]) -> bool {
+    assignments.iter().any(|one| {
+        let value = one.value.to_ascii_lowercase();
+        one.scope == SetScope::CharacterSet || memchr::memmem::find(&value, b"database").is_some()
+    })
+}

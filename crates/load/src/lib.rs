@@ -1,0 +1,511 @@
+//! Loading a dump: from text to rows in a server, in parallel, with proof.
+//!
+//! [`load`] is the recipe. The conductor reads the dump and keeps its order; workers write rows; indexes and foreign keys
+//! follow; at the end everything is counted and compared. Read `conductor` first in the source for how order is
+//! kept, and `docs/design/load.md` for why.
+
+mod bound;
+mod budget;
+mod choice;
+mod chunk;
+mod chunk_size;
+mod collation;
+mod conductor;
+mod context;
+mod deferral;
+mod encode;
+mod error;
+mod form;
+mod galera;
+mod link;
+mod marks;
+mod opened;
+mod options;
+mod outcome;
+mod outline;
+mod own;
+mod patience;
+mod plan;
+mod preflight;
+mod programs;
+mod queue;
+mod renamed;
+mod resume;
+mod rows;
+mod session;
+mod table;
+mod transaction;
+mod tuning;
+mod worker;
+mod writer;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use refloat_run::cancel::abandonable;
+use refloat_run::machine::Machine;
+use refloat_run::probe::{self, ServerProbe};
+use refloat_run::progress::Phase;
+use refloat_run::settings::{AppliedSettings, Facts, SettingsPlan};
+use refloat_run::{Cancel, Event, Run};
+use refloat_wire::{CommitCounter, ConnectOptions, Connection};
+
+pub use collation::other_collation;
+pub use error::{LoadError, LoadFailure, Refusal};
+pub use galera::pace::PacedNode;
+pub use galera::{GaleraMode, GaleraOptions, GaleraOutcome, MAX_PAUSED_DEFAULT};
+pub use marks::LeftMarks;
+pub use opened::Opened;
+pub use options::{
+    BinlogMode, ExistingPolicy, ForeignKeyMode, IndexMode, LoadOptions, MEMORY_DEFAULT, OnError,
+    ResumeMode, StatementClass, SystemSchemaMode, WritePath,
+};
+pub use outcome::{
+    LoadOutcome, LoadWarning, OrphanRows, Proof, Resumption, StatementFailure, TableOutcome,
+};
+pub use plan::plan_from;
+pub use plan::{LoadPlan, PlannedTable, looks_whole, plan, refused};
+pub use refloat_source::stray::Stray;
+
+use refloat_run::kill_on_cancel;
+use refloat_run::phases::Phases;
+
+use budget::Budget;
+use chunk::PlainFile;
+use chunk_size::ChunkSize;
+use conductor::Conductor;
+use context::{Context, Setup};
+use error::guarded;
+use galera::Replicated;
+use galera::others::Others;
+use preflight::Preflight;
+use queue::Queue;
+use resume::Earlier;
+
+/// Memory for sorting index entries, on servers that can be told, when nothing is known about the machine.
+const INDEX_MEMORY: u64 = 256 << 20;
+
+/// Loads a dump.
+///
+/// # Errors
+/// [`LoadFailure`] carries why it stopped and what was done until then. An `Ok` outcome may still have found differences:
+/// see [`LoadOutcome::proven`].
+pub fn load(options: &LoadOptions, run: &Run) -> Result<LoadOutcome, LoadFailure> {
+    load_from(options, run, || {
+        Opened::open(options, &run.cancel, |words| run.events.note(words))
+    })
+}
+
+/// Bytes of text that a source will give, as far as that can be told without reading it; what is compressed is taken to be four times as
+/// large as text. Nothing is unpacked, and no server is asked.
+///
+/// # Errors
+/// [`LoadError`]: the source cannot be opened, or is no dump.
+pub fn text_bytes(options: &LoadOptions) -> Result<Option<u64>, LoadError> {
+    if options.source.is_dir() || options.delimited.table.is_some() {
+        return Ok(Opened::open(options, &Cancel::new(), |_words| {})?.text_bytes());
+    }
+    let input = refloat_store::Input::open(&options.source)?;
+    Ok(Opened::Stream(Box::new(input)).text_bytes())
+}
+
+/// [`load`] of what `open` gives, whatever the options call the source.
+pub fn load_from(
+    options: &LoadOptions,
+    run: &Run,
+    open: impl FnOnce() -> Result<Opened, LoadError>,
+) -> Result<LoadOutcome, LoadFailure> {
+    let started = Instant::now();
+    // What others commit on the node of the load is what that node sends beyond this.
+    let mut counted = options.clone();
+    counted.target.commits = Some(CommitCounter::default());
+    let options = &counted;
+    let mut outcome = LoadOutcome {
+        run: run.dir.id().to_string(),
+        source: source_name(options),
+        target: options.target.describe(),
+        ..LoadOutcome::default()
+    };
+    let clock = Arc::new(Phases::new(&run.events, &run.progress));
+    let result = run_load(options, run, &mut outcome, &clock, open);
+    outcome.phases = clock.end();
+    outcome.seconds = started.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => Ok(outcome),
+        Err(error) => Err(LoadFailure {
+            // Ctrl-C ends connections: what they then say is not why it stopped.
+            error: match error {
+                LoadError::Server { .. } | LoadError::Settings(_) if run.cancel.is_cancelled() => {
+                    LoadError::interrupted(&run.cancel)
+                }
+                error => error,
+            },
+            outcome: Box::new(outcome),
+        }),
+    }
+}
+
+fn run_load(
+    options: &LoadOptions,
+    run: &Run,
+    outcome: &mut LoadOutcome,
+    clock: &Arc<Phases>,
+    open: impl FnOnce() -> Result<Opened, LoadError>,
+) -> Result<(), LoadError> {
+    clock.enter(Phase::Preflight);
+    let mut source = open()?;
+    outcome.source = source.name();
+    let outline = source.look(options, &run.cancel)?;
+    for note in source.notes() {
+        run.events.warn(note);
+    }
+    let mut control = connect(options, &run.cancel)?;
+    let kill = kill_on_cancel(&run.cancel, &control);
+    outcome.server = format!(
+        "{} {}",
+        control.server().vendor,
+        control.server().version_string
+    );
+    galera::read_all_marks(options, &mut control, true)?;
+    let mut earlier = Earlier::look(options, &mut source, &mut control)?;
+    earlier.take_over(options, &mut control, &source, run)?;
+    galera::read_all_marks(options, &mut control, false)?;
+    let mut applied = AppliedSettings::new(&run.dir);
+    if let Some(begun) = &earlier.begun {
+        applied.know_ended(begun.about.owner.clone());
+    }
+    // What a dead run has left must not be taken for the server's own when the way is chosen.
+    applied.clear(&mut control, &run.events)?;
+    let facts = Facts::read(&mut control)?;
+    let stops = plan::stops(
+        options,
+        &source,
+        outline.as_ref(),
+        &mut control,
+        &run.cancel,
+    )?;
+    let preflight =
+        preflight::look_at_server(options, &mut control, &facts, outline, &earlier, stops)?;
+    let options = &galera::settle(options, preflight.node.as_ref());
+    outcome.advice.clone_from(&preflight.advice);
+    clock.enter(Phase::Settings);
+    let warn = |line| run.events.warn(line);
+    let ended = earlier.begun.as_ref().map(|begun| &begun.about.owner);
+    let clear = Some((run, ended));
+    let mut others = Others::look(options, &preflight, clear, &run.cancel, warn)?;
+    let (dump_bytes, here) = (source.text_bytes(), others.near() + 1);
+    let settings = tuning::plan(options, &facts, &preflight, dump_bytes, here);
+    others.plan(options, &preflight, dump_bytes, here);
+    if let Some(refusal) = preflight::path_refused(options, &facts, &settings) {
+        return Err(LoadError::Refused(vec![refusal]));
+    }
+    outcome
+        .advice
+        .extend(settings.advice.iter().map(tuning::advice_line));
+    announce(options, run, outcome, &source, &settings);
+    for line in preflight::left_out(options, &settings, &[]) {
+        run.events.warn(line);
+    }
+    let changed = others.apply(run, || applied.apply(&mut control, &settings, &run.events));
+    drop(kill);
+    outcome.settings_skipped = preflight::left_out(options, &settings, applied.skipped());
+    outcome.settings_changed = applied.changes().iter().map(tuning::change_line).collect();
+    outcome.settings_changed.extend(others.changes());
+    let result = match changed {
+        _ if run.cancel.is_cancelled() => Err(LoadError::interrupted(&run.cancel)),
+        Ok(()) => guarded(|| {
+            with_settings(
+                options, run, outcome, clock, source, control, &preflight, &settings, earlier,
+            )
+        }),
+        Err(error) => Err(error.into()),
+    };
+    clock.enter(Phase::Revert);
+    let (reverted, left) = others.put_back(run, || {
+        tuning::put_back(options, run, outcome, &mut applied)
+    });
+    outcome.settings_left.extend(left);
+    run.progress.set_phase(Phase::Done);
+    result?;
+    reverted?;
+    finish(outcome)
+}
+
+/// The load proper, with the server's settings as planned.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the middle of one recipe, split off so that settings are put back whatever happens here"
+)]
+fn with_settings(
+    options: &LoadOptions,
+    run: &Run,
+    outcome: &mut LoadOutcome,
+    clock: &Arc<Phases>,
+    source: Opened,
+    mut control: Connection,
+    preflight: &Preflight,
+    settings: &SettingsPlan,
+    mut earlier: Earlier,
+) -> Result<(), LoadError> {
+    if settings
+        .changes
+        .iter()
+        .any(|change| change.name == "local_infile")
+    {
+        // A session takes it over when it begins.
+        control = control.reconnect().map_err(|error| {
+            LoadError::server("connecting again after settings were changed", error)
+        })?;
+    }
+    let kill = kill_on_cancel(&run.cancel, &control);
+    let facts = Facts::read(&mut control)?;
+    let write_path = preflight::path_now(options, &facts, preflight.write_path);
+    if write_path != preflight.write_path {
+        outcome
+            .advice
+            .retain(|line| !preflight.advice.contains(line));
+    }
+    let cluster = Replicated::begin(options, preflight.node.as_ref(), &run.events);
+    let limit = cluster.as_ref().map(|cluster| cluster.write_set);
+    let budget = Budget::of(options, &source, control.server().vendor, limit);
+    let probe = ServerProbe::find(&control.identity().hostname, control.identity().port);
+    let binlog_off = settings
+        .session
+        .iter()
+        .any(|change| change.name == "sql_log_bin");
+    preflight::control_connection(&mut control)?;
+    if binlog_off {
+        control
+            .exec("SET SESSION sql_log_bin = 0")
+            .map_err(|error| {
+                LoadError::server("switching the binary log off for the session", error)
+            })?;
+    }
+    let marks = begin_marks(
+        (options, run),
+        &earlier,
+        &source,
+        &mut control,
+        (preflight, &facts),
+    )?;
+    let setup = Setup {
+        options: options.clone(),
+        source: outcome.source.clone(),
+        cancel: run.cancel.clone(),
+        progress: run.progress.clone(),
+        events: run.events.clone(),
+        phases: Arc::clone(clock),
+        identity: control.identity().clone(),
+        server_is_local: probe.is_some(),
+        write_path,
+        chunk_size: Arc::new(ChunkSize::new(
+            options
+                .chunk_bytes
+                .map(|bytes| limit.map_or(bytes, |limit| bytes.min(limit.bytes))),
+            budget.chunk_max,
+        )),
+        done_bytes: Arc::default(),
+        binlog_off,
+        index_memory: Machine::here()
+            .filter(|_| probe.is_some())
+            .map_or(INDEX_MEMORY, |machine| machine.memory_available / 8),
+        marks,
+        first_connection: {
+            let server = control.server();
+            // Behind a proxy that keeps connections of its own, numbers tell nothing.
+            let own = server.greeted_id == server.connection_id && !options.galera.through_proxy;
+            if own { server.connection_id } else { 0 }
+        },
+        server_started: if options.galera.through_proxy {
+            None
+        } else {
+            probe::server_started(&mut control).map_err(|error| {
+                LoadError::server("asking how long the server has been up", error)
+            })?
+        },
+        cluster,
+    };
+    let ctx = Arc::new(Context::new(setup));
+    ctx.read_what_others_wrote(&mut control)?;
+    ctx.hold(&mut control, 0)?;
+    let file = source.plain_file()?;
+    let position = source.position(&ctx.done_bytes);
+    // Of plain files, what was done with is counted where it is done.
+    let read = source.read_counter(&position, &ctx.done_bytes);
+    run.progress.set_source(source.total_bytes(), position);
+    if let Some(outline) = &preflight.outline {
+        run.progress.set_tables_total(outline.tables);
+    }
+    let watch = bound::Watch::start(&ctx, probe, &mut control);
+    clock.enter(Phase::Data);
+    let queue = Queue::new(
+        budget.limits,
+        Arc::clone(&ctx.chunk_size),
+        run.cancel.clone(),
+    );
+    let begun = earlier.begun.take();
+    let resumption = begun.as_ref().filter(|begun| !begun.found.is_empty());
+    let resumption = resumption.map(|begun| (begun.run.clone(), begun.about.begun.clone()));
+    let found = begun.map(|begun| begun.found);
+    let mut conductor = Conductor::new(&ctx, &queue, control, file.clone(), found)?;
+    drop(kill);
+    let kill = conductor.kill_on_cancel();
+    let result = std::thread::scope(|scope| {
+        for _ in 0..options.threads.max(1) {
+            scope.spawn(|| worker::run(&ctx, &queue));
+        }
+        // A panic must not leave the workers waiting: this scope ends when they do.
+        let result = guarded(|| {
+            match source {
+                Opened::Stream(input) => conductor.run(*input)?,
+                Opened::Layout(layout) => {
+                    conductor.run_layout(&layout, &read, budget.open_max)?;
+                }
+            }
+            file.map_or(Ok(()), |file| unchanged(&file, &ctx.source))?;
+            outcome.bound_by = watch.verdict(&mut conductor.catalog);
+            clock.enter(Phase::Proof);
+            let proof = conductor.prove()?;
+            if options.leave_marks {
+                outcome.marks = conductor.made_marks();
+                return Ok((proof, Ok(())));
+            }
+            // What cannot be removed says nothing about what was proven.
+            Ok((proof, conductor.forget_marks()))
+        });
+        // Workers end with the queue; after an error they have nothing left to do.
+        match &result {
+            Ok(_) => queue.end(),
+            Err(_) => queue.stop(),
+        }
+        result
+    });
+    drop(kill);
+    conductor.report(outcome);
+    outcome.galera = ctx.cluster.as_ref().map(Replicated::outcome);
+    outcome.resumed = resumption.map(|(run, begun)| Resumption {
+        run,
+        begun,
+        rows: conductor.counted().stored,
+    });
+    if result.is_err() {
+        outcome.resumable = conductor.keeps_marks();
+    }
+    let result = result.and_then(|(proof, forgotten)| {
+        outcome.proof = proof;
+        forgotten.map_err(|error| LoadError::MarksLeft(Box::new(error)))
+    });
+    match result {
+        Ok(()) => Ok(()),
+        Err(_) if run.cancel.is_cancelled() => Err(ctx.interrupted()),
+        // What a worker ran into says more than that the queue has ended.
+        Err(error) => match queue.take_error().unwrap_or(error) {
+            LoadError::Refused(refusals) if conductor.touched => Err(LoadError::Stopped(refusals)),
+            error => Err(error),
+        },
+    }
+}
+
+/// The marks of this load, and a word when it can keep none.
+fn begin_marks(
+    (options, run): (&LoadOptions, &Run),
+    earlier: &Earlier,
+    source: &Opened,
+    control: &mut Connection,
+    (preflight, facts): (&Preflight, &Facts),
+) -> Result<Option<marks::Marks>, LoadError> {
+    let id = run.dir.id().as_str();
+    let about = (id, preflight, &facts.grants);
+    let marks = resume::begin_marks(options, earlier, source, control, about)
+        .map_err(|error| LoadError::server("preparing progress marks", error))?;
+    if marks.is_none() && resume::keeps_marks(source) {
+        run.events.note(format!(
+            "no progress marks are kept: the account may not create tables in a database {}; if this load is interrupted, it has to start over",
+            marks::SCHEMA
+        ));
+    }
+    Ok(marks)
+}
+
+/// The source's name until it is open and says its own.
+fn source_name(options: &LoadOptions) -> String {
+    if options.source.as_os_str() == "-" {
+        "standard input".to_owned()
+    } else {
+        options.source.display().to_string()
+    }
+}
+
+/// The conductor and the workers read the file at different times: they must have read the same.
+fn unchanged(file: &PlainFile, name: &str) -> Result<(), LoadError> {
+    let change = file
+        .change()
+        .map_err(|source| opened::read_error(name, source))?;
+    match change {
+        Some(change) => Err(LoadError::SourceChanged {
+            file: name.to_owned(),
+            change,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Connects; Ctrl-C need not wait for a server that does not answer.
+pub fn connect(options: &LoadOptions, cancel: &Cancel) -> Result<Connection, LoadError> {
+    connect_to(&options.target, cancel)
+}
+
+/// [`connect`] to another server than that of the load.
+pub(crate) fn connect_to(
+    server: &ConnectOptions,
+    cancel: &Cancel,
+) -> Result<Connection, LoadError> {
+    let target = server.clone();
+    let connected = abandonable(cancel, move || {
+        let mut conn = Connection::connect(&target)?;
+        context::be_patient(&mut conn)?;
+        Ok(conn)
+    });
+    match connected {
+        Some(connected) => connected.map_err(|error: refloat_wire::Error| {
+            LoadError::server(format!("connecting to {}", server.describe()), error)
+        }),
+        None => Err(LoadError::interrupted(cancel)),
+    }
+}
+
+fn announce(
+    options: &LoadOptions,
+    run: &Run,
+    outcome: &LoadOutcome,
+    source: &Opened,
+    settings: &SettingsPlan,
+) {
+    run.events.emit(Event::RunStarted {
+        run: run.dir.id().clone(),
+        command: source.command().to_owned(),
+        source: outcome.source.clone(),
+        target: outcome.target.clone(),
+        plan: serde_json::json!({
+            "server": outcome.server,
+            "threads": options.threads,
+            "source_bytes": source.total_bytes(),
+            "source_format": source.format(),
+            "compression": source.compression(),
+            "durability": settings.durability,
+            "settings": settings.changes,
+        }),
+    });
+}
+
+/// The verdict over what the load and its proof found.
+fn finish(outcome: &mut LoadOutcome) -> Result<(), LoadError> {
+    if !outcome.failures.is_empty() {
+        return Err(LoadError::Failures {
+            total: outcome.failures.total,
+        });
+    }
+    outcome.proven =
+        outcome.proof.done && !outcome.proof_failed() && outcome.settings_left.is_empty();
+    Ok(())
+}

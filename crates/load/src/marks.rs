@@ -1,0 +1,542 @@
+//! Progress marks: what of the source is in, kept on the target.
+//!
+//! A mark commits in the transaction of the rows that it is about, so that both are there or neither, whatever is killed and
+//! whenever: this program, the machine that it runs on, the server. They live in tables of a schema of their own, [`SCHEMA`], and go when
+//! the load has come to its end. `docs/design/resume.md` says what a load does with those it finds.
+
+mod digest;
+mod found;
+mod source;
+mod takeover;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use refloat_run::Owner;
+use refloat_run::ghost::{GHOST, drop_ghost, sync_definitions};
+use refloat_run::own::MARKS_SCHEMA;
+use refloat_run::settings::Grants;
+use refloat_wire::{Connection, Error};
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
+
+use super::chunk::Piece;
+use super::deferral::Deferral;
+use super::options::LoadOptions;
+use super::table::Table;
+use super::writer::Written;
+use digest::Growing;
+pub use digest::{Digest, whole};
+pub use found::{Counted, Cover, Found, Met, TableFound, parsed};
+pub use source::Fingerprint;
+pub use takeover::{Gone, hold_or_end, take_over};
+
+/// The schema that marks live in.
+pub const SCHEMA: &str = MARKS_SCHEMA;
+/// Tables: one row for each unfinished load; its committed rows; what else it did.
+const RUNS: &str = "`refloat_load`.`runs`";
+const ROWS: &str = "`refloat_load`.`marks`";
+const STEPS: &str = "`refloat_load`.`steps`";
+/// Columns of a step.
+const STEP: &str = "(run, kind, name, detail)";
+/// `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`, what an account is told that may not look there, and [`GHOST`].
+const ABSENT: &[u16] = &[1049, 1146, 1044, 1142, GHOST];
+
+/// What is kept about a load as a whole.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct About {
+    /// The source, as it was named.
+    pub source: String,
+    /// What tells it from another one.
+    pub fingerprint: Fingerprint,
+    /// What was asked for, as far as it decides what goes where.
+    pub options: String,
+    /// When it began, UTC.
+    pub begun: String,
+    /// The process that works on it.
+    pub owner: Owner,
+    /// Connections that hold a lock while they live, besides the first.
+    pub slots: usize,
+    /// Whether the server held nothing else when it began.
+    pub empty_server: bool,
+}
+
+/// What of the options decides which rows go where: only a load with the same goes on where another one ended.
+pub fn deciding(options: &LoadOptions) -> String {
+    format!(
+        "database {:?}, tables {:?}, existing {:?}, collations {:?}, sql_mode {:?}, system schema {:?}, format {:?}, fields {:?}",
+        options.database,
+        options.tables,
+        options.existing,
+        options.map_collation,
+        options.map_sql_mode,
+        options.system_schema,
+        options.source_format,
+        options.delimited,
+    )
+}
+
+/// What the mark of a table's first rows says of the table.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct TableDetail {
+    /// Whether the load created it.
+    pub created: bool,
+    /// Rows that were there before.
+    pub rows_before: u64,
+    /// Whether its engine takes rows back.
+    pub transactional: bool,
+    /// Its definition before anything of it was put off.
+    pub definition: Option<String>,
+    /// What was put off.
+    pub deferral: Option<Deferral>,
+}
+
+/// The rows between two places of one file, all of one table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// Which file.
+    pub file: u64,
+    /// Where its first row begins.
+    pub begin: u64,
+    /// Where its last row ends.
+    pub end: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Hash of the numbers of its pieces, in their order.
+    pub digest: u64,
+}
+
+/// The marks of a load that is proven.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftMarks {
+    /// The load that made them.
+    pub run: String,
+    /// Whether its rows were written to the binary log.
+    pub rows_logged: bool,
+    /// Whether the tables of marks were made by statements that are in the binary log.
+    pub tables_logged: bool,
+}
+
+impl LeftMarks {
+    /// Removes what is kept of the load, and the schema when it holds nothing of another one. Where rows may be missing on a replica, their
+    /// removal is kept out of the binary log. What is gone already is no error.
+    ///
+    /// # Errors
+    /// Those of the server.
+    pub fn remove(&self, conn: &mut Connection) -> Result<(), Error> {
+        takeover::with_schema(conn, |conn| self.remove_all(conn))
+    }
+
+    fn remove_all(&self, conn: &mut Connection) -> Result<(), Error> {
+        let (rows_logged, tables_logged) = (self.rows_logged, self.tables_logged);
+        let run = hex(self.run.as_bytes());
+        if !rows_logged {
+            log(conn, false);
+        }
+        // Nobody goes on with a load without marks: what it did has to be on the disk before them.
+        sync_definitions(conn, SCHEMA)?;
+        // The row of the load goes first: without it its marks are those of no load.
+        for table in [RUNS, STEPS, ROWS] {
+            match conn.exec(format!("DELETE FROM {table} WHERE run = {run}")) {
+                Err(error) if is_absent(&error) => return Ok(()),
+                other => other?,
+            };
+        }
+        let left = conn.query_value(format!("SELECT COUNT(*) FROM {RUNS}"))?;
+        if left.as_deref() != Some("0") {
+            return Ok(());
+        }
+        if tables_logged && !rows_logged {
+            log(conn, true);
+        }
+        conn.exec(format!("DROP TABLE IF EXISTS {RUNS}, {STEPS}, {ROWS}"))?;
+        sync_definitions(conn, SCHEMA)?;
+        let others = conn.query_value(format!(
+            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}'"
+        ))?;
+        if others.as_deref() == Some("0") {
+            conn.exec(format!("DROP DATABASE IF EXISTS `{SCHEMA}`"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The marks of one load, as all of its threads write them.
+#[derive(Debug, Clone)]
+pub struct Marks {
+    run: String,
+    about: Arc<About>,
+    /// Files are named from here on, so that the source may lie elsewhere next time.
+    root: PathBuf,
+}
+
+impl Marks {
+    /// Marks of the load `run`; files of its source are under `root`.
+    pub fn new(run: &str, about: About, root: &Path) -> Self {
+        Self {
+            run: run.to_owned(),
+            about: Arc::new(about),
+            root: root.to_owned(),
+        }
+    }
+
+    /// The load that began this.
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// What is to be removed of them, by whether rows and tables of marks were written to the binary log.
+    pub fn left(&self, rows_logged: bool, tables_logged: bool) -> LeftMarks {
+        LeftMarks {
+            run: self.run.clone(),
+            rows_logged,
+            tables_logged,
+        }
+    }
+
+    /// Makes the tables, and the row of the load.
+    ///
+    /// # Errors
+    /// Those of the server.
+    pub fn begin(&self, conn: &mut Connection) -> Result<(), Error> {
+        // Another load that ends removes the tables when it was the last one.
+        takeover::with_schema(conn, |conn| self.make(conn))
+    }
+
+    fn make(&self, conn: &mut Connection) -> Result<(), Error> {
+        conn.exec(format!("CREATE DATABASE IF NOT EXISTS `{SCHEMA}`"))?;
+        for table in [RUNS, ROWS, STEPS] {
+            drop_ghost(conn, table)?;
+        }
+        conn.exec(format!(
+            "CREATE TABLE IF NOT EXISTS {RUNS} (run VARBINARY(64) NOT NULL PRIMARY KEY, about LONGBLOB NOT NULL) ENGINE=InnoDB"
+        ))?;
+        conn.exec(format!(
+            "CREATE TABLE IF NOT EXISTS {ROWS} (run VARBINARY(64) NOT NULL, file BIGINT UNSIGNED NOT NULL, begins BIGINT UNSIGNED NOT NULL, \
+             ends BIGINT UNSIGNED NOT NULL, db VARBINARY(256) NOT NULL, tbl VARBINARY(256) NOT NULL, sent_rows BIGINT UNSIGNED NOT NULL, \
+             stored_rows BIGINT UNSIGNED NOT NULL, ignored_rows BIGINT UNSIGNED NOT NULL, refused_rows BIGINT UNSIGNED NOT NULL, \
+             digest BIGINT UNSIGNED NOT NULL, detail LONGBLOB, PRIMARY KEY (run, file, begins)) ENGINE=InnoDB"
+        ))?;
+        conn.exec(format!(
+            "CREATE TABLE IF NOT EXISTS {STEPS} (run VARBINARY(64) NOT NULL, kind VARBINARY(16) NOT NULL, name VARBINARY(300) NOT NULL, \
+             detail LONGBLOB, PRIMARY KEY (run, kind, name)) ENGINE=InnoDB"
+        ))?;
+        conn.exec(format!(
+            "INSERT IGNORE INTO {RUNS} (run, about) VALUES ({}, {})",
+            hex(self.run.as_bytes()),
+            json(&*self.about)
+        ))
+        .map(drop)
+    }
+
+    /// Brings the definitions that were made so far to the disk: a mark that says that they are there may be on it at any time. Returns
+    /// whether they are.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub fn sync_definitions(conn: &mut Connection) -> Result<bool, Error> {
+        sync_definitions(conn, SCHEMA)
+    }
+
+    /// Whether an account may keep marks on its server.
+    pub fn are_allowed(grants: &Grants) -> bool {
+        ["CREATE", "SELECT", "INSERT", "UPDATE", "DELETE", "DROP"]
+            .iter()
+            .all(|privilege| grants.on_database(privilege, SCHEMA))
+    }
+
+    /// Writes who works on the load now. Replicas need not know.
+    pub fn note_owner(&self, conn: &mut Connection) -> Result<(), Error> {
+        let logged = log(conn, false);
+        let result = conn.exec(format!(
+            "UPDATE {RUNS} SET about = {} WHERE run = {}",
+            json(&*self.about),
+            hex(self.run.as_bytes())
+        ));
+        if logged {
+            log(conn, true);
+        }
+        result.map(drop)
+    }
+
+    /// The number of a file of the source: of its name below the root.
+    pub fn file(&self, name: &str) -> u64 {
+        let path = Path::new(name);
+        match path.strip_prefix(&self.root) {
+            // The source is this one file, or standard input.
+            Ok(below) if below.as_os_str().is_empty() => 0,
+            Ok(below) => XxHash3_64::oneshot(below.as_os_str().as_encoded_bytes()),
+            Err(_) => XxHash3_64::oneshot(name.as_bytes()),
+        }
+    }
+
+    /// What of the source the pieces of a chunk are.
+    pub fn stretches(&self, pieces: &[Piece]) -> Vec<Stretch> {
+        stretches_of(pieces, |name| self.file(name))
+    }
+
+    /// Begins the transaction of these stretches, with their marks in it.
+    pub fn open(
+        &self,
+        conn: &mut Connection,
+        table: &Table,
+        stretches: &[Stretch],
+    ) -> Result<(), Error> {
+        let detail = table.detail();
+        let mark = self.insert(stretches, (&table.db, &table.name), detail.as_deref());
+        let statements = if table.is_transactional() {
+            ["START TRANSACTION", mark.as_str()]
+        } else {
+            // Rows that stay whatever becomes of the transaction must not be without a mark.
+            [mark.as_str(), "START TRANSACTION"]
+        };
+        for statement in statements {
+            conn.exec(statement)?;
+        }
+        Ok(())
+    }
+
+    /// The statement that marks these stretches of a table as done; to be run in the transaction of their rows.
+    fn insert(
+        &self,
+        stretches: &[Stretch],
+        (db, table): (&str, &str),
+        detail: Option<&TableDetail>,
+    ) -> String {
+        let mut sql = format!(
+            "INSERT INTO {ROWS} (run, file, begins, ends, db, tbl, sent_rows, stored_rows, ignored_rows, refused_rows, digest, detail) VALUES "
+        );
+        let (run, db, table) = (
+            hex(self.run.as_bytes()),
+            hex(db.as_bytes()),
+            hex(table.as_bytes()),
+        );
+        let detail = detail.map_or_else(|| "NULL".to_owned(), json);
+        for (at, one) in stretches.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            let _ = write!(
+                sql,
+                "{comma}({run}, {}, {}, {}, {db}, {table}, {rows}, {rows}, 0, 0, {}, {detail})",
+                one.file,
+                one.begin,
+                one.end,
+                one.digest,
+                rows = one.rows,
+            );
+        }
+        sql
+    }
+
+    /// Corrects the counts of rows that were not all stored. All of it is said of their first stretch.
+    pub fn correct(
+        &self,
+        conn: &mut Connection,
+        stretches: &[Stretch],
+        written: Written,
+        refused: u64,
+    ) -> Result<(), Error> {
+        let sent: u64 = stretches.iter().map(|one| one.rows).sum();
+        let Some(first) = stretches.first() else {
+            return Ok(());
+        };
+        if written.rows == sent && written.ignored == 0 && refused == 0 {
+            return Ok(());
+        }
+        let of_first = format!("begins = {} AND file = {}", first.begin, first.file);
+        conn.exec(format!(
+            "UPDATE {ROWS} SET stored_rows = IF({of_first}, {}, 0), ignored_rows = IF({of_first}, {}, 0), \
+             refused_rows = IF({of_first}, {refused}, 0) WHERE run = {} AND ({})",
+            written.rows,
+            written.ignored,
+            hex(self.run.as_bytes()),
+            places(stretches),
+        ))
+        .map(drop)
+    }
+
+    /// Whether the rows of these stretches are in: what a commit whose answer was lost has done. `None` when they are not.
+    /// A proxy that sends reads to replicas sends one that locks to the server that was written to.
+    pub fn committed(
+        &self,
+        conn: &mut Connection,
+        stretches: &[Stretch],
+    ) -> Result<Option<(Written, u64)>, Error> {
+        // The limit is for the dump's own session, whose sql_select_limit may be 0.
+        let result = conn.query(format!(
+            "SELECT COUNT(*), CAST(SUM(stored_rows) AS UNSIGNED), CAST(SUM(ignored_rows) AS UNSIGNED), CAST(SUM(refused_rows) AS UNSIGNED) FROM {ROWS} WHERE run = {} AND ({}) LIMIT 1 LOCK IN SHARE MODE",
+            hex(self.run.as_bytes()),
+            places(stretches)
+        ))?;
+        let number = |column| result.u64(0, column).unwrap_or(0);
+        Ok((number(0) == stretches.len() as u64).then(|| {
+            let written = Written {
+                rows: number(1),
+                ignored: number(2),
+                ..Written::default()
+            };
+            (written, number(3))
+        }))
+    }
+
+    /// Removes the marks of a table whose rows are all written again.
+    pub fn forget_table(
+        &self,
+        conn: &mut Connection,
+        (db, table): (&str, &str),
+    ) -> Result<(), Error> {
+        conn.exec(format!(
+            "DELETE FROM {ROWS} WHERE run = {} AND db = {} AND tbl = {}",
+            hex(self.run.as_bytes()),
+            hex(db.as_bytes()),
+            hex(table.as_bytes())
+        ))
+        .map(drop)
+    }
+
+    /// Writes a step, in the place of what was said of it before.
+    pub fn note_step(
+        &self,
+        conn: &mut Connection,
+        kind: StepKind,
+        name: &str,
+        detail: &impl Serialize,
+    ) -> Result<(), Error> {
+        let step = self.step(kind, name, detail);
+        conn.exec(format!("REPLACE INTO {STEPS} {STEP} VALUES {step}"))
+            .map(drop)
+    }
+
+    /// [`Marks::note_step`] for a statement whose definition is not on the disk for certain, on a server that was `started` then.
+    pub fn note_unsettled(
+        &self,
+        conn: &mut Connection,
+        (name, detail): (&str, &impl Serialize),
+        started: i64,
+    ) -> Result<(), Error> {
+        let step = self.step(StepKind::Statement, name, detail);
+        let unsettled = self.step(StepKind::Unsettled, "", &started);
+        conn.exec(format!(
+            "REPLACE INTO {STEPS} {STEP} VALUES {step}, {unsettled}"
+        ))
+        .map(drop)
+    }
+
+    /// Says that the definitions of all statements are on the disk.
+    pub fn note_settled(&self, conn: &mut Connection) -> Result<(), Error> {
+        conn.exec(format!(
+            "DELETE FROM {STEPS} WHERE run = {} AND kind = {}",
+            hex(self.run.as_bytes()),
+            hex(StepKind::Unsettled.word().as_bytes())
+        ))
+        .map(drop)
+    }
+
+    /// The values of a step.
+    fn step(&self, kind: StepKind, name: &str, detail: &impl Serialize) -> String {
+        format!(
+            "({}, {}, {}, {})",
+            hex(self.run.as_bytes()),
+            hex(kind.word().as_bytes()),
+            hex(name.as_bytes()),
+            json(detail)
+        )
+    }
+}
+
+/// Steps besides rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepKind {
+    /// A statement that is run alone, by its place.
+    Statement,
+    /// A database, before the first change in it.
+    Database,
+    /// Definitions of statements that are noted as done are not on the disk for certain: when the server was started that has run them.
+    Unsettled,
+}
+
+impl StepKind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Statement => "statement",
+            Self::Database => "database",
+            Self::Unsettled => "unsettled",
+        }
+    }
+}
+
+/// Switches the session's binary log off or on, where the account may; whether it was the other way before.
+fn log(conn: &mut Connection, on: bool) -> bool {
+    let before = conn.query_value("SELECT @@SESSION.sql_log_bin");
+    let other = matches!(&before, Ok(Some(value)) if (value == "1") != on);
+    other
+        && conn
+            .exec(format!("SET SESSION sql_log_bin = {}", u8::from(on)))
+            .is_ok()
+}
+
+/// Whether there are no marks at all, as far as the account sees.
+fn is_absent(error: &Error) -> bool {
+    error
+        .server_code()
+        .is_some_and(|code| ABSENT.contains(&code))
+}
+
+fn places(stretches: &[Stretch]) -> String {
+    let each: Vec<String> = stretches
+        .iter()
+        .map(|one| format!("file = {} AND begins = {}", one.file, one.begin))
+        .collect();
+    each.join(" OR ")
+}
+
+/// [`Marks::stretches`]; `file` numbers the files.
+fn stretches_of(pieces: &[Piece], file: impl Fn(&str) -> u64) -> Vec<Stretch> {
+    let joins =
+        |last: &Piece, next: &Piece| !next.after_gap && Arc::ptr_eq(&last.source, &next.source);
+    let each = pieces.chunk_by(joins).map(|joined| {
+        let (first, last) = (&joined[0], &joined[joined.len() - 1]);
+        let mut growing = Growing::default();
+        for piece in joined {
+            growing.add(piece.digest);
+        }
+        Stretch {
+            file: file(&first.source),
+            begin: first.offset,
+            end: last.offset + last.len() as u64,
+            rows: joined.iter().map(|piece| piece.rows).sum(),
+            digest: growing.digest(),
+        }
+    });
+    each.collect()
+}
+
+/// A literal that every session reads alike, whatever its modes and character sets are.
+fn hex(bytes: &[u8]) -> String {
+    let mut literal = String::with_capacity(bytes.len() * 2 + 3);
+    literal.push_str("x'");
+    for byte in bytes {
+        let _ = write!(literal, "{byte:02x}");
+    }
+    literal.push('\'');
+    literal
+}
+
+fn json(value: &impl Serialize) -> String {
+    // These types have nothing that JSON cannot say.
+    hex(&serde_json::to_vec(value).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use refloat_run::own::{MARKS_TABLES, is_own_table};
+
+    use super::{ROWS, RUNS, SCHEMA, STEPS};
+
+    #[test]
+    fn tables_of_marks_are_known_as_our_own() {
+        let names = MARKS_TABLES.map(|table| format!("`{SCHEMA}`.`{table}`"));
+        assert_eq!(names, [RUNS, ROWS, STEPS]);
+        assert!(MARKS_TABLES.iter().all(|table| is_own_table(SCHEMA, table)));
+    }
+}

@@ -1,0 +1,87 @@
+//! What tells one source from another.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use refloat_source::layout::Layout;
+use refloat_store::Input;
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_128;
+
+use crate::error::LoadError;
+use crate::opened::{Opened, read_error};
+
+/// Bytes looked at, of both ends of a file.
+const ENDS: usize = 64 << 10;
+
+/// A source, by what is in it: it may have another name next time. What is between the ends of a file is compared when rows are
+/// passed over.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint(String);
+
+impl Fingerprint {
+    /// Looks at a source, without taking anything of it.
+    pub fn of(source: &mut Opened, path: &Path) -> Result<Self, LoadError> {
+        let hash = match source {
+            Opened::Stream(input) if input.rewindable() => {
+                of_file(path).map_err(|error| read_error(&path.display().to_string(), error))?
+            }
+            Opened::Stream(input) => of_pipe(input)?,
+            Opened::Layout(layout) => of_layout(layout),
+        };
+        Ok(Self(format!("{hash:032x}")))
+    }
+}
+
+fn of_file(path: &Path) -> io::Result<u128> {
+    let file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    let mut hash = XxHash3_128::new();
+    hash.write(&bytes.to_le_bytes());
+    let mut buffer = vec![0; ENDS];
+    for at in [0, bytes.saturating_sub(ENDS as u64)] {
+        let take = usize::try_from(bytes - at).map_or(ENDS, |left| left.min(ENDS));
+        file.read_exact_at(&mut buffer[..take], at)?;
+        hash.write(&buffer[..take]);
+    }
+    Ok(hash.finish_128())
+}
+
+fn of_pipe(input: &mut Input) -> Result<u128, LoadError> {
+    let mut hash = XxHash3_128::new();
+    hash.write(b"pipe");
+    hash.write(input.peek(ENDS)?);
+    Ok(hash.finish_128())
+}
+
+fn of_layout(layout: &Layout) -> u128 {
+    let mut files: Vec<(String, u64)> = layout
+        .statements()
+        .map(|file| {
+            (
+                &file.path,
+                file.path.metadata().map_or(0, |meta| meta.len()),
+            )
+        })
+        .chain(
+            layout
+                .tables()
+                .flat_map(|table| &table.files)
+                .map(|file| (&file.path, file.bytes)),
+        )
+        .map(|(path, bytes)| {
+            let below = path.strip_prefix(&layout.path).unwrap_or(path);
+            (below.display().to_string(), bytes)
+        })
+        .collect();
+    files.sort();
+    let mut hash = XxHash3_128::new();
+    for (name, bytes) in files {
+        hash.write(name.as_bytes());
+        hash.write(&[0]);
+        hash.write(&bytes.to_le_bytes());
+    }
+    hash.finish_128()
+}

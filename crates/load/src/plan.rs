@@ -1,0 +1,215 @@
+//! What a load would do, without doing it.
+
+mod stops;
+mod survey;
+
+use std::collections::BTreeMap;
+
+use refloat_run::Cancel;
+use refloat_run::outcome::Bounded;
+use refloat_run::settings::{Durability, Facts, SettingsPlan};
+use refloat_source::cutter::Ends;
+use serde::Serialize;
+
+use super::error::LoadError;
+use super::galera::others::Others;
+use super::opened::Opened;
+use super::options::{LoadOptions, WritePath};
+use super::outcome::Resumption;
+use super::preflight;
+use super::resume::Earlier;
+pub(super) use stops::stops;
+use survey::Survey;
+
+/// What a load would do.
+#[derive(Debug, Clone, Serialize)]
+pub struct LoadPlan {
+    /// The dump.
+    pub source: String,
+    /// How it is compressed.
+    pub compression: String,
+    /// Bytes of text in it.
+    pub bytes: u64,
+    /// The server.
+    pub target: String,
+    /// Vendor and version of the server.
+    pub server: String,
+    /// The path that rows will take.
+    pub write_path: WritePath,
+    /// Connections that write.
+    pub threads: usize,
+    /// Databases that the dump creates or uses.
+    pub databases: Vec<String>,
+    /// Tables in the order of the dump.
+    pub tables: Vec<PlannedTable>,
+    /// Statements by kind, those that are rows not counted.
+    pub statements: BTreeMap<String, u64>,
+    /// Statements that will run alone, when everything before them is done, with their line.
+    pub alone: Bounded<String>,
+    /// Statements that will be refused, and that the load goes on after (`--on-error continue`), with their line and the reason.
+    pub refused: Bounded<String>,
+    /// Statements that will be left out on purpose, with their line.
+    pub left_out: Bounded<String>,
+    /// How far settings may be changed.
+    pub durability: Durability,
+    /// Settings that will be changed, and advice.
+    pub settings: SettingsPlan,
+    /// The same of the other nodes of the cluster that rows are replicated in, by node.
+    pub other_nodes: Vec<(String, SettingsPlan)>,
+    /// Why a slower path than the best one is taken.
+    pub advice: Vec<String>,
+    /// The unfinished load of this source that it would go on with.
+    pub resumes: Option<Resumption>,
+}
+
+/// A table of the dump.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlannedTable {
+    /// Database, when the dump names one.
+    pub database: Option<String>,
+    /// Table.
+    pub table: String,
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of row text.
+    pub bytes: u64,
+}
+
+/// Reads the whole dump and looks at the server; changes nothing.
+///
+/// # Errors
+/// [`LoadError::Refused`] with everything that the load would be refused for, or would stop at; and whatever keeps the dump or the
+/// server from being read.
+pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
+    let cancel = Cancel::new();
+    let source = Opened::open(options, &cancel, |_words| {})?;
+    plan_from(options, source, &cancel)
+}
+
+/// What a load would be refused for at its beginning, by a look at what the dump defines and at the server; rows are not read, and
+/// archives not unpacked. With `alone` the server is judged as if it had left its cluster already.
+///
+/// # Errors
+/// [`LoadError::Refused`] with everything that stands against it, and whatever keeps the dump or the server from being read.
+pub fn refused(options: &LoadOptions, alone: bool) -> Result<(), LoadError> {
+    let cancel = Cancel::new();
+    let Some(mut source) = Opened::unless_archive(options, &cancel)? else {
+        return Ok(());
+    };
+    let outline = source.look(options, &cancel)?;
+    let mut conn = super::connect(options, &cancel)?;
+    let facts = Facts::read(&mut conn)?;
+    let stops = stops(options, &source, outline.as_ref(), &mut conn, &cancel)?;
+    let earlier = Earlier::look(options, &mut source, &mut conn)?;
+    let node = if alone {
+        None
+    } else {
+        preflight::node_of(&mut conn, &facts)?
+    };
+    preflight::look_at_server_as(options, &mut conn, &facts, outline, &earlier, node, stops)
+        .map(drop)
+}
+
+/// Whether the dump can be taken for one, and for a whole one as far as that can be seen without reading all of it. No server is asked.
+///
+/// # Errors
+/// What stands against it.
+pub fn looks_whole(options: &LoadOptions) -> Result<(), LoadError> {
+    let cancel = Cancel::new();
+    if let Some(mut source) = Opened::unless_archive(options, &cancel)? {
+        source.look(options, &cancel)?;
+    }
+    Ok(())
+}
+
+/// [`plan`] of a source that is open.
+pub fn plan_from(
+    options: &LoadOptions,
+    mut source: Opened,
+    cancel: &Cancel,
+) -> Result<LoadPlan, LoadError> {
+    // What is said of a source that is no dump, or not whole, is the same as without --plan.
+    source.look(options, cancel)?;
+    let mut conn = super::connect(options, cancel)?;
+    let facts = Facts::read(&mut conn)?;
+    let (name, compression) = (source.name(), source.compression());
+    let mut advice = source.notes();
+    let earlier = Earlier::look(options, &mut source, &mut conn)?;
+    let mut survey = Survey::new(options, &name, cancel);
+    match source {
+        Opened::Stream(mut input) => survey.read(&mut input, Ends::Client)?,
+        Opened::Layout(layout) => survey.layout(&layout)?,
+    }
+    let mut found = survey.end()?;
+    let stops = stops::of_found(options, &mut found, &mut conn)?;
+    let appended = preflight::not_appended(options, &mut conn, &found.outline)
+        .map_err(|error| LoadError::server("looking at the server", error))?;
+    let node = preflight::node_of(&mut conn, &facts)?;
+    let (preflight, mut refusals) = preflight::judge_server(
+        options,
+        &mut conn,
+        &facts,
+        Some(found.outline),
+        &earlier,
+        node,
+    )?;
+    for refusal in stops.into_iter().chain(appended) {
+        if !refusals.contains(&refusal) {
+            refusals.push(refusal);
+        }
+    }
+    let mut others = Others::look(options, &preflight, None, cancel, |line| {
+        advice.push(line);
+    })?;
+    let here = others.near() + 1;
+    let settings = super::tuning::plan(options, &facts, &preflight, Some(found.bytes), here);
+    others.plan(options, &preflight, Some(found.bytes), here);
+    refusals.extend(preflight::path_refused(options, &facts, &settings));
+    if !refusals.is_empty() {
+        return Err(LoadError::Refused(refusals));
+    }
+    let opens_infile = preflight::opens_infile(&settings);
+    let write_path = match preflight.write_path {
+        WritePath::Insert if options.write_path == WritePath::Auto && opens_infile => {
+            WritePath::LoadData
+        }
+        other => other,
+    };
+    let outline = preflight.outline.as_ref();
+    let mut databases: Vec<String> = outline
+        .into_iter()
+        .flat_map(|outline| outline.by_database(options))
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    databases.dedup();
+    if write_path == preflight.write_path {
+        advice.extend(preflight.advice.iter().cloned());
+    }
+    Ok(LoadPlan {
+        source: name,
+        compression,
+        bytes: found.bytes,
+        target: options.target.describe(),
+        server: format!("{} {}", conn.server().vendor, conn.server().version_string),
+        write_path,
+        threads: options.threads,
+        databases,
+        tables: found.tables,
+        statements: found.statements,
+        alone: found.alone,
+        refused: found.refused,
+        left_out: found.left_out,
+        durability: super::tuning::durability(options, &preflight),
+        advice,
+        settings,
+        other_nodes: others
+            .plans()
+            .map(|(node, plan)| (node.to_owned(), plan.clone()))
+            .collect(),
+        resumes: earlier.begun.map(|begun| Resumption {
+            rows: begun.found.stored(),
+            run: begun.run,
+            begun: begun.about.begun,
+        }),
+    })
+}

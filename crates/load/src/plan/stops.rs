@@ -1,0 +1,303 @@
+//! What a load would stop at, found before anything is touched, by the plan and by the load alike.
+
+use refloat_run::Cancel;
+use refloat_schema::definition::{as_seen_by, written_for};
+use refloat_source::cutter::Ends;
+use refloat_sqltext::ddl::parse_create_table;
+use refloat_sqltext::token::{Token, tokens};
+use refloat_sqltext::{LexMode, SqlMode, StatementKind, classify, head, quote_ident};
+use refloat_wire::Connection;
+
+use super::survey::{Definition, Found, Survey};
+use crate::collation::{mapped, substitutes};
+use crate::error::{LoadError, Refusal};
+use crate::opened::Opened;
+use crate::options::{LoadOptions, OnError};
+use crate::outline::{CharsetPlace, Named, Outline};
+
+/// Unknown collation, and unknown character set.
+const UNKNOWN: [u16; 2] = [1273, 1115];
+/// What a server says of a definition that it cannot read: `ER_PARSE_ERROR`, `ER_UNKNOWN_STORAGE_ENGINE`, MariaDB's
+/// `ER_UNKNOWN_DATA_TYPE` and `ER_UNKNOWN_OPTION`. What it says besides (no such database, no privilege) need not hold when the load gets there.
+const UNREADABLE: [u16; 4] = [1064, 1286, 4161, 1911];
+/// The flag of `sql_mode` that has a server refuse an engine that it does not have.
+const NO_SUBSTITUTION: &[u8] = b"NO_ENGINE_SUBSTITUTION";
+/// Bytes of a definition that a server of any `max_allowed_packet` takes in digits.
+const DEFINITION_MAX: usize = 256 << 10;
+/// Definitions that are named, at most.
+const REFUSALS_MAX: usize = 100;
+
+/// What a load would stop at, where the quick look over the source (`outline`) has found a sign of it: then all of the source is read, as
+/// a plan does, and that decides.
+///
+/// # Errors
+/// What keeps the source or the server from being read, and [`LoadError::Interrupted`].
+pub fn stops(
+    options: &LoadOptions,
+    source: &Opened,
+    outline: Option<&Outline>,
+    conn: &mut Connection,
+    cancel: &Cancel,
+) -> Result<Vec<Refusal>, LoadError> {
+    let Some(outline) = outline else {
+        return Ok(Vec::new());
+    };
+    let suspect = outline.unmatched || outline.suspect && options.on_error == OnError::Stop;
+    if !suspect && unknown(options, conn, outline)?.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut survey = Survey::new(options, &source.name(), cancel);
+    match source {
+        Opened::Stream(input) => {
+            let Some(mut input) = input.reopen()? else {
+                return Ok(Vec::new());
+            };
+            survey.read(&mut input, Ends::Client)?;
+        }
+        Opened::Layout(layout) => survey.layout(layout)?,
+    }
+    let mut found = survey.end()?;
+    of_found(options, &mut found, conn)
+}
+
+/// What a load would stop at, of a source that was read to its end.
+pub fn of_found(
+    options: &LoadOptions,
+    found: &mut Found,
+    conn: &mut Connection,
+) -> Result<Vec<Refusal>, LoadError> {
+    let mut stops = std::mem::take(&mut found.stops);
+    stops.extend(unknown(options, conn, &found.outline)?);
+    stops.extend(unreadable(options, conn, &found.definitions)?);
+    Ok(stops)
+}
+
+/// Definitions of tables that the server cannot read: types, engines and words that it does not have. It is asked to prepare them, which runs
+/// nothing.
+fn unreadable(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    definitions: &[Definition],
+) -> Result<Vec<Refusal>, LoadError> {
+    if options.on_error == OnError::Continue || definitions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let failed = |error| LoadError::server("having the server read definitions", error);
+    let own = conn
+        .query_value("SELECT @@SESSION.sql_mode")
+        .map_err(failed)?;
+    let own = own.unwrap_or_default();
+    let found = read_each(options, conn, definitions, &own).map_err(failed);
+    conn.exec(format!("SET SESSION sql_mode = {}", hex(own.as_bytes())))
+        .map_err(failed)?;
+    found
+}
+
+fn read_each(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    definitions: &[Definition],
+    own: &str,
+) -> Result<Vec<Refusal>, refloat_wire::Error> {
+    let mut refusals = Vec::new();
+    let mut current = None;
+    for one in definitions {
+        let sql_mode = match &one.sql_mode {
+            SqlMode::Own => own.as_bytes(),
+            SqlMode::Set(text) => text.as_slice(),
+            SqlMode::Unknown => continue,
+        };
+        if one.text.len() > DEFINITION_MAX {
+            continue;
+        }
+        if current != Some(sql_mode) {
+            let set = format!("SET SESSION sql_mode = {}", hex(sql_mode));
+            if refused(conn.exec(set))?.is_some() {
+                // Its own words for that come when the load gets there.
+                continue;
+            }
+            current = Some(sql_mode);
+        }
+        let text = mapped(options, &one.text, one.mode);
+        let text = written_for(&text, one.mode, conn.server().into()).text;
+        let text = as_seen_by(&text, one.mode, Some(conn.server().into()));
+        let text = placed(&text, one.mode);
+        let kept = format!("SET @refloat_definition = {}", hex(&text));
+        if refused(conn.exec(kept))?.is_some() {
+            // Text of another character set.
+            continue;
+        }
+        let read = conn.exec("PREPARE refloat_definition FROM @refloat_definition");
+        let found = if let Some(error) = refused(read)? {
+            Some(error)
+        } else {
+            refused(conn.exec("DEALLOCATE PREPARE refloat_definition"))?;
+            lacks_engine(conn, &text, one.mode, sql_mode)?
+        };
+        let Some(error) = found else { continue };
+        if error
+            .server_code()
+            .is_some_and(|code| UNREADABLE.contains(&code))
+        {
+            let (line, head) = (one.line, head(&one.text));
+            refusals.push(Refusal {
+                reason: format!("line {line}: {error}: {head}"),
+                hint: "The server has no such type, engine or option. Write the definition as this server takes it, or load everything else with --on-error continue, which lists what was refused."
+                    .to_owned(),
+            });
+        }
+        if refusals.len() >= REFUSALS_MAX {
+            break;
+        }
+    }
+    Ok(refusals)
+}
+
+/// What the server says of the engine of a definition, where it would take no other in its place. MariaDB looks for it only when the definition
+/// runs.
+fn lacks_engine(
+    conn: &mut Connection,
+    text: &[u8],
+    mode: LexMode,
+    sql_mode: &[u8],
+) -> Result<Option<refloat_wire::Error>, refloat_wire::Error> {
+    let strict = memchr::memmem::find(&sql_mode.to_ascii_uppercase(), NO_SUBSTITUTION).is_some();
+    let parsed = parse_create_table(text, mode).ok().filter(|_| strict);
+    let Some(engine) = parsed.and_then(|table| table.option("ENGINE").map(<[u8]>::to_vec)) else {
+        return Ok(None);
+    };
+    let set = format!("SET SESSION default_storage_engine = {}", hex(&engine));
+    let found = refused(conn.exec(set))?;
+    conn.exec("SET SESSION default_storage_engine = DEFAULT")?;
+    Ok(found)
+}
+
+/// A definition with a database for its table: no server reads one where none is chosen, and that of the dump may not be there yet.
+fn placed(text: &[u8], mode: LexMode) -> Vec<u8> {
+    let StatementKind::CreateTable { table, .. } = classify(text, mode) else {
+        return text.to_vec();
+    };
+    let list: Vec<Token> = tokens(text, mode).code().collect();
+    let words = list.iter().position(|token| token.is(text, "TABLE"));
+    let words = words.filter(|_| table.database.is_none());
+    let Some(mut at) = words.map(|at| at + 1) else {
+        return text.to_vec();
+    };
+    if list.get(at).is_some_and(|token| token.is(text, "IF")) {
+        at += 3;
+    }
+    let mut placed = text.to_vec();
+    if let Some(name) = list.get(at) {
+        let start = name.range.start;
+        placed.splice(start..start, *b"refloat_load.");
+    }
+    placed
+}
+
+/// The server's refusal, if it is one.
+fn refused<T>(
+    result: Result<T, refloat_wire::Error>,
+) -> Result<Option<refloat_wire::Error>, refloat_wire::Error> {
+    match result {
+        Ok(_) => Ok(None),
+        Err(error) if error.is_lost_connection() || error.server_code().is_none() => Err(error),
+        Err(error) => Ok(Some(error)),
+    }
+}
+
+/// Text as a literal that every `sql_mode` reads alike.
+fn hex(text: &[u8]) -> String {
+    format!("_utf8mb4 x'{}'", refloat_source::manifest::hex(text))
+}
+
+/// Collations and character sets that the server does not have.
+fn unknown(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    outline: &Outline,
+) -> Result<Vec<Refusal>, LoadError> {
+    let mut refusals = Vec::new();
+    if options.on_error == OnError::Continue {
+        return Ok(refusals);
+    }
+    for ((named, name), place) in &outline.charsets {
+        let mapped = options
+            .map_collation
+            .iter()
+            .find(|(from, _)| from.eq_ignore_ascii_case(name))
+            .map(|(_, to)| to);
+        let words = lacks(conn, *named, mapped.unwrap_or(name))
+            .map_err(|error| LoadError::server("asking for a collation", error))?;
+        if let Some(words) = words {
+            let place = (place, words.as_str());
+            refusals.push(refusal(conn, *named, name, mapped, place)?);
+        }
+    }
+    Ok(refusals)
+}
+
+/// What the server says when it does not know a name. It is asked to use it: lists leave out names that it reads as others.
+fn lacks(
+    conn: &mut Connection,
+    named: Named,
+    name: &str,
+) -> Result<Option<String>, refloat_wire::Error> {
+    let name = quote_ident(name);
+    let asked = match named {
+        Named::Collation => format!("SELECT _utf8'' COLLATE {name}"),
+        Named::Charset => format!("SELECT CONVERT('' USING {name})"),
+    };
+    match conn.query(asked) {
+        Ok(_) => Ok(None),
+        Err(error) if error.is_lost_connection() => Err(error),
+        // A collation of another character set is refused too, and known.
+        Err(error) => {
+            let unknown = error
+                .server_code()
+                .is_some_and(|code| UNKNOWN.contains(&code));
+            Ok(unknown.then(|| error.to_string()))
+        }
+    }
+}
+
+fn refusal(
+    conn: &mut Connection,
+    named: Named,
+    name: &str,
+    mapped: Option<&String>,
+    (place, words): (&CharsetPlace, &str),
+) -> Result<Refusal, LoadError> {
+    let (line, head) = (place.line, &place.head);
+    if mapped.is_some() {
+        return Ok(Refusal {
+            reason: format!(
+                "line {line}: {words} (which --map-collation writes in the place of {name}): {head}"
+            ),
+            hint: "SHOW COLLATION and SHOW CHARACTER SET list those that the server has."
+                .to_owned(),
+        });
+    }
+    let list = match named {
+        Named::Collation => substitutes(name),
+        // A SET says how the bytes of the dump are to be read: another name would change the rows.
+        Named::Charset if place.session => Vec::new(),
+        Named::Charset => vec!["utf8mb4".to_owned()],
+    };
+    let mut other = None;
+    for candidate in list {
+        let lacking = lacks(conn, named, &candidate)
+            .map_err(|error| LoadError::server("asking for a collation", error))?;
+        if lacking.is_none() {
+            other = Some(candidate);
+            break;
+        }
+    }
+    Ok(Refusal {
+        reason: format!("line {line}: {words}: {head}"),
+        hint: match (other, named) {
+            (Some(other), Named::Collation) => format!("Write another collation in its place: --map-collation {name}={other}. SHOW COLLATION lists those that the server has."),
+            (Some(other), Named::Charset) => format!("Write another character set in its place: --map-collation {name}={other}, and so for each of its collations. SHOW CHARACTER SET lists those that the server has."),
+            (None, _) => "Dump again with one that the server has (SHOW CHARACTER SET, SHOW COLLATION), or load into a server that has it.".to_owned(),
+        },
+    })
+}

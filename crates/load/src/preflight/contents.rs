@@ -1,0 +1,148 @@
+//! What the server holds already.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+
+use refloat_run::own::is_own_table;
+use refloat_run::settings::Grants;
+use refloat_schema::pattern::is_system_database;
+use refloat_sqltext::quote_ident;
+use refloat_wire::{Connection, ResultSet};
+
+use crate::error::Refusal;
+use crate::options::{ExistingPolicy, LoadOptions, OnError};
+use crate::outline::Outline;
+use crate::programs::Contents;
+use crate::resume::{Begun, Earlier};
+
+/// Databases that the dump defines something in, and that hold something already.
+pub fn not_empty(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    outline: &Outline,
+    earlier: &Earlier,
+    folds: bool,
+) -> Result<Vec<Refusal>, refloat_wire::Error> {
+    let mut refusals = Vec::new();
+    if options.existing != ExistingPolicy::Refuse {
+        return Ok(refusals);
+    }
+    let ours = earlier
+        .begun
+        .as_ref()
+        .map(Begun::databases)
+        .unwrap_or_default();
+    let same = |one: &str, other: &str| {
+        one == other || folds && one.to_lowercase() == other.to_lowercase()
+    };
+    for (database, content) in outline.by_database(options) {
+        if !content.defines
+            || is_system_database(database)
+            || ours.iter().any(|one| same(one, database))
+        {
+            continue;
+        }
+        let contents = Contents::read(conn, database, false)?.unwrap_or_default();
+        let names = contents.names();
+        if !names.is_empty() {
+            let mut refusal = Refusal::not_empty(database, &names);
+            if let Some((run, about)) = earlier.others.first() {
+                let _ = write!(
+                    refusal.hint,
+                    " A load of this source is unfinished (run {run}, begun {}), and was given other options: the command that began it resumes it.",
+                    about.begun
+                );
+            }
+            refusals.push(refusal);
+        }
+    }
+    Ok(refusals)
+}
+
+/// Names of the dump that are one to a server that reads names in any case.
+pub fn same_names(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    let mut seen: HashMap<String, String> = HashMap::new();
+    let mut meet = |name: String| {
+        if let Some(first) = seen.insert(name.to_lowercase(), name.clone())
+            && first != name
+        {
+            refusals.push(Refusal::same_name(&first, &name));
+        }
+    };
+    for name in outline.named.keys() {
+        meet(format!("database {name}"));
+    }
+    for (database, content) in outline.by_database(options) {
+        for name in content.created.iter().chain(content.viewed.iter()) {
+            meet(format!("{database}.{name}"));
+        }
+    }
+    refusals
+}
+
+/// Statements that a load with `--append` stops at, because they may change rows that are there; the first of each database.
+pub fn not_appended(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    outline: &Outline,
+) -> Result<Vec<Refusal>, refloat_wire::Error> {
+    let mut refusals = Vec::new();
+    if options.existing != ExistingPolicy::Append || options.on_error == OnError::Continue {
+        return Ok(refusals);
+    }
+    for (database, content) in outline.by_database(options) {
+        let Some((line, statement)) = &content.changes else {
+            continue;
+        };
+        let held = Contents::read(conn, database, false)?.is_some_and(|one| !one.tables.is_empty());
+        if held && !is_system_database(database) {
+            refusals.push(Refusal {
+                reason: format!("line {line}: with --append it may change or remove rows that were there before the load: {statement}"),
+                hint: "Take the statement out of the dump, or use --replace.".to_owned(),
+            });
+        }
+    }
+    Ok(refusals)
+}
+
+/// Whether all tables of a database, as `SHOW TABLES` lists them, are Refloat's own; also when there are none.
+fn only_own(listed: &ResultSet, database: &str) -> bool {
+    let own = |name: &str| is_own_table(database, name);
+    (0..listed.len()).all(|row| listed.str(row, 0).is_some_and(own))
+}
+
+/// Whether no database has a table yet, those of the dump included, apart from Refloat's own tables: then nobody's durability is at stake.
+///
+/// What an account may not see, the servers do not list. So it must have a right that shows it the names of all databases, and in
+/// each of them one that shows it all tables; otherwise there may be more, and the answer is no.
+pub fn holds_nothing_else(
+    conn: &mut Connection,
+    grants: &Grants,
+    ours: &HashSet<String>,
+) -> Result<bool, refloat_wire::Error> {
+    if !grants.sees_all_databases() {
+        return Ok(false);
+    }
+    let denied = |error: &refloat_wire::Error| error.is_access_denied();
+    let result = match conn.query("SHOW DATABASES") {
+        Ok(result) => result,
+        Err(error) if denied(&error) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    for name in result.texts(0) {
+        if is_system_database(name) || ours.contains(name) {
+            continue;
+        }
+        if !grants.on_database("SELECT", name) {
+            return Ok(false);
+        }
+        match conn.query(format!("SHOW TABLES FROM {}", quote_ident(name))) {
+            Ok(result) if only_own(&result, name) => {}
+            Ok(_) => return Ok(false),
+            Err(error) if denied(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,287 @@
+//! May this account do what the dump asks for? Everything that is missing is named at once.
+
+use refloat_run::settings::Facts;
+use refloat_sqltext::{literal, quote_ident};
+use refloat_wire::{Connection, Vendor};
+
+use crate::error::Refusal;
+use crate::options::{ExistingPolicy, IndexMode, LoadOptions};
+use crate::outline::{Account, Content, Outline};
+use crate::programs::Contents;
+
+/// Definers that a refusal names.
+const DEFINERS_SHOWN: usize = 3;
+/// What rows alone need.
+const ROWS: [&str; 2] = ["SELECT", "INSERT"];
+/// What the definition of a table needs besides.
+const TABLES: [&str; 4] = ["CREATE", "DROP", "ALTER", "REFERENCES"];
+
+/// Names every privilege that is missing.
+pub fn missing(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    facts: &Facts,
+    outline: Option<&Outline>,
+) -> Result<Vec<Refusal>, refloat_wire::Error> {
+    let mut refusals = Vec::new();
+    let Some(outline) = outline else {
+        // Of a dump that cannot be looked at beforehand it is known where it goes, at most.
+        let database = options
+            .database
+            .as_ref()
+            .or(options.target.database.as_ref());
+        if let Some(database) = database {
+            let mut needed = ROWS.to_vec();
+            if options.existing != ExistingPolicy::Append {
+                needed.extend(definition(options));
+            }
+            let lacking = needed
+                .into_iter()
+                .filter(|one| !facts.grants.on_database(one, database));
+            refusals.extend(lacks(facts, database, &lacking.collect::<Vec<_>>()));
+        }
+        return Ok(refusals);
+    };
+    for (database, content) in outline.by_database(options) {
+        let lacking = on_database(options, conn, facts, database, content)?;
+        refusals.extend(lacks(facts, database, &lacking));
+    }
+    refusals.extend(definers(conn, facts, outline)?);
+    refusals.extend(creators(options, facts, outline));
+    Ok(refusals)
+}
+
+fn definition(options: &LoadOptions) -> impl Iterator<Item = &'static str> {
+    let index = (options.indexes != IndexMode::Inline).then_some("INDEX");
+    TABLES.into_iter().chain(index)
+}
+
+fn lacks(facts: &Facts, database: &str, lacking: &[&str]) -> Option<Refusal> {
+    if lacking.is_empty() {
+        return None;
+    }
+    let (account, list) = (facts.grants.account(), lacking.join(", "));
+    Some(Refusal {
+        reason: format!("the account {account} lacks {list} on database {database}"),
+        hint: format!("GRANT {list} ON {}.* TO {account};", quote_ident(database)),
+    })
+}
+
+/// Privileges that are missing in one database, each once.
+fn on_database(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    facts: &Facts,
+    database: &str,
+    content: &Content,
+) -> Result<Vec<&'static str>, refloat_wire::Error> {
+    let mut lacking: Vec<&'static str> = Vec::new();
+    let mut need = |privilege: &'static str, has: bool| {
+        if !has && !lacking.contains(&privilege) {
+            lacking.push(privilege);
+        }
+    };
+    let grants = &facts.grants;
+    // A right on all of the database, or on each of its tables that the dump is about.
+    let has = |privilege: &str, mut tables: Box<dyn Iterator<Item = &String> + '_>| {
+        grants.on_database(privilege, database)
+            || tables.all(|table| grants.on_table(privilege, database, table))
+    };
+    let (created, filled) = (content.created.all(), content.filled.all());
+    let there = match options.existing {
+        ExistingPolicy::Append if !content.created.is_empty() => {
+            Contents::read(conn, database, false)?.map(|found| found.tables)
+        }
+        _ => None,
+    };
+    if !content.created.is_empty() || !content.filled.is_empty() {
+        for privilege in ROWS {
+            let ok = match (created, filled) {
+                (Some(created), Some(filled)) => has(privilege, Box::new(created.union(filled))),
+                _ => grants.on_database(privilege, database),
+            };
+            need(privilege, ok);
+        }
+    }
+    if !content.created.is_empty() {
+        for privilege in definition(options) {
+            let ok = match created {
+                // What is there already is not defined anew with --append.
+                Some(created) => {
+                    let kept = |table: &&String| {
+                        there.as_ref().is_some_and(|there| there.contains(*table))
+                    };
+                    has(
+                        privilege,
+                        Box::new(created.iter().filter(move |table| !kept(table))),
+                    )
+                }
+                None => grants.on_database(privilege, database),
+            };
+            need(privilege, ok);
+        }
+    }
+    if options.database.as_deref() == Some(database)
+        && !grants.on_database("CREATE", database)
+        && Contents::read(conn, database, false)?.is_none()
+    {
+        need("CREATE", false);
+    }
+    for (wanted, privilege) in [
+        (content.database, "CREATE"),
+        (content.routines, "CREATE ROUTINE"),
+        (content.routines, "ALTER ROUTINE"),
+        (content.events, "EVENT"),
+        (content.views, "CREATE VIEW"),
+    ] {
+        if wanted {
+            need(privilege, grants.on_database(privilege, database));
+        }
+    }
+    if content.triggers {
+        let ok = match created {
+            Some(created) if !created.is_empty() => has("TRIGGER", Box::new(created.iter())),
+            _ => grants.on_database("TRIGGER", database),
+        };
+        need("TRIGGER", ok);
+    }
+    Ok(lacking)
+}
+
+/// The privileges of which one allows a `DEFINER` that is somebody else.
+fn definer_privileges(facts: &Facts) -> &'static [&'static str] {
+    match facts.vendor {
+        // SET_ANY_DEFINER came in 8.2.0, SET_USER_ID went in 8.4.0.
+        Vendor::MySql if facts.version >= (8, 4, 0) => &["SET_ANY_DEFINER", "SUPER"],
+        Vendor::MySql if facts.version >= (8, 2, 0) => &["SET_ANY_DEFINER", "SET_USER_ID", "SUPER"],
+        Vendor::MySql if facts.version >= (8, 0, 0) => &["SET_USER_ID", "SUPER"],
+        // SUPER stands for less since 11.0.
+        Vendor::MariaDb if facts.version >= (11, 0, 0) => &["SET USER"],
+        Vendor::MariaDb if facts.version >= (10, 5, 2) => &["SET USER", "SUPER"],
+        _ => &["SUPER"],
+    }
+}
+
+/// Programs that are to run in the name of somebody else.
+fn definers(
+    conn: &mut Connection,
+    facts: &Facts,
+    outline: &Outline,
+) -> Result<Option<Refusal>, refloat_wire::Error> {
+    let foreign: Vec<(&Account, &String)> = outline
+        .definers
+        .iter()
+        .filter(|(account, _)| !is_own(facts, account))
+        .collect();
+    if foreign.is_empty() {
+        return Ok(None);
+    }
+    let account = facts.grants.account();
+    let any = definer_privileges(facts);
+    if !facts.may(any) {
+        return Ok(Some(Refusal {
+            reason: format!(
+                "the account {account} lacks {}, which programs of other accounts need: {}",
+                any.join(" or "),
+                listed(&foreign)
+            ),
+            hint: format!(
+                "GRANT {} ON *.* TO {account}; or load as the account that they belong to.",
+                any[0]
+            ),
+        }));
+    }
+    if !facts.mysql_since((8, 2, 0)) || facts.may(&["ALLOW_NONEXISTENT_DEFINER", "SUPER"]) {
+        return Ok(None);
+    }
+    let mut orphans = Vec::new();
+    for one in foreign {
+        let host = if one.0.host.is_empty() {
+            "%"
+        } else {
+            &one.0.host
+        };
+        let sql = format!(
+            "SELECT COUNT(*) FROM mysql.user WHERE User = {} AND Host = {}",
+            literal(&one.0.user),
+            literal(host)
+        );
+        match conn.query_value(sql) {
+            Ok(Some(count)) if count == "0" => orphans.push(one),
+            Ok(_) => {}
+            // Who may not read the list of accounts cannot tell.
+            Err(error) if error.is_access_denied() => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    if orphans.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Refusal {
+        reason: format!(
+            "the account {account} lacks ALLOW_NONEXISTENT_DEFINER, which programs of accounts that the server does not have need: {}",
+            listed(&orphans)
+        ),
+        hint: format!(
+            "Create those accounts first, or GRANT ALLOW_NONEXISTENT_DEFINER ON *.* TO {account};"
+        ),
+    }))
+}
+
+fn is_own(facts: &Facts, account: &Account) -> bool {
+    let no_host = account.host.is_empty();
+    facts.grants.is_own(&account.user, &account.host)
+        || (no_host && facts.grants.is_own(&account.user, "%"))
+}
+
+fn listed(foreign: &[(&Account, &String)]) -> String {
+    let mut list: Vec<String> = foreign
+        .iter()
+        .take(DEFINERS_SHOWN)
+        .map(|(account, what)| format!("{what} of {account}"))
+        .collect();
+    if foreign.len() > DEFINERS_SHOWN {
+        list.push("…".to_owned());
+    }
+    list.join(", ")
+}
+
+/// Functions and triggers that a server with a binary log takes from trusted accounts only (`log_bin_trust_function_creators`).
+fn creators(options: &LoadOptions, facts: &Facts, outline: &Outline) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    if facts
+        .get("log_bin_trust_function_creators")
+        .is_none_or(|_| facts.is_on("log_bin_trust_function_creators"))
+    {
+        return refusals;
+    }
+    let allow = "SET GLOBAL log_bin_trust_function_creators = ON allows it";
+    let logs = facts.is_on("log_bin");
+    let any = |what: fn(&Content) -> bool| outline.by_database(options).any(|(_, one)| what(one));
+    let triggers = any(|one| one.triggers);
+    let functions = any(|one| one.functions);
+    let watched = (logs && (triggers || functions)) || (facts.is_on("wsrep_on") && triggers);
+    if watched && !facts.may(&["SUPER"]) {
+        let what = match (triggers, functions && logs) {
+            (true, true) => "triggers and functions",
+            (true, false) => "triggers",
+            _ => "functions",
+        };
+        let account = facts.grants.account();
+        refusals.push(Refusal {
+            reason: format!(
+                "the account {account} lacks SUPER, and the server writes a binary log and has log_bin_trust_function_creators off: it refuses the dump's {what}"
+            ),
+            hint: format!("{allow}, and so does GRANT SUPER ON *.* TO {account};"),
+        });
+    }
+    if let Some(function) = outline.undeclared.as_ref().filter(|_| logs && functions) {
+        refusals.push(Refusal {
+            reason: format!(
+                "function {function} is not declared DETERMINISTIC, NO SQL or READS SQL DATA, and the server writes a binary log and has log_bin_trust_function_creators off: it refuses such functions"
+            ),
+            hint: format!("{allow}."),
+        });
+    }
+    refusals
+}

@@ -1,0 +1,496 @@
+//! The first rows of a table, written to the side before any of them is written.
+//!
+//! `LOAD DATA` and the array-bound insert get values in another form than the dump has them. When a value becomes another one on the
+//! way, no count tells. So the first rows that a table gets by such a path are written to two temporary tables like it: by that path
+//! to the one, as the dump's own `INSERT` to the other, in the session that the dump has there. The two must hold the same bytes, or the
+//! load ends before a row of that kind is in. It is done once for each session, list of columns and path of a table.
+//!
+//! Temporary tables have no triggers and no foreign keys, and belong to their connection. They are kept out of the binary log.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use refloat_schema::columns::{Column, ColumnClass, Layout};
+use refloat_schema::shown::two_values;
+use refloat_sqltext::{InsertHeader, InsertVerb, quote_ident};
+use refloat_wire::Error;
+
+use super::Worker;
+use crate::chunk::{Chunk, Head, Piece};
+use crate::error::{LoadError, OtherValue};
+use crate::form::Form;
+use crate::link::Link;
+use crate::options::WritePath;
+use crate::rows::first_bounds;
+use crate::table::{Kind, Table};
+use crate::writer::Attempt;
+
+/// Rows that are compared.
+const ROWS: usize = 50;
+/// Bytes of their text, where they are more than one.
+const BYTES: usize = 256 << 10;
+/// Rows of the first chunk, and bytes of its text, up to which it goes as the dump has it where nobody asked for a path: to compare two ways first takes
+/// the server longer than the faster one saves (2.6 ms a table, beside 5 µs a row; `bench/small`).
+const FEW_ROWS: u64 = 500;
+const FEW_BYTES: usize = BYTES;
+/// Bytes of a row that is written no more often than it must be.
+const ROW_MAX: usize = 16 << 20;
+/// How often the server may refuse rows of a table until they are no longer looked at: others may come behind them.
+const REFUSED_MAX: u32 = 3;
+/// The temporary tables; they hide none that a dump can have.
+const TABLES: [&str; 2] = ["refloat_rows_by_path", "refloat_rows_as_text"];
+/// A clock that stands still, in seconds since 1970, for values that the server takes from it.
+const STOP_CLOCK: &str = "SET SESSION timestamp = 1700000000";
+const START_CLOCK: &str = "SET SESSION timestamp = DEFAULT";
+
+/// Why two ways of writing were not compared.
+enum Halt {
+    /// The connection or the source failed, or the load ends.
+    Fatal(Attempt),
+    /// It cannot be done, for this reason.
+    Impossible(String),
+    /// The server did not take the rows in one of the two ways.
+    Refused(String),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        if error.server_code().is_some() && !error.is_lost_connection() {
+            Self::Refused(error.to_string())
+        } else {
+            Self::Fatal(Attempt::Wire(error))
+        }
+    }
+}
+
+/// Rows in question.
+struct Sample<'a> {
+    chunk: &'a Chunk,
+    path: WritePath,
+    shape: Shape,
+    piece: Piece,
+}
+
+/// Columns, and those of them that rows fill.
+struct Shape {
+    layout: Arc<Layout>,
+    targets: Vec<usize>,
+}
+
+/// The first value that is another one.
+struct Difference {
+    column: String,
+    by_path: String,
+    as_text: String,
+}
+
+/// The columns that a chunk fills, if its rows are sent in another form than the dump has them.
+fn in_other_form(chunk: &Chunk, path: WritePath) -> Option<Shape> {
+    let as_text = match path {
+        WritePath::Bulk => false,
+        WritePath::LoadData => chunk.header.verb != InsertVerb::Insert,
+        WritePath::Insert | WritePath::Auto => true,
+    };
+    if as_text || chunk.table.is_view() {
+        return None;
+    }
+    let layout = chunk.table.layout()?;
+    let targets = layout.targets(chunk.header.columns.as_deref())?;
+    let shape = Shape { layout, targets };
+    (!shape.given().is_empty()).then_some(shape)
+}
+
+impl Worker {
+    /// The path that the rows of a chunk are written by: the one meant for them where it stores what the dump has, the dump's own text
+    /// where the server refuses them.
+    pub(super) fn proven_path(
+        &mut self,
+        chunk: &Chunk,
+        path: WritePath,
+    ) -> Result<WritePath, Attempt> {
+        let Some(shape) = in_other_form(chunk, path) else {
+            return Ok(path);
+        };
+        let kind = Kind {
+            session: Arc::clone(&chunk.session),
+            header: Arc::clone(&chunk.header),
+            path,
+        };
+        let mut compared = chunk.table.compared();
+        if compared.knows(&kind) {
+            return Ok(path);
+        }
+        let few = chunk.rows <= FEW_ROWS && chunk.bytes <= FEW_BYTES;
+        let nobody_asked = self.link.ctx.options.write_path == WritePath::Auto;
+        if few && nobody_asked && !compared.few && matches!(chunk.form, Form::Tuples) {
+            compared.few = true;
+            return Ok(WritePath::Insert);
+        }
+        let looked = self
+            .sample(chunk, path, shape)
+            .and_then(|sample| self.try_both(&sample));
+        let reason = match looked {
+            Ok(()) => {
+                compared.any = true;
+                compared.note(kind);
+                return Ok(path);
+            }
+            Err(Halt::Fatal(failed)) => return Err(failed),
+            // Then it will refuse the chunk as well, and say which row it means.
+            Err(Halt::Refused(_)) if compared.refused < REFUSED_MAX => {
+                compared.refused += 1;
+                return Ok(WritePath::Insert);
+            }
+            Err(Halt::Refused(words)) => {
+                format!("the server does not take them into a temporary table ({words})")
+            }
+            Err(Halt::Impossible(reason)) => reason,
+        };
+        self.link.ctx.note_not_compared(&chunk.table, reason);
+        compared.note(kind);
+        Ok(path)
+    }
+
+    /// The first rows of a chunk.
+    fn sample<'a>(
+        &mut self,
+        chunk: &'a Chunk,
+        path: WritePath,
+        shape: Shape,
+    ) -> Result<Sample<'a>, Halt> {
+        let mut columns = shape.layout.columns.iter();
+        // The temporary tables would take numbers that are for the table.
+        if let Some(column) = columns.find(|column| column.from_sequence) {
+            let name = &column.name;
+            let reason = format!("the default of column {name} is the next value of a sequence");
+            return Err(Halt::Impossible(reason));
+        }
+        let piece = self.part(chunk, &chunk.pieces[0], |bounds| {
+            let begin = bounds.first().map_or(0, |row| row.start);
+            let fit = bounds.iter().take_while(|row| row.end - begin <= BYTES);
+            0..fit.count().max(1)
+        })?;
+        if piece.len() > ROW_MAX {
+            return Err(Halt::Impossible("the first row is very large".to_owned()));
+        }
+        Ok(Sample {
+            chunk,
+            path,
+            shape,
+            piece,
+        })
+    }
+
+    /// Some of the first rows of a piece.
+    fn part(
+        &mut self,
+        chunk: &Chunk,
+        piece: &Piece,
+        which: impl FnOnce(&[Range<usize>]) -> Range<usize>,
+    ) -> Result<Piece, Halt> {
+        let mut buffer = std::mem::take(&mut self.link.buffer);
+        let part = Link::read_piece(piece, &mut buffer)
+            .map_err(Halt::Fatal)
+            .and_then(|text| {
+                let bounds = first_bounds(&chunk.form, text, chunk.session.lex_mode(), ROWS);
+                if bounds.is_empty() {
+                    return Err(Halt::Refused("they cannot be read".to_owned()));
+                }
+                Ok(piece.part(text, &bounds, which(&bounds)).0)
+            });
+        self.link.buffer = buffer;
+        part
+    }
+
+    /// Compares what a path stores with what an `INSERT` does.
+    fn try_both(&mut self, sample: &Sample<'_>) -> Result<(), Halt> {
+        let quiet = self.keep_out_of_binlog(sample)?;
+        let looked = match self.differ(sample, &sample.piece, [sample.path, WritePath::Insert]) {
+            Ok(Some(_)) => self.try_again(sample),
+            Ok(None) => Ok(()),
+            Err(halt) => Err(halt),
+        };
+        if quiet && !matches!(looked, Err(Halt::Fatal(_))) {
+            self.link.conn.exec("SET SESSION sql_log_bin = 1")?;
+        }
+        looked
+    }
+
+    /// Whether the binary log was switched off for the connection, because temporary tables would get into it.
+    fn keep_out_of_binlog(&mut self, sample: &Sample<'_>) -> Result<bool, Halt> {
+        let ctx = Arc::clone(&self.link.ctx);
+        if ctx.binlog_off
+            || !sample.chunk.session.logs()
+            || !ctx.logs_temporary_tables(&mut self.link.conn)?
+        {
+            return Ok(false);
+        }
+        match self.link.conn.exec("SET SESSION sql_log_bin = 0") {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_access_denied() => Err(Halt::Impossible(
+                "the server would write temporary tables to its binary log, and the account may not keep them out of it".to_owned(),
+            )),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes sure of a difference, and looks for the row.
+    fn try_again(&mut self, sample: &Sample<'_>) -> Result<(), Halt> {
+        // Where the clock cannot be stopped, the rows have to differ all the same.
+        let stopped = match self.link.conn.exec(STOP_CLOCK) {
+            Ok(_) => true,
+            Err(error) if error.is_lost_connection() => return Err(error.into()),
+            Err(_) => false,
+        };
+        let found = self.find_row(sample);
+        if stopped && !matches!(found, Err(Halt::Fatal(_))) {
+            self.link.conn.exec(START_CLOCK)?;
+        }
+        match found? {
+            Some(error) => Err(Halt::Fatal(Attempt::Otherwise(Box::new(error)))),
+            None => Ok(()),
+        }
+    }
+
+    fn find_row(&mut self, sample: &Sample<'_>) -> Result<Option<LoadError>, Halt> {
+        let ways = [sample.path, WritePath::Insert];
+        let Some(mut found) = self.differ(sample, &sample.piece, ways)? else {
+            return Ok(None);
+        };
+        let twice = [WritePath::Insert, WritePath::Insert];
+        if self.differ(sample, &sample.piece, twice)?.is_some() {
+            let reason = "the same text is stored as something else each time";
+            return Err(Halt::Impossible(reason.to_owned()));
+        }
+        let mut place = sample.piece.clone();
+        for row in 0..usize::try_from(sample.piece.rows).unwrap_or(ROWS) {
+            let one = self.part(sample.chunk, &sample.piece, |_| row..row + 1)?;
+            if let Some(difference) = self.differ(sample, &one, ways)? {
+                (found, place) = (difference, one);
+                break;
+            }
+        }
+        Ok(Some(LoadError::StoredOtherwise(Box::new(OtherValue {
+            file: place.source.to_string(),
+            line: place.line,
+            offset: place.offset,
+            table: sample.chunk.table.label(),
+            column: found.column,
+            path: sample.path,
+            by_path: found.by_path,
+            as_text: found.as_text,
+        }))))
+    }
+
+    /// Writes rows to two temporary tables, and says in what they differ.
+    fn differ(
+        &mut self,
+        sample: &Sample<'_>,
+        piece: &Piece,
+        ways: [WritePath; 2],
+    ) -> Result<Option<Difference>, Halt> {
+        let mut made = Vec::new();
+        let found = self.compare(sample, piece, ways, &mut made);
+        // In the middle of rows that could not be read, nothing can be asked for.
+        if !made.is_empty() && !matches!(found, Err(Halt::Fatal(_))) {
+            let statement = format!("DROP TEMPORARY TABLE {}", made.join(", "));
+            self.link.conn.exec(statement)?;
+        }
+        found
+    }
+
+    fn compare(
+        &mut self,
+        sample: &Sample<'_>,
+        piece: &Piece,
+        ways: [WritePath; 2],
+        made: &mut Vec<String>,
+    ) -> Result<Option<Difference>, Halt> {
+        let table = &sample.chunk.table;
+        let shape = self.make_tables(sample, made)?;
+        for (name, way) in TABLES.iter().zip(ways) {
+            let trial = Table::trial(&table.db, name, Arc::clone(&shape.layout));
+            let chunk = sample.on(trial, &shape, piece);
+            let written = self.writers.by(way).write(&mut self.link, &chunk);
+            let written = written.map_err(|failed| match failed {
+                Attempt::Wire(error) => error.into(),
+                Attempt::NotExact(words) => Halt::Refused(words),
+                Attempt::RowTooLarge { .. } => Halt::Refused("a row is too large".to_owned()),
+                failed @ (Attempt::Source { .. } | Attempt::Otherwise(_)) => Halt::Fatal(failed),
+            })?;
+            if chunk.header.verb == InsertVerb::Insert && written.rows != chunk.rows {
+                let words = format!("{} rows of {} are stored", written.rows, chunk.rows);
+                return Err(Halt::Refused(words));
+            }
+        }
+        let given = shape.given();
+        let values: Vec<String> = given.iter().map(|column| as_bytes(column)).collect();
+        let values = values.join(", ");
+        let stored = self.link.conn.query(format!(
+            "SELECT 0, {values} FROM {} UNION ALL SELECT 1, {values} FROM {}",
+            made[0], made[1]
+        ))?;
+        let (by_path, as_text): (Vec<_>, Vec<_>) = stored.rows.into_iter().partition(|row| {
+            row.first()
+                .is_some_and(|side| side.as_deref() == Some(b"0"))
+        });
+        Ok(difference(&given, &by_path, &as_text))
+    }
+
+    /// Makes two temporary tables like the one of the rows; without what a temporary table cannot have, if there is something.
+    fn make_tables(&mut self, sample: &Sample<'_>, made: &mut Vec<String>) -> Result<Shape, Halt> {
+        let (table, shape) = (&sample.chunk.table, &sample.shape);
+        let columns: Vec<&Column> = shape.columns().collect();
+        let names: Vec<String> = columns.iter().map(|one| quote_ident(&one.name)).collect();
+        let mut like = shape.layout.transactional;
+        for name in TABLES {
+            let name = format!("{}.{}", quote_ident(&table.db), quote_ident(name));
+            let head = format!("CREATE TEMPORARY TABLE {name}");
+            let from = table.quoted();
+            if like && let Err(error) = self.link.conn.exec(format!("{head} LIKE {from}")) {
+                like = false;
+                impossible(error)?;
+            }
+            if !like {
+                // Another engine may keep its rows elsewhere: those of the temporary table would be there, too.
+                let select = format!(
+                    "{head} ENGINE=InnoDB AS SELECT {} FROM {from} LIMIT 0",
+                    names.join(", ")
+                );
+                if let Err(error) = self.link.conn.exec(select) {
+                    let words = error.to_string();
+                    impossible(error)?;
+                    return Err(Halt::Impossible(format!(
+                        "the server makes no temporary table of its columns ({words})"
+                    )));
+                }
+            }
+            made.push(name);
+        }
+        Ok(if like { shape.alike() } else { shape.plain() })
+    }
+}
+
+/// Whether it was refused for a reason that another definition may not have.
+fn impossible(error: Error) -> Result<(), Halt> {
+    if error.is_access_denied() {
+        let reason = "the account may not create temporary tables (CREATE TEMPORARY TABLES)";
+        return Err(Halt::Impossible(reason.to_owned()));
+    }
+    match Halt::from(error) {
+        Halt::Refused(_) => Ok(()),
+        halt => Err(halt),
+    }
+}
+
+impl Shape {
+    /// The columns that rows fill, in their order.
+    fn columns(&self) -> impl Iterator<Item = &Column> {
+        self.targets
+            .iter()
+            .map(|&index| &self.layout.columns[index])
+    }
+
+    /// Those of them that keep what they are given.
+    fn given(&self) -> Vec<&Column> {
+        self.columns().filter(|column| !column.generated).collect()
+    }
+
+    /// Of a temporary table with the same definition.
+    fn alike(&self) -> Self {
+        let mut layout = Layout::clone(&self.layout);
+        // There is no transaction to go back to a savepoint in.
+        layout.transactional = false;
+        Self {
+            layout: Arc::new(layout),
+            targets: self.targets.clone(),
+        }
+    }
+
+    /// Of a temporary table that has these columns alone, and computes none of them.
+    fn plain(&self) -> Self {
+        let plain = |column: &Column| Column {
+            generated: false,
+            ..column.clone()
+        };
+        let layout = Layout {
+            columns: self.columns().map(plain).collect(),
+            transactional: false,
+            versioned: false,
+            period_end: None,
+        };
+        Self {
+            targets: (0..layout.columns.len()).collect(),
+            layout: Arc::new(layout),
+        }
+    }
+}
+
+impl Sample<'_> {
+    /// Rows of it, as a chunk for a temporary table.
+    fn on(&self, trial: Table, shape: &Shape, piece: &Piece) -> Chunk {
+        let verb = self.chunk.header.verb;
+        let words = match verb {
+            InsertVerb::Insert => "INSERT INTO",
+            InsertVerb::InsertIgnore => "INSERT IGNORE INTO",
+            InsertVerb::Replace => "REPLACE INTO",
+        };
+        let names: Vec<String> = shape.columns().map(|one| quote_ident(&one.name)).collect();
+        let text = format!("{words} {} ({}) VALUES ", trial.quoted(), names.join(","));
+        let bytes = |column: &Column| column.name.clone().into_bytes();
+        let header = InsertHeader {
+            verb,
+            database: Some(trial.db.clone().into_bytes()),
+            table: trial.name.clone().into_bytes(),
+            columns: Some(shape.columns().map(bytes).collect()),
+            text: text.into_bytes(),
+        };
+        let mut chunk = Chunk::new(Head {
+            table: Arc::new(trial),
+            session: Arc::clone(&self.chunk.session),
+            header: Arc::new(header),
+            form: self.chunk.form.clone(),
+        });
+        chunk.push(piece.clone());
+        chunk
+    }
+}
+
+/// The bytes that a column holds, as an expression.
+fn as_bytes(column: &Column) -> String {
+    let name = quote_ident(&column.name);
+    match column.class {
+        ColumnClass::Bytes => name,
+        ColumnClass::Bit => format!("HEX({name})"),
+        // A FLOAT shows fewer digits than it has.
+        ColumnClass::Approximate => format!("CAST({name} + 0e0 AS BINARY)"),
+        _ => format!("CAST({name} AS BINARY)"),
+    }
+}
+
+/// The first value in which the rows differ; each has which of the tables it comes from in front.
+fn difference(
+    given: &[&Column],
+    by_path: &[Vec<Option<Vec<u8>>>],
+    as_text: &[Vec<Option<Vec<u8>>>],
+) -> Option<Difference> {
+    if by_path.len() != as_text.len() {
+        return Some(Difference {
+            column: "(all of them)".to_owned(),
+            by_path: format!("{} rows", by_path.len()),
+            as_text: format!("{} rows", as_text.len()),
+        });
+    }
+    let values = |row: &Vec<Option<Vec<u8>>>| row.iter().skip(1).cloned().collect::<Vec<_>>();
+    by_path.iter().zip(as_text).find_map(|(by_path, as_text)| {
+        let pairs = values(by_path).into_iter().zip(values(as_text));
+        let mut pairs = given.iter().zip(pairs);
+        let (column, (by_path, as_text)) = pairs.find(|(_, (one, other))| one != other)?;
+        let (by_path, as_text) = two_values(by_path.as_deref(), as_text.as_deref());
+        Some(Difference {
+            column: column.name.clone(),
+            by_path,
+            as_text,
+        })
+    })
+}

@@ -1,0 +1,163 @@
+//! Computed columns whose expression warns.
+//!
+//! A source whose `sql_mode` was not strict may hold rows for which the expression of a generated column warns: a text that is
+//! cut, a division by zero. A strict writer refuses such a row, the dump's own session computes the value as the source did. So
+//! refused rows of a table with generated columns are given to a *judge* first: a temporary table of the same columns that
+//! computes nothing. What it takes without a warning, strictly, is written under the dump's own mode, where only the
+//! expressions are left to warn.
+
+use std::fmt::Write as _;
+
+use refloat_schema::columns::Layout;
+use refloat_sqltext::{InsertVerb, quote_ident};
+use refloat_wire::{Error, RetryStatus};
+
+use super::{Attempt, Link, Written};
+use crate::chunk::Chunk;
+use crate::context::DEPRECATED;
+
+/// The temporary table; it hides no table that a dump can have.
+const JUDGE: &str = "refloat_judge_of_rows";
+
+impl Link {
+    /// Writes refused rows under the dump's own mode when the expressions of computed columns are all that speaks against
+    /// them; `None` when they are not, and nothing is written then. Of an engine with transactions.
+    pub fn keep_computed(
+        &mut self,
+        chunk: &Chunk,
+        text: &[u8],
+        rows: u64,
+    ) -> Result<Option<Written>, Error> {
+        let mut converted = Vec::new();
+        let Some(tuples) = self.judged(chunk, (text, rows), &mut converted)? else {
+            return Ok(None);
+        };
+        self.conn.exec("SAVEPOINT refloat_piece")?;
+        let written = refusable(self.insert_computed(chunk, tuples))?;
+        let written = written.filter(|written| written.rows == rows);
+        if written.is_none() {
+            self.conn.exec("ROLLBACK TO SAVEPOINT refloat_piece")?;
+        }
+        self.strict_again(&chunk.session)?;
+        Ok(written)
+    }
+
+    /// Writes rows of an engine without transactions: what is refused in the middle of them leaves the ones before it, so nothing is
+    /// tried a second time.
+    pub(super) fn write_computing(
+        &mut self,
+        chunk: &Chunk,
+        text: &[u8],
+        rows: u64,
+    ) -> Result<Written, Attempt> {
+        let mut converted = Vec::new();
+        let Some(tuples) = self.judged(chunk, (text, rows), &mut converted)? else {
+            return self.insert_text(chunk, text, rows);
+        };
+        let written = self.insert_computed(chunk, tuples);
+        self.strict_again(&chunk.session)?;
+        Ok(written?)
+    }
+
+    /// The rows as `(…),(…)`, if a table that computes nothing takes them as they are.
+    fn judged<'a>(
+        &mut self,
+        chunk: &Chunk,
+        (text, rows): (&'a [u8], u64),
+        converted: &'a mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>, Error> {
+        let layout = chunk.table.layout();
+        let Some(layout) =
+            layout.filter(|layout| chunk.header.verb == InsertVerb::Insert && layout.computes())
+        else {
+            return Ok(None);
+        };
+        let targets = layout.targets(chunk.header.columns.as_deref());
+        let Some(targets) = targets.filter(|targets| !targets.is_empty()) else {
+            return Ok(None);
+        };
+        // The judge knows nothing of columns that the rows do not name.
+        if layout.lacks_value(&targets) {
+            return Ok(None);
+        }
+        let Ok(tuples) = chunk.tuples(&layout, text, converted) else {
+            return Ok(None);
+        };
+        let size = chunk.header.text.len().max(1 << 10) + tuples.len();
+        if size >= self.conn.max_allowed_packet()
+            || !self.judged_exact(chunk, (&layout, &targets), (tuples, rows))?
+        {
+            return Ok(None);
+        }
+        Ok(Some(tuples))
+    }
+
+    /// Whether a table that computes nothing takes the rows as they are.
+    fn judged_exact(
+        &mut self,
+        chunk: &Chunk,
+        (layout, targets): (&Layout, &[usize]),
+        (tuples, rows): (&[u8], u64),
+    ) -> Result<bool, Error> {
+        let judge = format!("{}.{JUDGE}", quote_ident(&chunk.table.db));
+        let mut definition = format!("CREATE TEMPORARY TABLE {judge} AS SELECT ");
+        for (at, &index) in targets.iter().enumerate() {
+            let comma = if at > 0 { ", " } else { "" };
+            let name = quote_ident(&layout.columns[index].name);
+            // A name of its own: what the expression of a column is called is no matter here.
+            let _ = write!(definition, "{comma}{name} AS c{at}");
+        }
+        let _ = write!(definition, " FROM {} LIMIT 0", chunk.table.quoted());
+        // Without the right to make one, rows stay refused.
+        if refusable(self.conn.exec(definition))?.is_none() {
+            return Ok(false);
+        }
+        self.text.clear();
+        self.text
+            .extend_from_slice(format!("INSERT INTO {judge} VALUES ").as_bytes());
+        self.text.extend_from_slice(tuples);
+        let verdict = match refusable(self.conn.exec(&self.text)) {
+            Ok(Some(ok)) if ok.warnings == 0 => Ok(ok.affected_rows == rows),
+            Ok(Some(ok)) => self.conn.warnings().map(|warnings| {
+                ok.affected_rows == rows
+                    && warnings.len() == usize::from(ok.warnings)
+                    && warnings
+                        .iter()
+                        .all(|warning| DEPRECATED.contains(&warning.code))
+            }),
+            Ok(None) => Ok(false),
+            Err(error) => Err(error),
+        };
+        self.conn.exec(format!("DROP TEMPORARY TABLE {judge}"))?;
+        verdict
+    }
+
+    /// The rows in the dump's own mode. The session is not a writer's afterwards.
+    fn insert_computed(&mut self, chunk: &Chunk, tuples: &[u8]) -> Result<Written, Error> {
+        self.lenient(&chunk.session)?;
+        self.text.clear();
+        self.text.extend_from_slice(&chunk.header.text);
+        self.text.extend_from_slice(tuples);
+        let ok = self.conn.exec(&self.text)?;
+        Ok(Written {
+            rows: ok.affected_rows,
+            ..Written::default()
+        })
+    }
+}
+
+/// A refusal by the server is `None`; a deadlock, which takes more back than the statement, and a lost connection stay errors.
+fn refusable<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Ok(ok) => Ok(Some(ok)),
+        Err(error)
+            if error.server_code().is_some()
+                && !error.is_lost_connection()
+                && !error.is_disk_full()
+                && !matches!(error.retry(), RetryStatus::SameConnection) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,232 @@
+//! Index 0 of an `ENUM`.
+//!
+//! A source whose `sql_mode` was not strict may hold it; dump tools write it as `''`. A strict writer refuses that value, the
+//! dump's own session stores it and warns. So a refused piece of a table with such columns is written once more as the dump's
+//! session would, and kept only if the server gives exactly one warning for each such value and none for anything else.
+
+use refloat_schema::columns::Layout;
+use refloat_sqltext::{InsertVerb, RowVisitor, StrLit};
+use refloat_wire::{Error, RetryStatus};
+
+use super::{Attempt, Link, WARNINGS_MAX, Written};
+use crate::chunk::{Chunk, Piece};
+
+/// `WARN_DATA_TRUNCATED`: what the server says about the value.
+const DATA_TRUNCATED: u16 = 1265;
+
+/// Counts empty strings at the places of `ENUM` columns.
+struct Empties<'a> {
+    is_enum: &'a [bool],
+    at: usize,
+    found: u64,
+}
+
+impl Empties<'_> {
+    fn note(&mut self, empty: bool) {
+        self.found += u64::from(empty && self.is_enum.get(self.at).copied().unwrap_or(false));
+        self.at += 1;
+    }
+}
+
+impl RowVisitor for Empties<'_> {
+    type Error = std::convert::Infallible;
+
+    fn begin_row(&mut self, _: usize) -> Result<(), Self::Error> {
+        self.at = 0;
+        Ok(())
+    }
+    fn value(&mut self) -> Result<(), Self::Error> {
+        self.note(false);
+        Ok(())
+    }
+    fn string(&mut self, literal: StrLit<'_>) -> Result<(), Self::Error> {
+        self.note(literal.raw.is_empty());
+        Ok(())
+    }
+    fn raw(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
+        self.note(bytes.is_empty());
+        Ok(())
+    }
+}
+
+/// Empty strings for `ENUM` columns in the rows of a piece.
+fn empty_enums(chunk: &Chunk, layout: &Layout, text: &[u8]) -> u64 {
+    let Some(targets) = layout.targets(chunk.header.columns.as_deref()) else {
+        return 0;
+    };
+    let is_enum: Vec<bool> = targets
+        .iter()
+        .map(|&index| layout.columns[index].is_enum)
+        .collect();
+    if !is_enum.contains(&true) {
+        return 0;
+    }
+    let mut empties = Empties {
+        is_enum: &is_enum,
+        at: 0,
+        found: 0,
+    };
+    match chunk
+        .form
+        .visit(text, chunk.session.lex_mode(), &mut empties)
+    {
+        Ok(_) => empties.found,
+        Err(_) => 0,
+    }
+}
+
+impl Link {
+    /// Writes a refused piece under the dump's own mode when index 0 of an `ENUM` is all that speaks against it; `None` when it
+    /// is not, and nothing of the piece is written then.
+    pub fn keep_empty_enums(
+        &mut self,
+        chunk: &Chunk,
+        piece: &Piece,
+        text: &[u8],
+    ) -> Result<Option<Written>, Error> {
+        let Some(layout) = chunk.table.layout() else {
+            return Ok(None);
+        };
+        let empties = empty_enums(chunk, &layout, text);
+        if empties == 0 {
+            return Ok(None);
+        }
+        let mut converted = Vec::new();
+        let Ok(text) = chunk.tuples(&layout, text, &mut converted) else {
+            return Ok(None);
+        };
+        let size = chunk.header.text.len() + text.len() + 1;
+        if empties >= WARNINGS_MAX
+            || chunk.header.verb != InsertVerb::Insert
+            || size >= self.conn.max_allowed_packet()
+        {
+            return Ok(None);
+        }
+        self.conn.exec("SAVEPOINT refloat_piece")?;
+        let kept = self.insert_as_dump(chunk, &layout, (text, piece.rows), empties)?;
+        if kept.is_err() {
+            self.conn.exec("ROLLBACK TO SAVEPOINT refloat_piece")?;
+        }
+        self.strict_again(&chunk.session)?;
+        Ok(kept.ok())
+    }
+
+    /// Rows in the dump's own mode, with index 0 of an `ENUM` in `empties` places; the inner error is what else the server said. The
+    /// session is not a writer's afterwards.
+    fn insert_as_dump(
+        &mut self,
+        chunk: &Chunk,
+        layout: &Layout,
+        (text, rows): (&[u8], u64),
+        empties: u64,
+    ) -> Result<Result<Written, String>, Error> {
+        self.lenient(&chunk.session)?;
+        self.text.clear();
+        self.text.extend_from_slice(&chunk.header.text);
+        self.text.extend_from_slice(text);
+        let ok = match self.conn.exec(&self.text) {
+            Ok(ok) => ok,
+            // A deadlock has taken the savepoint back too.
+            Err(error) if matches!(error.retry(), RetryStatus::SameConnection) => {
+                return Err(error);
+            }
+            Err(error) if error.server_code().is_some() && !error.is_lost_connection() => {
+                return Ok(Err(error.to_string()));
+            }
+            Err(error) => return Err(error),
+        };
+        let warnings = self.conn.warnings()?;
+        let of_enum = |message: &str| {
+            let mut enums = layout.columns.iter().filter(|column| column.is_enum);
+            enums.any(|column| message.contains(&format!("'{}'", column.name)))
+        };
+        let other = warnings
+            .iter()
+            .find(|one| one.code != DATA_TRUNCATED || !of_enum(&one.message));
+        Ok(match other {
+            Some(other) => Err(other.message.clone()),
+            None if warnings.len() as u64 != empties => Err(format!(
+                "{empties} rows with index 0 of an ENUM gave {} warnings",
+                warnings.len()
+            )),
+            None if ok.affected_rows != rows => Err(format!(
+                "{rows} rows were sent and {} stored",
+                ok.affected_rows
+            )),
+            None => Ok(Written {
+                rows,
+                ..Written::default()
+            }),
+        })
+    }
+
+    /// Writes a chunk for an engine without transactions whose rows a strict writer might refuse in the middle of a statement, with
+    /// the first ones written: index 0 of an `ENUM` and expressions that warn are looked for beforehand. `None` when there are none.
+    pub fn write_untransacted(&mut self, chunk: &Chunk) -> Result<Option<Written>, Attempt> {
+        let layout = chunk.table.layout();
+        let Some(layout) = layout.filter(|layout| {
+            chunk.header.verb == InsertVerb::Insert
+                && (layout.computes() || layout.columns.iter().any(|column| column.is_enum))
+        }) else {
+            return Ok(None);
+        };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let written = self.write_pieces(chunk, &layout, &mut buffer);
+        self.buffer = buffer;
+        written
+    }
+
+    fn write_pieces(
+        &mut self,
+        chunk: &Chunk,
+        layout: &Layout,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<Written>, Attempt> {
+        let mut found = layout.computes();
+        for piece in &chunk.pieces {
+            let text = Self::read_piece(piece, buffer)?;
+            found |= empty_enums(chunk, layout, text) > 0;
+        }
+        if !found {
+            return Ok(None);
+        }
+        let mut written = Written::default();
+        for piece in &chunk.pieces {
+            let text = Self::read_piece(piece, buffer)?;
+            written.add(self.write_part(chunk, layout, text, piece.rows)?);
+        }
+        Ok(Some(written))
+    }
+
+    fn write_part(
+        &mut self,
+        chunk: &Chunk,
+        layout: &Layout,
+        text: &[u8],
+        rows: u64,
+    ) -> Result<Written, Attempt> {
+        let empties = empty_enums(chunk, layout, text);
+        if empties == 0 {
+            return self.write_computing(chunk, text, rows);
+        }
+        let mut converted = Vec::new();
+        let tuples = chunk
+            .tuples(layout, text, &mut converted)
+            .map_err(Attempt::NotExact)?;
+        let size = chunk.header.text.len() + tuples.len() + 1;
+        if empties < WARNINGS_MAX && size < self.conn.max_allowed_packet() {
+            let written = self.insert_as_dump(chunk, layout, (tuples, rows), empties)?;
+            self.strict_again(&chunk.session)?;
+            return written.map_err(Attempt::NotExact);
+        }
+        let halves = chunk.form.halves(text, chunk.session.lex_mode());
+        if halves.len() < 2 {
+            return Err(Attempt::RowTooLarge { size });
+        }
+        let mut written = Written::default();
+        for (range, count) in halves {
+            written.add(self.write_part(chunk, layout, &text[range], count)?);
+        }
+        Ok(written)
+    }
+}

@@ -1,0 +1,236 @@
+//! Rows by `LOAD DATA LOCAL INFILE`.
+//!
+//! `LOCAL` makes the server skip duplicates and turn errors into warnings, whatever the `sql_mode`. So each statement's
+//! information line is compared with what was sent before anything is committed, and a statement that was not exact is
+//! rolled back and written as the dump's own text, which is refused with the server's words for the row.
+
+use std::time::Instant;
+
+use refloat_schema::columns::{ColumnClass, Layout};
+use refloat_source::delimited::{Decode, Delimited, DelimitedRows};
+use refloat_sqltext::{InsertVerb, VisitError, quote_ident};
+use refloat_wire::{Connection, Vendor};
+
+use super::text::TextWriter;
+use super::{Attempt, ChunkWriter, Link, Written};
+use crate::chunk::Chunk;
+use crate::context::DEPRECATED;
+use crate::encode::tsv::{TsvSend, TsvSink};
+use crate::encode::{Encoder, FlushError, Stop};
+use crate::form::Form;
+use crate::table::Table;
+
+/// The character set of text in UTF-8.
+const UTF8: &str = "utf8mb4";
+/// The first byte of a character of four bytes in UTF-8, which the old `utf8mb3` does not have, is at least this.
+const FOUR_BYTES: u8 = 0xF0;
+/// Bytes sent at a time.
+const SEND_TARGET: usize = 1 << 20;
+
+struct Sender<'a>(&'a mut Connection);
+
+impl TsvSend for &mut Sender<'_> {
+    fn send(&mut self, text: &mut Vec<u8>) -> Result<(), FlushError> {
+        self.0.load_write(text).map_err(FlushError::Wire)?;
+        text.clear();
+        Ok(())
+    }
+}
+
+/// How fields and lines are written, in hexadecimal: `sql_mode` decides what a backslash in a literal means, and what is left out here
+/// besides. Under `NO_BACKSLASH_ESCAPES` nothing is escaped unless the statement says so (MySQL 9.7.4: `\N` would be the text, not NULL).
+const FIELDS: &str =
+    "FIELDS TERMINATED BY X'09' ENCLOSED BY '' ESCAPED BY X'5C' LINES TERMINATED BY X'0A'";
+
+/// The statement; the file name is only a word that both sides agree on.
+///
+/// The stream is `binary`, so that its bytes are stored as they are. In a character set of several bytes the server would look
+/// for the borders of characters before those of fields, also in columns that have none: bytes that begin a character and do not
+/// complete it swallow the escape behind them (seen on 9.7.4 with 0xE05C27 in a `BLOB`), and no count or warning tells. Text
+/// that has to be converted for its column is converted by name; the second value says whether there is such text.
+fn statement_text(
+    table: &Table,
+    layout: &Layout,
+    targets: &[usize],
+    charset: &str,
+) -> (String, bool) {
+    let mut fields = Vec::with_capacity(targets.len());
+    let mut conversions = Vec::new();
+    for &index in targets {
+        let column = &layout.columns[index];
+        let name = quote_ident(&column.name);
+        let as_it_is = match column.charset.as_deref() {
+            Some(own) => {
+                charset == "binary" || own == charset || (own, charset) == ("utf8mb3", UTF8)
+            }
+            None => false,
+        };
+        if column.class != ColumnClass::Text || as_it_is {
+            fields.push(name);
+        } else {
+            // A text type without a character set (JSON) refuses bytes that have none.
+            let charset = if charset == "binary" {
+                "utf8mb4"
+            } else {
+                charset
+            };
+            fields.push(format!("@refloat_{index}"));
+            conversions.push(format!(
+                "{name} = CONVERT(@refloat_{index} USING {charset})"
+            ));
+        }
+    }
+    let set = if conversions.is_empty() {
+        String::new()
+    } else {
+        format!(" SET {}", conversions.join(", "))
+    };
+    let text = format!(
+        "LOAD DATA LOCAL INFILE 'refloat' INTO TABLE {} CHARACTER SET binary {FIELDS} ({}){set}",
+        table.quoted(),
+        fields.join(",")
+    );
+    (text, !conversions.is_empty())
+}
+
+/// Whether the text of a file is what the server reads, as it stands.
+fn is_ready(rows: &DelimitedRows) -> bool {
+    rows.format.is_default() && rows.decode.iter().all(|how| *how == Decode::Plain)
+}
+
+/// Ends the last line of a file that does not end with one: more rows may follow.
+fn end_line(conn: &mut Connection, text: &[u8]) -> Result<(), refloat_wire::Error> {
+    if Delimited::default().is_open(text) {
+        conn.load_write(b"\n")?;
+    }
+    Ok(())
+}
+
+/// Whether all warnings of the last statement are of the way in which values are written.
+fn told_only(conn: &mut Connection, warnings: u64) -> Result<bool, refloat_wire::Error> {
+    let found = conn.warnings()?;
+    Ok(found.len() as u64 == warnings
+        && found
+            .iter()
+            .all(|warning| DEPRECATED.contains(&warning.code)))
+}
+
+/// Writes a chunk by one `LOAD DATA`; rows that it has no form for follow as the dump's own text.
+#[derive(Default)]
+pub struct LoadDataWriter;
+
+impl ChunkWriter for LoadDataWriter {
+    fn write(&mut self, link: &mut Link, chunk: &Chunk) -> Result<Written, Attempt> {
+        let layout = chunk.table.layout();
+        let targets = layout
+            .as_ref()
+            .and_then(|layout| layout.targets(chunk.header.columns.as_deref()));
+        let (Some(layout), Some(targets)) = (layout, targets) else {
+            return TextWriter.write(link, chunk);
+        };
+        let unknown = chunk.header.verb != InsertVerb::Insert
+            || layout.lacks_value(&targets)
+            || targets.iter().any(|&index| layout.columns[index].generated);
+        if unknown || targets.is_empty() {
+            return TextWriter.write(link, chunk);
+        }
+        // MySQL warns of each row in which somebody names the old character set. Text without characters of four bytes is the same in both.
+        let old_utf8 = matches!(chunk.charset(), "utf8" | "utf8mb3");
+        let charset = if old_utf8 { UTF8 } else { chunk.charset() };
+        let (statement, converts) = statement_text(&chunk.table, &layout, &targets, charset);
+        // With a SET clause MariaDB 10.11 takes an AUTO_INCREMENT value of 0 for one to be generated, whatever the sql_mode.
+        if converts
+            && link.conn.server().vendor == Vendor::MariaDb
+            && layout.columns.iter().any(|column| column.auto_increment)
+        {
+            return TextWriter.write(link, chunk);
+        }
+        link.conn.load_begin(statement)?;
+        let mut sender = Sender(&mut link.conn);
+        let mode = chunk.session.lex_mode();
+        let passes = chunk.form.delimited().is_some_and(is_ready);
+        let mut sent = 0;
+        let mut unfit = Vec::new();
+        link.text.clear();
+        for (index, piece) in chunk.pieces.iter().enumerate() {
+            // The statement has begun: its connection ends with an error here, and the server takes everything back.
+            let text = Link::read_piece(piece, &mut link.buffer)?;
+            if old_utf8 && text.iter().any(|&byte| byte >= FOUR_BYTES) {
+                unfit.push((index, 0, piece.rows));
+                continue;
+            }
+            if passes {
+                sender
+                    .0
+                    .load_write(text)
+                    .and_then(|()| end_line(sender.0, text))?;
+                sent += piece.rows;
+                continue;
+            }
+            let mut sink = match &chunk.form {
+                Form::Tuples => TsvSink::new(&mut link.text, SEND_TARGET, text, mode, &mut sender),
+                Form::Delimited(_) => TsvSink::of_bytes(&mut link.text, SEND_TARGET, &mut sender),
+            };
+            let mut encoder = Encoder::new(&layout.columns, &targets, chunk.charset(), &mut sink);
+            let result = chunk.form.visit(text, mode, &mut encoder);
+            let (rows, encoder_row_start) = (encoder.rows, encoder.row_start());
+            sent += rows;
+            match result {
+                Ok(_) => {}
+                Err(VisitError::Visitor {
+                    error: Stop::Unfit(at) | Stop::Spelled(at),
+                    ..
+                }) => {
+                    sink.forget_row();
+                    unfit.push((index, at, piece.rows - rows));
+                }
+                Err(VisitError::Visitor {
+                    error: Stop::Flush(FlushError::Wire(error)),
+                    ..
+                }) => return Err(error.into()),
+                Err(VisitError::Visitor {
+                    error: Stop::Flush(FlushError::RowTooLarge { size }),
+                    ..
+                }) => {
+                    return Err(Attempt::RowTooLarge { size });
+                }
+                // The rows are counted again below: what the walker misread makes the counts differ.
+                Err(VisitError::Syntax { .. }) => {
+                    let at = encoder_row_start;
+                    sink.forget_row();
+                    unfit.push((index, at, piece.rows - rows));
+                }
+            }
+        }
+        if !link.text.is_empty() {
+            link.conn.load_write(&link.text)?;
+        }
+        let waiting = Instant::now();
+        let ok = link.conn.load_finish()?;
+        link.ctx.note_server_wait(waiting);
+        let count = |name| ok.info_count(name).unwrap_or(u64::MAX);
+        let (records, deleted, skipped, warnings) = (
+            count("Records"),
+            count("Deleted"),
+            count("Skipped"),
+            count("Warnings"),
+        );
+        let told = warnings == 0 || told_only(&mut link.conn, warnings)?;
+        if records != sent || deleted != 0 || skipped != 0 || !told {
+            return Err(Attempt::NotExact(format!(
+                "{sent} rows were sent; the server says: {}",
+                ok.info
+            )));
+        }
+        let mut total = Written {
+            rows: sent,
+            ignored: 0,
+            as_it_stands: if passes { sent } else { 0 },
+        };
+        for (index, at, left) in unfit {
+            chunk.table.note_encode_failure();
+            total.add(link.insert_rest(chunk, &chunk.pieces[index], at, left)?);
+        }
+        Ok(total)
+    }
+}

@@ -1,0 +1,493 @@
+//! The values of a dump's rows as the columns of a server hold them.
+//!
+//! Nothing of what sends rows to a server is used here, so that a fault of it is not one of the proof as well. A literal of which
+//! it is not certain what a server makes of it has no value here: then nothing is said of the rows of its table.
+
+use refloat_source::delimited::{Decode, Delimited};
+use refloat_sqltext::{
+    CharsetFamily, LexMode, RowVisitor, StrLit, TokenKind, VisitError, tokens, visit_rows,
+};
+
+use crate::digest::RowText;
+use crate::pair::CellKind;
+use crate::source::push;
+
+/// What kind of values a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Domain {
+    /// Whole numbers.
+    Integer,
+    /// Numbers with a point.
+    Decimal,
+    /// `FLOAT` and `DOUBLE`.
+    Approximate,
+    /// `YYYY-MM-DD`.
+    Date,
+    /// `YYYY-MM-DD hh:mm:ss`, with a fraction or without.
+    DateTime,
+    /// `hh:mm:ss`, with a fraction or without.
+    Time,
+    /// Four digits.
+    Year,
+    /// `BIT`.
+    Bits,
+    /// Bytes.
+    Bytes,
+    /// Text.
+    Text,
+    /// Names of members of an `ENUM` or `SET`.
+    Names,
+}
+
+/// A column of a dump's table that is compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherColumn {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub domain: Domain,
+    /// How its cells are made comparable, on both sides.
+    pub kind: CellKind,
+    /// The character set of the column; empty where it has none, or none is known.
+    pub own_charset: String,
+    /// The character set that the server has to tell it in; `None` for the bytes of the column.
+    pub told_in: Option<String>,
+}
+
+/// How a piece of rows is written.
+#[derive(Debug, Clone)]
+pub enum Form {
+    /// Tuples of an `INSERT`.
+    Tuples(LexMode),
+    /// Delimited text.
+    Delimited(Delimited, Vec<Decode>),
+}
+
+/// Hands over each row of a piece as [`RowText`] has it; `targets` says which column each value is for, if it is for one.
+///
+/// # Errors
+/// Where in the piece a row begins that cannot be told, and why.
+pub fn each_row(
+    text: &[u8],
+    form: &Form,
+    columns: &[OtherColumn],
+    targets: &[Option<usize>],
+    each: &mut dyn FnMut(&[u8]),
+) -> Result<(), (usize, String)> {
+    let mut cells = Cells {
+        mode: match form {
+            Form::Tuples(mode) => *mode,
+            Form::Delimited(..) => LexMode::default(),
+        },
+        columns,
+        targets,
+        at: 0,
+        row_at: 0,
+        bytes: Vec::new(),
+        found: vec![None; columns.len()],
+        row: RowText::default(),
+        scratch: Vec::new(),
+        each,
+    };
+    let result = match form {
+        Form::Tuples(mode) => visit_rows(text, *mode, &mut cells),
+        Form::Delimited(format, decode) => format.visit(text, decode, &mut cells),
+    };
+    match result {
+        Ok(_) => Ok(()),
+        Err(VisitError::Visitor { error, .. }) => Err((cells.row_at, error)),
+        Err(VisitError::Syntax { at, expected }) => Err((at, format!("expected {expected}"))),
+    }
+}
+
+struct Cells<'a> {
+    mode: LexMode,
+    columns: &'a [OtherColumn],
+    targets: &'a [Option<usize>],
+    /// Place of the next value.
+    at: usize,
+    row_at: usize,
+    /// Values of the row, one behind the other, and where each stands.
+    bytes: Vec<u8>,
+    found: Vec<Option<(usize, usize)>>,
+    row: RowText,
+    scratch: Vec<u8>,
+    each: &'a mut dyn FnMut(&[u8]),
+}
+
+impl<'a> Cells<'a> {
+    /// The column that the next value is for.
+    fn column(&mut self) -> Result<Option<(usize, &'a OtherColumn)>, String> {
+        let target = self.targets.get(self.at).copied();
+        self.at += 1;
+        let target = target.ok_or("the row has more values than the table has columns")?;
+        Ok(target.map(|place| (place, &self.columns[place])))
+    }
+
+    /// Keeps the bytes from `from` on as a column's value, if `fits`.
+    fn keep(&mut self, place: usize, from: usize, fits: bool) -> Result<(), String> {
+        if !fits {
+            let column = &self.columns[place];
+            let value = String::from_utf8_lossy(&self.bytes[from..]);
+            return Err(unknown(column, &value));
+        }
+        self.found[place] = Some((from, self.bytes.len()));
+        Ok(())
+    }
+
+    /// A value that is written as digits of bytes.
+    fn digits(&mut self, digits: &[u8], base: u32) -> Result<(), String> {
+        let Some((place, column)) = self.column()? else {
+            return Ok(());
+        };
+        let from = self.bytes.len();
+        let per_byte = if base == 16 { 2 } else { 8 };
+        let mut byte = 0;
+        for (at, digit) in digits.iter().enumerate() {
+            let Some(value) = char::from(*digit).to_digit(base) else {
+                return Err("digits that are none".to_owned());
+            };
+            byte = byte * base + value;
+            if (digits.len() - at - 1).is_multiple_of(per_byte) {
+                self.bytes.extend(u8::try_from(byte));
+                byte = 0;
+            }
+        }
+        let fits = match column.domain {
+            Domain::Bytes | Domain::Bits => true,
+            Domain::Text => self.is_told(column, from),
+            _ => false,
+        };
+        self.keep(place, from, fits)
+    }
+
+    /// Whether bytes of the column itself are what the server tells.
+    fn is_told(&self, column: &OtherColumn, from: usize) -> bool {
+        column.told_in.is_none() || (self.bytes[from..].is_ascii() && !is_wide(&column.own_charset))
+    }
+}
+
+impl RowVisitor for Cells<'_> {
+    type Error = String;
+
+    fn begin_row(&mut self, at: usize) -> Result<(), String> {
+        self.at = 0;
+        self.row_at = at;
+        self.bytes.clear();
+        self.found.fill(None);
+        Ok(())
+    }
+
+    fn null(&mut self) -> Result<(), String> {
+        self.column().map(drop)
+    }
+
+    fn default(&mut self) -> Result<(), String> {
+        match self.column()? {
+            None => Ok(()),
+            Some((_, column)) => Err(unknown(column, "DEFAULT")),
+        }
+    }
+
+    fn number(&mut self, text: &[u8]) -> Result<(), String> {
+        let Some((place, column)) = self.column()? else {
+            return Ok(());
+        };
+        let from = self.bytes.len();
+        let fits = match column.domain {
+            Domain::Integer => is_integer(text),
+            Domain::Decimal => is_number(text) && !text.contains(&b'e') && !text.contains(&b'E'),
+            Domain::Approximate => is_number(text),
+            Domain::Year => text.len() == 4 && is_integer(text),
+            // A number is written into text as it is only in its shortest form.
+            Domain::Text => is_integer(text) && (text == b"0" || matches!(text[0], b'1'..=b'9')),
+            Domain::Bits => {
+                let value = std::str::from_utf8(text)
+                    .ok()
+                    .and_then(|text| text.parse::<u64>().ok());
+                let bytes = value.map(u64::to_be_bytes);
+                self.bytes.extend(bytes.iter().flatten());
+                return self.keep(place, from, bytes.is_some());
+            }
+            _ => false,
+        };
+        self.bytes.extend_from_slice(text);
+        self.keep(place, from, fits)
+    }
+
+    fn string(&mut self, literal: StrLit<'_>) -> Result<(), String> {
+        let Some((place, column)) = self.column()? else {
+            return Ok(());
+        };
+        let from = self.bytes.len();
+        unescape(&literal, &mut self.bytes);
+        let value = &self.bytes[from..];
+        let binary = match literal.introducer {
+            None => false,
+            Some(word) if word.eq_ignore_ascii_case(b"_binary") => true,
+            // In which character set else it is makes no difference where all of it is ASCII.
+            Some(word) if value.is_ascii() && !is_wide(&String::from_utf8_lossy(&word[1..])) => {
+                false
+            }
+            Some(_) => return self.keep(place, from, false),
+        };
+        let fits = match column.domain {
+            Domain::Bytes | Domain::Bits => true,
+            Domain::Text | Domain::Names => !binary || self.is_told(column, from),
+            Domain::Integer => is_integer(value),
+            Domain::Decimal => is_number(value) && !value.contains(&b'e') && !value.contains(&b'E'),
+            Domain::Approximate => is_number(value),
+            Domain::Year => value.len() == 4 && is_integer(value),
+            Domain::Date => is_date(value),
+            Domain::DateTime => {
+                value.len() > 11
+                    && value[10] == b' '
+                    && is_date(&value[..10])
+                    && is_time(&value[11..])
+            }
+            Domain::Time => is_time(value.strip_prefix(b"-").unwrap_or(value)),
+        };
+        self.keep(place, from, fits)
+    }
+
+    fn raw(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.string(StrLit::verbatim(bytes))
+    }
+
+    fn hex(&mut self, digits: &[u8]) -> Result<(), String> {
+        self.digits(digits, 16)
+    }
+
+    fn bit(&mut self, digits: &[u8]) -> Result<(), String> {
+        self.digits(digits, 2)
+    }
+
+    fn expression(&mut self, text: &[u8]) -> Result<(), String> {
+        let Some((place, column)) = self.column()? else {
+            return Ok(());
+        };
+        let literal = of_utf8mb4(text, self.mode).filter(|_| column.domain == Domain::Text);
+        let Some(literal) = literal else {
+            return Err(unknown(column, &String::from_utf8_lossy(text)));
+        };
+        let from = self.bytes.len();
+        unescape(&literal, &mut self.bytes);
+        let unicode = matches!(
+            column.own_charset.as_str(),
+            "" | "utf8" | "utf8mb3" | "utf8mb4"
+        );
+        let fits = self.bytes[from..].is_ascii() || (unicode && column.told_in.is_none());
+        self.keep(place, from, fits)
+    }
+
+    fn end_row(&mut self, _end: usize) -> Result<(), String> {
+        if self.at != self.targets.len() {
+            return Err(format!(
+                "the row has {} values where {} are expected",
+                self.at,
+                self.targets.len()
+            ));
+        }
+        self.row.clear();
+        for (cell, column) in self.found.iter().zip(self.columns) {
+            let value = cell.map(|(from, to)| &self.bytes[from..to]);
+            push(&mut self.row, value, column.kind, &mut self.scratch);
+        }
+        (self.each)(self.row.bytes());
+        Ok(())
+    }
+}
+
+/// The literal of `CONVERT("…" USING UTF8MB4)`, which is how mydumper writes JSON where the session's character set is binary.
+fn of_utf8mb4(text: &[u8], mode: LexMode) -> Option<StrLit<'_>> {
+    const HEAD: &[u8] = b"CONVERT(";
+    const TAIL: &[u8] = b" USING UTF8MB4)";
+    let inner = text.len().checked_sub(HEAD.len() + TAIL.len())?;
+    let (head, rest) = text.split_at(HEAD.len());
+    let (inner, tail) = rest.split_at(inner);
+    if !head.eq_ignore_ascii_case(HEAD) || !tail.eq_ignore_ascii_case(TAIL) {
+        return None;
+    }
+    let mut all = tokens(inner, mode);
+    let one = all.next().filter(|token| token.kind == TokenKind::Text)?;
+    if all.next().is_some() || one.range != (0..inner.len()) {
+        return None;
+    }
+    Some(StrLit::new(&inner[1..inner.len() - 1], inner[0], mode))
+}
+
+fn unknown(column: &OtherColumn, value: &str) -> String {
+    let shown: String = value.chars().take(40).collect();
+    format!(
+        "what the server makes of {shown} in column {} is not known",
+        column.name
+    )
+}
+
+/// Appends the value of a string literal, by the rules of the server's manual.
+fn unescape(literal: &StrLit<'_>, out: &mut Vec<u8>) {
+    if literal.is_plain() {
+        return out.extend_from_slice(literal.raw);
+    }
+    // Where a backslash may be a part of a character, only the lexer knows.
+    if literal.family() != CharsetFamily::Plain {
+        return literal.unescape_into(out);
+    }
+    let mut bytes = literal.raw.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        if byte == literal.quote {
+            // Doubled: one of them stands for both.
+            bytes.next_if_eq(&literal.quote);
+            out.push(byte);
+        } else if byte == b'\\' && literal.has_backslash {
+            match bytes.next() {
+                Some(b'0') => out.push(0),
+                Some(b'b') => out.push(8),
+                Some(b't') => out.push(9),
+                Some(b'n') => out.push(10),
+                Some(b'r') => out.push(13),
+                Some(b'Z') => out.push(26),
+                Some(kept @ (b'%' | b'_')) => out.extend([b'\\', kept]),
+                Some(other) => out.push(other),
+                None => out.push(b'\\'),
+            }
+        } else {
+            out.push(byte);
+        }
+    }
+}
+
+/// Whether an ASCII character has more than one byte in it.
+fn is_wide(charset: &str) -> bool {
+    let charset = charset.to_ascii_lowercase();
+    ["ucs2", "utf16", "utf32"]
+        .iter()
+        .any(|wide| charset.starts_with(wide))
+}
+
+fn is_integer(text: &[u8]) -> bool {
+    let sign = matches!(text.first(), Some(b'+' | b'-'));
+    let digits = &text[usize::from(sign)..];
+    !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+}
+
+fn is_number(text: &[u8]) -> bool {
+    text.iter()
+        .all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'))
+        && std::str::from_utf8(text).is_ok_and(|text| text.parse::<f64>().is_ok())
+}
+
+/// `YYYY-MM-DD`.
+fn is_date(text: &[u8]) -> bool {
+    text.len() == 10
+        && text.iter().enumerate().all(|(at, byte)| match at {
+            4 | 7 => *byte == b'-',
+            _ => byte.is_ascii_digit(),
+        })
+}
+
+/// `hh:mm:ss` or `hhh:mm:ss`, with a fraction or without.
+fn is_time(text: &[u8]) -> bool {
+    let (whole, fraction) = match memchr::memchr(b'.', text) {
+        Some(point) => (&text[..point], &text[point + 1..]),
+        None => (text, &text[..0]),
+    };
+    let mut parts = whole.split(|byte| *byte == b':').map(<[u8]>::len);
+    let shape = matches!(parts.next(), Some(2 | 3))
+        && parts.next() == Some(2)
+        && parts.next() == Some(2)
+        && parts.next().is_none();
+    shape
+        && fraction.iter().all(u8::is_ascii_digit)
+        && whole
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || *byte == b':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::cells;
+
+    fn column(domain: Domain, told_in: Option<&str>) -> OtherColumn {
+        OtherColumn {
+            name: "c".to_owned(),
+            domain,
+            kind: CellKind::Bytes,
+            own_charset: String::new(),
+            told_in: told_in.map(str::to_owned),
+        }
+    }
+
+    /// The values of one column; or why they are not known.
+    fn values(text: &str, column: OtherColumn) -> Result<Vec<Option<Vec<u8>>>, String> {
+        let mut found = Vec::new();
+        let form = Form::Tuples(LexMode::default());
+        let rows = each_row(text.as_bytes(), &form, &[column], &[Some(0)], &mut |row| {
+            found.push(cells(row)[0].map(<[u8]>::to_vec));
+        });
+        rows.map(|()| found).map_err(|(_, why)| why)
+    }
+
+    #[test]
+    fn literals_are_what_a_server_makes_of_them() {
+        let told = |text, domain| values(text, column(domain, None)).unwrap()[0].clone();
+        let is = |text, domain, value: &[u8]| {
+            assert_eq!(told(text, domain).as_deref(), Some(value), "{text}");
+        };
+        assert_eq!(told("(NULL)", Domain::Text), None);
+        is("(-5)", Domain::Integer, b"-5");
+        is("('5')", Domain::Integer, b"5");
+        is("(1.50)", Domain::Decimal, b"1.50");
+        is("(1e3)", Domain::Approximate, b"1e3");
+        is(
+            "('2020-01-02 03:04:05.6')",
+            Domain::DateTime,
+            b"2020-01-02 03:04:05.6",
+        );
+        is("('-838:59:59')", Domain::Time, b"-838:59:59");
+        is("(0x0aFF)", Domain::Bytes, b"\x0a\xff");
+        is("(0xabc)", Domain::Bytes, b"\x0a\xbc");
+        is("(b'101011100')", Domain::Bits, b"\x01\x5c");
+        is("(5)", Domain::Bits, b"\0\0\0\0\0\0\0\x05");
+        is("(_binary 'a\\0b')", Domain::Bytes, b"a\0b");
+        is(
+            "('it''s \\\\ \\'x\\' \\% \\n')",
+            Domain::Text,
+            b"it's \\ 'x' \\% \n",
+        );
+        is(
+            "(CONVERT(\"{\\\"a\\\": 1}\" USING UTF8MB4))",
+            Domain::Text,
+            b"{\"a\": 1}",
+        );
+    }
+
+    #[test]
+    fn what_is_not_certain_has_no_value() {
+        for (text, domain) in [
+            ("(NOW())", Domain::DateTime),
+            ("(1+1)", Domain::Integer),
+            ("('5 ')", Domain::Integer),
+            ("('abc')", Domain::Integer),
+            ("('2020-1-2')", Domain::Date),
+            ("(20200102)", Domain::Date),
+            ("('10:00')", Domain::Time),
+            ("(70)", Domain::Year),
+            ("(1)", Domain::Names),
+            ("(1.50)", Domain::Text),
+            ("(_latin1 'é')", Domain::Text),
+            ("(DEFAULT)", Domain::Text),
+            ("(CONVERT('a' 'b' USING UTF8MB4))", Domain::Text),
+        ] {
+            let why = values(text, column(domain, None)).unwrap_err();
+            assert!(why.contains("is not known"), "{text}: {why}");
+        }
+        // Bytes of the column, where the server tells it in another character set.
+        let told_in = || column(Domain::Text, Some("utf8mb4"));
+        assert!(values("(0xE9)", told_in()).is_err());
+        assert!(values("(0x65)", told_in()).is_ok());
+        assert!(values("(1, 2)", column(Domain::Integer, None)).is_err());
+        assert!(values("()", column(Domain::Integer, None)).is_err());
+    }
+}

@@ -1,0 +1,291 @@
+//! A walk over all files of a dump, in the order in which a load reads them.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use refloat_run::{Cancel, Progress};
+use refloat_source::SourceError;
+use refloat_source::cutter::Ends;
+use refloat_source::items::{Items, ItemsError, Runs};
+use refloat_source::layout::{DelimitedFile, Layout, RowForm, Segment, TableRows};
+use refloat_sqltext::{CommentKind, InsertHeader, Item, ItemKind, StatementKind};
+use refloat_store::Input;
+
+use super::session::Session;
+use crate::error::VerifyError;
+
+/// Bytes of rows in one piece of delimited text.
+const PIECE: usize = 1 << 20;
+
+/// Where the walk is.
+#[derive(Default)]
+pub struct Place {
+    /// The file.
+    pub file: Arc<str>,
+    /// Whether it is one of several.
+    in_folder: bool,
+    /// Whether it is one of programs.
+    pub programs: bool,
+    /// Whether its last line may be missing.
+    may_be_open: bool,
+    /// The database that names without one are in.
+    pub database: Option<String>,
+    /// What the file's statements have set.
+    pub session: Session,
+}
+
+/// What a walk meets. `Break` ends it.
+pub trait Walker {
+    /// A file begins; the place is its own.
+    fn file(&mut self, place: &Place);
+    /// A statement that has no tuples, `SET` and `USE` among them.
+    fn statement(
+        &mut self,
+        place: &Place,
+        item: &Item,
+        kind: &StatementKind,
+        text: &[u8],
+    ) -> Result<ControlFlow<()>, VerifyError>;
+    /// A comment outside of statements.
+    fn comment(&mut self, text: &[u8]);
+    /// Tuples.
+    fn tuples(
+        &mut self,
+        place: &Place,
+        line: u64,
+        rows: (&Arc<InsertHeader>, &[u8]),
+    ) -> Result<ControlFlow<()>, VerifyError>;
+    /// Rows of delimited text; `names` are those in the first line of the file.
+    fn delimited(
+        &mut self,
+        place: &Place,
+        line: u64,
+        of: (&TableRows, &DelimitedFile),
+        names: Option<&[String]>,
+        text: &[u8],
+    ) -> Result<ControlFlow<()>, VerifyError>;
+}
+
+/// What is walked over.
+pub struct Dump {
+    /// The folder or file.
+    pub path: std::path::PathBuf,
+    /// The files of a folder; `None` of one file of SQL.
+    pub layout: Option<Layout>,
+    /// The database of a dump that names none.
+    pub database: Option<String>,
+    /// Whether the last line of a file of SQL may be missing.
+    pub may_be_open: bool,
+    /// Told how far the reading is.
+    pub progress: Progress,
+}
+
+impl Dump {
+    /// Reads all of it.
+    ///
+    /// # Errors
+    /// What the walker says, and what cannot be read or is not whole.
+    pub fn walk(&self, cancel: &Cancel, walker: &mut dyn Walker) -> Result<(), VerifyError> {
+        let Some(layout) = &self.layout else {
+            let mut input = Input::open(&self.path).map_err(SourceError::from)?;
+            let position = Arc::clone(input.raw_position());
+            self.progress.set_source(input.total_bytes(), position);
+            let mut place = self.place(&self.path, None);
+            walker.file(&place);
+            return sql(&mut input, Ends::Client, &mut place, cancel, walker).map(drop);
+        };
+        let done = Arc::new(AtomicU64::new(0));
+        self.progress
+            .set_source(Some(layout.bytes()), Arc::clone(&done));
+        for segment in &layout.segments {
+            match segment {
+                Segment::Database(_) | Segment::Stream(_) => {}
+                Segment::Sql(file) => {
+                    let mut place = self.place(&file.path, file.database.as_deref());
+                    place.programs = file.ends == Ends::Line;
+                    enter(&mut place, layout.session.iter().chain(&file.session));
+                    walker.file(&place);
+                    let empty = file.bytes().is_ok_and(|bytes| bytes == 0);
+                    if !empty {
+                        let mut input = file.open().map_err(SourceError::from)?;
+                        let flow = sql(&mut input, file.ends, &mut place, cancel, walker)?;
+                        done.fetch_add(file.bytes().unwrap_or(0), Ordering::Relaxed);
+                        if flow.is_break() {
+                            return Ok(());
+                        }
+                    }
+                }
+                Segment::Rows(tables) => {
+                    for table in tables {
+                        if self.rows(layout, table, &done, cancel, walker)?.is_break() {
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&self, file: &Path, database: Option<&str>) -> Place {
+        Place {
+            file: file.display().to_string().into(),
+            in_folder: self.layout.is_some(),
+            programs: false,
+            may_be_open: self.may_be_open,
+            database: database
+                .map(str::to_owned)
+                .or_else(|| self.database.clone()),
+            session: Session::default(),
+        }
+    }
+
+    fn rows(
+        &self,
+        layout: &Layout,
+        table: &TableRows,
+        done: &AtomicU64,
+        cancel: &Cancel,
+        walker: &mut dyn Walker,
+    ) -> Result<ControlFlow<()>, VerifyError> {
+        for file in &table.files {
+            done.fetch_add(file.bytes, Ordering::Relaxed);
+            if file.is_empty() {
+                match file.why_not_empty() {
+                    Some(why) => return Err(VerifyError::damaged(&file.path, why)),
+                    None => continue,
+                }
+            }
+            let mut place = self.place(&file.path, table.database.as_deref());
+            enter(&mut place, layout.session.iter());
+            walker.file(&place);
+            let mut input = Input::open(&file.path).map_err(SourceError::from)?;
+            let form = match &file.form {
+                RowForm::Sql => {
+                    if sql(&mut input, Ends::Client, &mut place, cancel, walker)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    continue;
+                }
+                RowForm::Delimited(form) => form,
+            };
+            enter(&mut place, form.session.iter());
+            place.session.set_charset(&form.charset);
+            let mut runs = Runs::new(&mut input, form);
+            let mut names = None;
+            while let Some(run) = runs.next(PIECE).map_err(unreadable(&file.path))? {
+                check(cancel)?;
+                let (line, text) = (run.line, run.text.to_vec());
+                if names.is_none() {
+                    names.clone_from(&runs.names);
+                }
+                let flow =
+                    walker.delimited(&place, line, (table, form), names.as_deref(), &text)?;
+                if flow.is_break() {
+                    return Ok(flow);
+                }
+            }
+            if let Some((expected, by)) = &file.text
+                && runs.bytes() != *expected
+            {
+                return Err(VerifyError::damaged(
+                    &file.path,
+                    format!(
+                        "it has {} bytes of text, and {by} says that it has {expected}",
+                        runs.bytes()
+                    ),
+                ));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+fn enter<'s>(place: &mut Place, session: impl Iterator<Item = &'s String>) {
+    for statement in session {
+        place.session.set(statement.as_bytes());
+    }
+}
+
+fn sql(
+    input: &mut Input,
+    ends: Ends,
+    place: &mut Place,
+    cancel: &Cancel,
+    walker: &mut dyn Walker,
+) -> Result<ControlFlow<()>, VerifyError> {
+    input.cancel_flag(cancel.flag());
+    let path = std::path::PathBuf::from(&*place.file);
+    // A dump that says where it begins says also where it ends; to a file of a folder some tools write more behind that.
+    let in_folder = place.in_folder;
+    let (mut header, mut completed) = (false, false);
+    let mut items = Items::new(input, ends);
+    // The session of a folder may say how its files are to be read.
+    items.set_mode(place.session.mode());
+    while let Some(item) = items.next().map_err(unreadable(&path))? {
+        check(cancel)?;
+        let text = items.text(&item);
+        match &item.kind {
+            ItemKind::Rows(rows) => {
+                completed &= in_folder;
+                let rows = (&rows.header, items.rows(&rows.rows));
+                let flow = walker.tuples(place, item.line, rows)?;
+                if flow.is_break() {
+                    return Ok(flow);
+                }
+            }
+            ItemKind::Statement(kind) => {
+                completed &= in_folder || matches!(kind, StatementKind::Empty);
+                let mut mode = None;
+                match kind {
+                    StatementKind::Set => mode = Some(place.session.set(text)),
+                    StatementKind::Use { database } => {
+                        place.database = Some(String::from_utf8_lossy(database).into_owned());
+                    }
+                    _ => {}
+                }
+                let flow = walker.statement(place, &item, kind, text)?;
+                if flow.is_break() {
+                    return Ok(flow);
+                }
+                if let Some(mode) = mode {
+                    items.set_mode(mode);
+                }
+            }
+            ItemKind::Comment(CommentKind::DumpHeader) => {
+                header = true;
+                walker.comment(text);
+            }
+            ItemKind::Comment(CommentKind::DumpCompleted) => {
+                completed = true;
+                walker.comment(text);
+            }
+            ItemKind::Comment(_) => walker.comment(text),
+            ItemKind::ClientCommand(_) | ItemKind::Blank => {}
+        }
+    }
+    if header && !completed && !place.may_be_open {
+        return Err(VerifyError::damaged(
+            &path,
+            "the dump is not whole: its last line, «-- Dump completed», is missing",
+        ));
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+fn check(cancel: &Cancel) -> Result<(), VerifyError> {
+    if cancel.is_cancelled() {
+        return Err(VerifyError::interrupted(cancel));
+    }
+    Ok(())
+}
+
+fn unreadable(path: &Path) -> impl Fn(ItemsError) -> VerifyError {
+    let path = path.to_owned();
+    move |error| match error {
+        ItemsError::Input(error) => SourceError::from(error).into(),
+        error => VerifyError::damaged(&path, error.to_string()),
+    }
+}

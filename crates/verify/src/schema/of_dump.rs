@@ -1,0 +1,234 @@
+//! Definitions of a dump, read from its SQL files as the stock client would read them.
+
+use std::collections::BTreeMap;
+
+use refloat_read::catalog::{asked_table, wanted_database};
+use refloat_run::own::is_own_table;
+use refloat_schema::definition::without_auto_increment;
+use refloat_source::manifest::FileEntry;
+use refloat_source::own::is_namesake;
+use refloat_sqltext::{
+    CharsetFamily, ItemKind, LexMode, ObjectName, ScanOptions, Scanner, StatementKind, Step,
+    parse_set,
+};
+
+use super::Definitions;
+use super::of_server::kind;
+use crate::error::VerifyError;
+use crate::folder::DumpFolder;
+use crate::options::VerifyOptions;
+use crate::other::Definition;
+use crate::side::asked;
+
+/// Variables that belong to a program.
+const SESSION: [&str; 4] = [
+    "sql_mode",
+    "character_set_client",
+    "collation_connection",
+    "time_zone",
+];
+
+/// Reads the files with definitions.
+pub fn read(folder: &DumpFolder, options: &VerifyOptions) -> Result<Definitions, VerifyError> {
+    let mut reader = Reader::new(options);
+    let manifest = &folder.manifest;
+    for database in &manifest.databases {
+        reader.file(folder, &database.schema)?;
+    }
+    if let Some(programs) = &manifest.programs {
+        reader.file(folder, programs)?;
+    }
+    Ok(reader.found)
+}
+
+/// Gathers definitions from statements.
+pub struct Reader<'a> {
+    options: &'a VerifyOptions,
+    /// What was found.
+    pub found: Definitions,
+    database: String,
+    session: BTreeMap<&'static str, String>,
+    mode: LexMode,
+    /// The sequence whose value comes next.
+    sequence: Option<String>,
+}
+
+impl<'a> Reader<'a> {
+    /// Nothing read yet.
+    pub fn new(options: &'a VerifyOptions) -> Self {
+        Self {
+            options,
+            found: Definitions::default(),
+            database: String::new(),
+            session: BTreeMap::new(),
+            mode: LexMode::default(),
+            sequence: None,
+        }
+    }
+
+    /// Begins a file whose statements are about this database when they name none.
+    pub fn enter(&mut self, database: Option<&str>) {
+        database.unwrap_or_default().clone_into(&mut self.database);
+        self.session.clear();
+        self.mode = LexMode::default();
+    }
+
+    fn file(&mut self, folder: &DumpFolder, file: &FileEntry) -> Result<(), VerifyError> {
+        let text = folder.read(file)?;
+        let mut scanner = Scanner::new(ScanOptions::default());
+        self.mode = LexMode::default();
+        let mut at = 0;
+        loop {
+            let step = scanner.next(&text[at..], true).map_err(|error| {
+                let path = std::path::Path::new(&file.path);
+                VerifyError::damaged(path, format!("the SQL cannot be read: {error}"))
+            })?;
+            let Step::Item(item) = step else {
+                return Ok(());
+            };
+            let range = at + item.text.start..at + item.text.end;
+            at += item.len;
+            if let ItemKind::Statement(statement) = &item.kind {
+                self.statement(statement, &text[range]);
+            }
+            scanner.set_mode(self.mode);
+        }
+    }
+
+    /// Gathers what a statement defines.
+    pub fn statement(&mut self, statement: &StatementKind, text: &[u8]) {
+        let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match statement {
+            StatementKind::Set => self.set(text),
+            StatementKind::Use { database } => self.database = words(database),
+            StatementKind::CreateDatabase { database, .. } if self.options.tables.is_empty() => {
+                let name = words(database);
+                self.add("database", (&name, name.clone()), text);
+            }
+            StatementKind::CreateTable {
+                table,
+                temporary: false,
+                ..
+            } => {
+                // A tool that knows no sequences tells of their tables.
+                let sequence = Definition::of(text, self.mode).sequence;
+                self.object(if sequence { "sequence" } else { "table" }, table, text);
+            }
+            StatementKind::DropTable { tables } => {
+                for table in tables {
+                    let label = self.label(table);
+                    self.found.all.remove(&("table", label));
+                }
+            }
+            // Either may set the number anew.
+            StatementKind::Truncate { table } | StatementKind::AlterTable { table } => {
+                let label = self.label(table);
+                if let Some(of) = self.found.all.get_mut(&("table", label))
+                    && let Ok(text) = std::str::from_utf8(&of.text)
+                {
+                    of.text = without_auto_increment(text).into_bytes();
+                }
+            }
+            StatementKind::CreateSequence { sequence } => {
+                self.object("sequence", sequence, text);
+                self.sequence = Some(self.label(sequence));
+            }
+            StatementKind::Do => self.value(text),
+            StatementKind::CreateView { view } => self.object("view", view, text),
+            StatementKind::CreateTrigger { trigger, table } => {
+                let asked = asked(self.options, &refloat_wire::ConnectOptions::default());
+                if !asked_table(&asked, &self.database, &words(&table.name)) {
+                    return;
+                }
+                let label = self.label(trigger);
+                self.found.triggers.push(label.clone());
+                self.add("trigger", (&self.database_of(trigger), label), text);
+            }
+            StatementKind::CreateRoutine { what, routine } if self.options.tables.is_empty() => {
+                let label = self.label(routine);
+                self.add(kind(what), (&self.database_of(routine), label), text);
+            }
+            StatementKind::CreateEvent { event } if self.options.tables.is_empty() => {
+                let label = self.label(event);
+                self.add("event", (&self.database_of(event), label), text);
+            }
+            _ => {}
+        }
+    }
+
+    fn label(&self, name: &ObjectName) -> String {
+        let database = self.database_of(name);
+        format!("{database}.{}", String::from_utf8_lossy(&name.name))
+    }
+
+    /// A table, view or sequence, if it is asked for.
+    fn object(&mut self, kind: &'static str, name: &ObjectName, text: &[u8]) {
+        let own = String::from_utf8_lossy(&name.name);
+        let database = self.database_of(name);
+        let asked = asked(self.options, &refloat_wire::ConnectOptions::default());
+        let ours = is_own_table(&database, &own) && !is_namesake(&database, &own, text, self.mode);
+        if !ours && asked_table(&asked, &database, &own) {
+            let label = format!("{database}.{own}");
+            self.add(kind, (&database, label), text);
+        }
+    }
+
+    fn database_of(&self, name: &ObjectName) -> String {
+        match &name.database {
+            Some(database) => String::from_utf8_lossy(database).into_owned(),
+            None => self.database.clone(),
+        }
+    }
+
+    /// Adds a definition, if its database is asked for.
+    fn add(&mut self, kind: &'static str, (database, name): (&str, String), text: &[u8]) {
+        let asked = asked(self.options, &refloat_wire::ConnectOptions::default());
+        if !wanted_database(&asked, database) {
+            return;
+        }
+        let mut besides = self.session.clone();
+        if kind == "view" {
+            besides.remove("sql_mode");
+        }
+        if kind != "event" {
+            besides.remove("time_zone");
+        }
+        let of = self.found.add(kind, name, text.to_vec());
+        if !matches!(kind, "table" | "sequence" | "database") {
+            of.besides = besides;
+        }
+    }
+
+    fn set(&mut self, text: &[u8]) {
+        for assignment in parse_set(text, self.mode).unwrap_or_default() {
+            let Some(value) = &assignment.literal else {
+                continue;
+            };
+            let known = SESSION
+                .iter()
+                .find(|name| name.as_bytes() == assignment.name.as_slice());
+            let Some(&name) = known else { continue };
+            match name {
+                "sql_mode" => self.mode = self.mode.with_sql_mode(value),
+                "character_set_client" => {
+                    self.mode.charset_family = CharsetFamily::from_charset_name(value);
+                }
+                _ => {}
+            }
+            let value = String::from_utf8_lossy(value).into_owned();
+            self.session.insert(name, value);
+        }
+    }
+
+    /// `DO SETVAL(s, 5, 0)` behind a sequence: its next value.
+    fn value(&mut self, text: &[u8]) {
+        let Some(label) = self.sequence.take() else {
+            return;
+        };
+        let text = String::from_utf8_lossy(text);
+        let value = text.rsplit(", ").nth(1).map(str::to_owned);
+        if let (Some(of), Some(value)) = (self.found.all.get_mut(&("sequence", label)), value) {
+            of.besides.insert("next value", value);
+        }
+    }
+}

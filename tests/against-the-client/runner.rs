@@ -1,0 +1,490 @@
+//! Loads a dump by the stock client and by every write path, and compares.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use refloat_load::{LoadOptions, LoadOutcome, OnError, WritePath, load};
+use refloat_run::settings::Durability;
+use refloat_run::{Cancel, Events, Progress, Run, RunDir};
+use refloat_sandbox::{Ephemeral, ServerKind};
+use refloat_testkit::oracle::{Difference, Scope, Snapshot, differences};
+use refloat_testkit::{chain, servers};
+
+use crate::corpus;
+use crate::generator::{Combination, combination};
+
+/// The database of dumps that name none.
+const DATABASE: &str = "it";
+/// Combinations where nothing else is said, for one server of each vendor, and for the second MariaDB: more than 500 on all of them.
+const COMBINATIONS: u64 = 250;
+const COMBINATIONS_SECOND: u64 = 125;
+/// Combinations in one dump.
+const TOGETHER: u64 = 25;
+/// Combinations that the stock client refuses and that are loaded alone, of each server: most of the time would go into them.
+const REFUSED_ALONE: usize = 12;
+/// Warnings that a value was changed: no NULL, out of range, cut, no number, no text.
+const CHANGES: &[u16] = &[1048, 1264, 1265, 1292, 1300, 1365, 1366, 1406, 1411];
+/// Rows that are refused, each in a statement of its own, so that the stock client leaves out as much with `--force`.
+const REFUSED: &str =
+    "CREATE TABLE t (id INT NOT NULL, name VARCHAR(20), PRIMARY KEY (id)) ENGINE=MyISAM;
+INSERT INTO t VALUES (1,'a'),(2,'b');
+INSERT INTO t VALUES (2,'again');
+INSERT INTO t VALUES (3,'c'),(4,'d');
+INSERT INTO t VALUES (4,'again');
+CREATE TABLE u (id INT NOT NULL, name VARCHAR(20), PRIMARY KEY (id)) ENGINE=InnoDB;
+INSERT INTO u VALUES (1,'x');
+";
+/// Differences shown of one load.
+const SHOWN: usize = 4;
+/// What a load says of a statement that it cannot attribute to the chosen tables.
+const UNCLEAR: &str = "it is not clear whether it changes only tables that are chosen";
+
+/// What is chosen of a dump.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    None,
+    Databases,
+    Tables,
+}
+
+/// What a way of loading is called, its write path, and what is chosen of the dump.
+type Way = (&'static str, WritePath, Choice);
+
+/// Runs the corpus and the combinations on one server.
+pub fn all(kind: ServerKind) {
+    let number = |name: &str| {
+        std::env::var(name).ok().map(|text| {
+            text.parse::<u64>()
+                .unwrap_or_else(|_| panic!("{name} is no number"))
+        })
+    };
+    let mut bench = Bench {
+        kind,
+        server: servers::server(kind),
+        folder: tempfile::tempdir().unwrap(),
+        failures: Vec::new(),
+    };
+    let asked = number("REFLOAT_COMBINATIONS");
+    let first = number("REFLOAT_RANDOM_SEED").unwrap_or(0);
+    if first == 0 {
+        bench.corpus();
+        bench.refused_rows();
+    }
+    let usual = match kind {
+        ServerKind::MariaDb118 => COMBINATIONS_SECOND,
+        _ => COMBINATIONS,
+    };
+    bench.combinations(first, asked.unwrap_or(usual));
+    let failures = bench.failures.len();
+    assert!(failures == 0, "{failures} failures on {kind}, listed above");
+}
+
+/// How one way of loading a dump ended.
+type Loaded = Result<LoadOutcome, String>;
+
+struct Bench {
+    kind: ServerKind,
+    server: &'static Ephemeral,
+    folder: tempfile::TempDir,
+    failures: Vec<String>,
+}
+
+impl Bench {
+    fn fail(&mut self, name: &str, text: &[u8], failure: String) {
+        eprintln!("{}: {name}: {failure}", self.kind);
+        self.failures.push(failure);
+        if let Some(kept) = std::env::var_os("REFLOAT_KEEP") {
+            fs::write(
+                Path::new(&kept).join(format!("{name}-{}.sql", self.kind)),
+                text,
+            )
+            .unwrap();
+        }
+    }
+
+    fn corpus(&mut self) {
+        let (dumps, left_out) = corpus::dumps(self.kind);
+        assert!(dumps.len() > 12, "the corpus is not there");
+        let wanted = std::env::var("REFLOAT_CASE").ok();
+        for dump in dumps {
+            if wanted.as_ref().is_none_or(|name| *name == dump.name) {
+                for failure in self.compare(&dump.text, &ways_of_dumps(self.kind)) {
+                    self.fail(&dump.name, &dump.text, failure);
+                }
+            }
+        }
+        for reason in left_out {
+            eprintln!("{}: left out {reason}", self.kind);
+        }
+    }
+
+    /// With `--on-error continue` rows that the server refuses are left out and all others are in, also where nothing can be taken back.
+    fn refused_rows(&mut self) {
+        let path = self.folder.path().join("dump.sql");
+        fs::write(&path, REFUSED).unwrap();
+        self.refused_lines(REFUSED);
+        let wanted = self.snapshot();
+        for (label, write_path, _) in ways(self.kind) {
+            self.empty();
+            let mut options = LoadOptions::new(&path, servers::target(self.server));
+            options.database = Some(DATABASE.to_owned());
+            options.accept_missing_trailer = true;
+            options.write_path = write_path;
+            options.on_error = OnError::Continue;
+            let said = self.load(&options).map(drop);
+            let found = differences(&wanted, &self.snapshot());
+            let expected = "2 statements or rows were refused, and the load went on without";
+            if !found.is_empty() || said.as_ref().err().is_none_or(|said| said != expected) {
+                let failure = format!("{label}: {said:?}, {found:?}");
+                self.fail("refused-rows", REFUSED.as_bytes(), failure);
+            }
+        }
+    }
+
+    fn combinations(&mut self, first: u64, count: u64) {
+        let mut refused_alone = REFUSED_ALONE;
+        let (mut loaded, mut refused) = (0, 0);
+        let mut from = first;
+        while from < first + count {
+            let to = (from + TOGETHER).min(first + count);
+            let all: Vec<_> = (from..to)
+                .map(|number| combination(number, self.kind.is_mariadb()))
+                .collect();
+            from = to;
+            let text = together(&all);
+            let lines = match self.stock(&[], text.as_bytes()) {
+                Ok(()) => BTreeSet::new(),
+                Err(_) => self.refused_lines(&text),
+            };
+            let (bad, good): (Vec<_>, Vec<_>) = with_lines(&all)
+                .into_iter()
+                .partition(|(_, range)| lines.iter().any(|line| range.contains(line)));
+            let good: Vec<Combination> = good.into_iter().map(|(one, _)| one.clone()).collect();
+            (loaded, refused) = (loaded + good.len(), refused + bad.len());
+            let text = together(&good);
+            if let Err(said) = self.stock(&[], text.as_bytes()) {
+                panic!("the stock client takes them one by one and not together: {said}");
+            }
+            if !good.is_empty() && !self.compare(text.as_bytes(), &ways(self.kind)).is_empty() {
+                // Which of them?
+                let before = self.failures.len();
+                for one in &good {
+                    self.alone(one);
+                }
+                if self.failures.len() == before {
+                    let text = together(&good);
+                    let failures = self.compare(text.as_bytes(), &ways(self.kind));
+                    let name = format!("combinations-{}-{}", good[0].number, to);
+                    self.fail(
+                        &name,
+                        text.as_bytes(),
+                        format!("only together: {failures:?}"),
+                    );
+                }
+            }
+            for (one, _) in bad.iter().take(refused_alone) {
+                self.alone(one);
+            }
+            refused_alone = refused_alone.saturating_sub(bad.len());
+        }
+        eprintln!(
+            "{}: {loaded} combinations from {first} on loaded by each path; {refused} that the stock client refuses",
+            self.kind
+        );
+        assert!(
+            loaded as u64 * 3 > count * 2,
+            "too few combinations that the stock client takes"
+        );
+    }
+
+    fn alone(&mut self, one: &Combination) {
+        for failure in self.compare(one.text.as_bytes(), &ways(self.kind)) {
+            self.fail(
+                &format!("combination-{}", one.number),
+                one.text.as_bytes(),
+                failure,
+            );
+        }
+    }
+
+    fn empty(&self) {
+        servers::empty(self.server);
+        let mut conn = servers::connect(self.server);
+        conn.exec(format!(
+            "CREATE DATABASE {DATABASE} DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"
+        ))
+        .unwrap();
+    }
+
+    fn stock(&self, args: &[&str], text: &[u8]) -> Result<(), String> {
+        self.empty();
+        let args: Vec<&str> = ["--default-character-set=utf8mb4", "--comments"]
+            .iter()
+            .chain(args)
+            .copied()
+            .chain([DATABASE])
+            .collect();
+        servers::client(self.server, &args, text)
+    }
+
+    /// The lines of statements that the stock client's server refuses: it goes on behind them and ends with success.
+    fn refused_lines(&self, text: &str) -> BTreeSet<usize> {
+        self.empty();
+        let path = self.folder.path().join("forced.sql");
+        fs::write(&path, text).unwrap();
+        let output = self
+            .server
+            .client_command()
+            .unwrap()
+            .args(["--default-character-set=utf8mb4", "--force", DATABASE])
+            .stdin(fs::File::open(path).unwrap())
+            .output()
+            .unwrap();
+        let line = |said: &str| {
+            let (_, rest) = said.split_once(" at line ")?;
+            rest.split(':').next()?.trim().parse().ok()
+        };
+        String::from_utf8_lossy(&output.stderr)
+            .lines()
+            .filter(|line| line.starts_with("ERROR"))
+            .filter_map(line)
+            .collect()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::take(&mut servers::connect(self.server), Scope::default()).unwrap()
+    }
+
+    /// What differs between the stock client and each way of loading.
+    fn compare(&self, text: &[u8], ways: &[Way]) -> Vec<String> {
+        let stock = self.stock(&[], text);
+        let wanted = self.snapshot();
+        let path = self.folder.path().join("dump.sql");
+        fs::write(&path, text).unwrap();
+        let mut failures = Vec::new();
+        for &(label, write_path, choice) in ways {
+            self.empty();
+            let mut options = LoadOptions::new(&path, servers::target(self.server));
+            options.database = Some(DATABASE.to_owned()).filter(|_| !names_database(text));
+            options.durability = Some(Durability::Keep);
+            options.accept_missing_trailer = true;
+            options.write_path = write_path;
+            options.chunk_rows = Some(3);
+            options.tables = match choice {
+                Choice::None => Vec::new(),
+                Choice::Databases => databases_of(&wanted),
+                Choice::Tables => names_of(&wanted),
+            };
+            if choice != Choice::None && options.tables.is_empty() {
+                continue;
+            }
+            match (&stock, self.load(&options)) {
+                // What cannot be attributed to a table is refused, and never left out.
+                (_, Err(error)) if choice == Choice::Tables && error.contains(UNCLEAR) => {}
+                (Ok(()), Ok(outcome)) => {
+                    let mut found = differences(&wanted, &self.snapshot());
+                    found.retain(|one| !is_of_a_step(text, one));
+                    if !found.is_empty() {
+                        let mut text = format!(
+                            "{label}: {} differences (left: stock client), proven: {}",
+                            found.len(),
+                            outcome.proven
+                        );
+                        for difference in found.iter().take(SHOWN) {
+                            let _ = write!(text, "\n  {difference}");
+                        }
+                        failures.push(text);
+                    } else if !outcome.proven && !self.warns_alike(text, &outcome) {
+                        failures.push(format!(
+                            "{label}: equal, and not proven: {:?} {:?}",
+                            outcome.warnings.first, outcome.proof.differences.first
+                        ));
+                    }
+                }
+                // What the dump's own session changes with a warning is an error of a load.
+                (Ok(()), Err(error)) if self.changes_instead(text, code_of(&error)) => {}
+                (Ok(()), Err(error)) => failures.push(format!(
+                    "{label}: fails, and the stock client does not: {error}"
+                )),
+                (Err(said), Ok(_)) => {
+                    failures.push(format!("{label}: does not fail; the stock client: {said}"));
+                }
+                (Err(said), Err(error)) => {
+                    let said = said.split_once("ERROR ").map_or("", |(_, rest)| rest);
+                    let code = said.split(' ').next().unwrap_or_default();
+                    // One that comes before it, which the dump's own session would have changed with a warning, is an error of a load too.
+                    let earlier = || self.changes_instead(text, code_of(&error));
+                    if !error.contains(code) && !earlier() {
+                        failures.push(format!(
+                            "{label}: fails otherwise: {error}\n  the stock client: {said}"
+                        ));
+                    }
+                }
+            }
+        }
+        failures
+    }
+
+    /// The codes of the warnings that the server gives the stock client.
+    fn warned(&self, text: &[u8]) -> BTreeSet<u16> {
+        self.empty();
+        let path = self.folder.path().join("shown.sql");
+        // The client takes what the server answers in UTF-16 for empty texts, and is told nothing where nothing is kept.
+        let hides = |line: &[u8]| {
+            let names: [&[u8]; 2] = [b"character_set_results", b"max_error_count"];
+            names
+                .iter()
+                .any(|name| memchr::memmem::find(line, name).is_some())
+        };
+        let lines = text
+            .split_inclusive(|byte| *byte == b'\n')
+            .filter(|line| !hides(line));
+        fs::write(&path, lines.collect::<Vec<_>>().concat()).unwrap();
+        let output = self
+            .server
+            .client_command()
+            .unwrap()
+            .args([
+                "--default-character-set=utf8mb4",
+                "--show-warnings",
+                DATABASE,
+            ])
+            .stdin(fs::File::open(path).unwrap())
+            .output()
+            .unwrap();
+        let code = |line: &str| {
+            let rest = line.strip_prefix("Warning (Code ")?;
+            rest.split(')').next()?.parse().ok()
+        };
+        String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .filter_map(code)
+            .collect()
+    }
+
+    /// Whether all that a load counts are warnings of changed values that the stock client is given too, or labels that the server has changed.
+    fn warns_alike(&self, text: &[u8], outcome: &LoadOutcome) -> bool {
+        let differences = &outcome.proof.differences;
+        let of_labels = differences.first.iter().all(|one| {
+            one.about.ends_with(": type")
+                && ["set(", "enum("]
+                    .iter()
+                    .any(|kind| one.found.starts_with(kind))
+        });
+        let binary = memchr::memmem::find(text, b"NAMES binary").is_some();
+        let excused = differences.total == 0 || binary && of_labels;
+        if !excused || outcome.warnings.total + differences.total == 0 {
+            return false;
+        }
+        let warned = self.warned(text);
+        let mut warnings = outcome.warnings.first.iter();
+        warnings.all(|one| CHANGES.contains(&one.code) && warned.contains(&one.code))
+    }
+
+    /// Whether an error says of a value what the server tells the stock client in a warning, having changed it.
+    fn changes_instead(&self, text: &[u8], code: &str) -> bool {
+        let error = code.parse().unwrap_or(0);
+        CHANGES.contains(&error) && self.warned(text).iter().any(|code| CHANGES.contains(code))
+    }
+
+    fn load(&self, options: &LoadOptions) -> Loaded {
+        let run = Run {
+            dir: RunDir::create(self.folder.path(), "load").unwrap(),
+            cancel: Cancel::new(),
+            events: Events::new(),
+            progress: Progress::new(),
+        };
+        load(options, &run).map_err(|failure| chain(&failure.error))
+    }
+}
+
+/// Whether a difference is in the next `AUTO_INCREMENT` alone, in a session with a step of its own. For rows that say their number the server takes
+/// the step of whoever has used its open table before (`m_prebuilt->autoinc_increment` in `ha_innobase::write_row`), so that it is chance.
+fn is_of_a_step(text: &[u8], found: &Difference) -> bool {
+    let without = |side: &str| {
+        let mut parts = side.split("AUTO_INCREMENT=");
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |all, part| {
+            all + part.trim_start_matches(|c: char| c.is_ascii_digit())
+        })
+    };
+    memchr::memmem::find(text, b"auto_increment_").is_some()
+        && without(&found.left) == without(&found.right)
+}
+
+/// The ways of loading that each dump is loaded by.
+fn ways(kind: ServerKind) -> Vec<Way> {
+    let mut ways = vec![
+        ("load-data", WritePath::LoadData, Choice::None),
+        ("insert", WritePath::Insert, Choice::Databases),
+    ];
+    if kind.is_mariadb() {
+        ways.push(("bulk", WritePath::Bulk, Choice::None));
+    }
+    ways
+}
+
+/// The same for dumps of tools, and what a user types first.
+fn ways_of_dumps(kind: ServerKind) -> Vec<Way> {
+    let mut ways = ways(kind);
+    ways.push(("auto", WritePath::Auto, Choice::None));
+    ways.push(("its tables by name", WritePath::Auto, Choice::Tables));
+    ways
+}
+
+/// The code of a server's error in the words of a load.
+fn code_of(error: &str) -> &str {
+    let (_, rest) = error.split_once("server error ").unwrap_or_default();
+    rest.split(' ').next().unwrap_or_default()
+}
+
+/// All databases of what is there, chosen whole.
+fn databases_of(snapshot: &Snapshot) -> Vec<String> {
+    let databases: BTreeSet<&str> = snapshot
+        .rows
+        .keys()
+        .filter_map(|table| table.split('.').next())
+        .collect();
+    databases.iter().map(|name| format!("{name}.*")).collect()
+}
+
+/// All tables and views of what is there, by name; none where programs are there, too, which have no names here.
+fn names_of(snapshot: &Snapshot) -> Vec<String> {
+    let programs = ["procedure", "function", "package", "event"];
+    let mut names = Vec::new();
+    for (kind, name) in snapshot.definitions.keys() {
+        let kind = kind.to_lowercase();
+        if programs.iter().any(|program| kind.starts_with(program)) {
+            return Vec::new();
+        }
+        if kind == "kind of" {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+fn together(all: &[Combination]) -> String {
+    let texts = all.iter().map(|one| format!("{}{}", one.text, one.reset));
+    texts.collect()
+}
+
+/// Where each of them stands in their common text, by lines.
+fn with_lines(all: &[Combination]) -> Vec<(&Combination, std::ops::Range<usize>)> {
+    let mut line = 1;
+    let mut found = Vec::new();
+    for one in all {
+        let lines = one.text.matches('\n').count() + one.reset.matches('\n').count();
+        found.push((one, line..line + lines));
+        line += lines;
+    }
+    found
+}
+
+fn names_database(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text).to_ascii_uppercase();
+    let creates = ["CREATE DATABASE", "CREATE SCHEMA"];
+    text.contains("USE ") && creates.iter().any(|words| text.contains(words))
+}

@@ -1,0 +1,22 @@
+//! What a dump holds is what the server held: each case's source is dumped, restored by hand with nothing but the stock client,
+//! and compared with what it was.
+
+mod accounts;
+mod runner;
+
+use refloat_sandbox::ServerKind;
+
+#[test]
+fn sources_of_cases_on_mariadb_10_11() {
+    runner::all_sources(ServerKind::MariaDb1011);
+}
+
+#[test]
+fn sources_of_cases_on_mariadb_11_8() {
+    runner::all_sources(ServerKind::MariaDb118);
+}
+
+#[test]
+fn sources_of_cases_on_mysql_9_7() {
+    runner::all_sources(ServerKind::MySql97);
+}

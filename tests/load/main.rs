@@ -1,0 +1,21 @@
+//! What a load leaves in a server is what the stock client leaves there: one folder under `cases/` per case, each on every
+//! server.
+
+mod runner;
+
+use refloat_sandbox::ServerKind;
+
+#[test]
+fn cases_on_mariadb_10_11() {
+    runner::all_cases(ServerKind::MariaDb1011);
+}
+
+#[test]
+fn cases_on_mariadb_11_8() {
+    runner::all_cases(ServerKind::MariaDb118);
+}
+
+#[test]
+fn cases_on_mysql_9_7() {
+    runner::all_cases(ServerKind::MySql97);
+}

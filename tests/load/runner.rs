@@ -1,0 +1,464 @@
+//! Runs cases: source, dump, stock client, snapshot; then every way of loading, and the snapshots compared.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use refloat_load::{
+    ExistingPolicy, IndexMode, LoadOptions, LoadOutcome, StatementClass, SystemSchemaMode,
+    WritePath, load,
+};
+use refloat_run::cancel::CancelReason;
+use refloat_run::settings::Durability;
+use refloat_run::{Cancel, Events, Progress, Run, RunDir};
+use refloat_sandbox::{Ephemeral, ServerKind};
+use refloat_testkit::oracle::{Scope, Snapshot, differences};
+use refloat_testkit::{chain, servers};
+use refloat_wire::Connection;
+
+use refloat_tests::case::{Case, Expect};
+
+/// The database of dumps that name none.
+const DATABASE: &str = "it";
+/// Longest that one load may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How the name of a pipe ends.
+const PIPE: &str = "pipe";
+/// Differences shown of one load.
+const SHOWN: usize = 6;
+/// Global variables that change by themselves.
+const VOLATILE: [&str; 6] = [
+    "gtid_",
+    "timestamp",
+    "last_gtid",
+    "innodb_buffer_pool_load",
+    "rand_seed",
+    "wsrep_",
+];
+
+/// Runs every case on one server.
+pub fn all_cases(kind: ServerKind) {
+    let cases = Case::all();
+    let bench = Bench {
+        kind,
+        server: servers::server(kind),
+        folder: tempfile::tempdir().unwrap(),
+    };
+    let (mut run, mut failures) = (0, Vec::new());
+    let mut skips = Vec::new();
+    let verbose = std::env::var_os("REFLOAT_CASE").is_some();
+    for case in &cases {
+        if let Some(reason) = case.skipped(kind) {
+            skips.push(format!("{}: {reason}", case.name));
+            continue;
+        }
+        run += 1;
+        let started = Instant::now();
+        let before = failures.len();
+        bench.case(case, &mut failures);
+        if verbose || failures.len() > before {
+            eprintln!(
+                "{kind}: {}: {} failures, {:.1} s",
+                case.name,
+                failures.len() - before,
+                started.elapsed().as_secs_f64()
+            );
+            failures[before..]
+                .iter()
+                .for_each(|failure| eprintln!("{kind}: {failure}"));
+        }
+    }
+    eprintln!("{kind}: {run} cases run, {} skipped", skips.len());
+    for skip in &skips {
+        eprintln!("{kind}: skipped {skip}");
+    }
+    assert!(
+        failures.is_empty(),
+        "{} failures on {kind}, listed above",
+        failures.len()
+    );
+}
+
+struct Bench {
+    kind: ServerKind,
+    server: &'static Ephemeral,
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn case(&self, case: &Case, failures: &mut Vec<String>) {
+        let dumps = match self.dumps(case) {
+            Ok(dumps) => dumps,
+            Err(error) => return failures.push(format!("{}: {error}", case.name)),
+        };
+        for (number, (label, dump, expect)) in dumps.iter().enumerate() {
+            let path = self
+                .folder
+                .path()
+                .join(format!("{}-{number}.sql", case.name));
+            fs::write(&path, dump).unwrap();
+            let before = failures.len();
+            if let Err(error) = self.compare(case, expect, &path, dump, number == 0, failures) {
+                failures.push(error);
+            }
+            for failure in &mut failures[before..] {
+                failure.insert_str(0, &format!("{} [{label}]: ", case.name));
+            }
+            if let Some(kept) = std::env::var_os("REFLOAT_KEEP") {
+                let _ = fs::copy(
+                    &path,
+                    Path::new(&kept).join(format!("{}-{}-{number}.sql", case.name, self.kind)),
+                );
+            }
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    /// The dumps of a case, each with its options as its name, and what is expected of it.
+    fn dumps(&self, case: &Case) -> Result<Vec<(String, Vec<u8>, Expect)>, String> {
+        if let Some(dump) = case.dump(self.kind) {
+            return Ok(vec![("by hand".to_owned(), dump, case.expect.clone())]);
+        }
+        servers::empty(self.server);
+        self.connect()
+            .exec(format!("CREATE DATABASE {DATABASE}"))
+            .unwrap();
+        for script in case.setup(self.kind) {
+            servers::client(self.server, &[DATABASE], &script)
+                .map_err(|error| format!("setup: {error}"))?;
+        }
+        let mut dumps = Vec::new();
+        for (args, expect) in case.dump_args(self.kind) {
+            let output = self
+                .server
+                .dump_command()
+                .unwrap()
+                .args(&args)
+                .output()
+                .unwrap();
+            let label = args.join(" ");
+            if !output.status.success() && !args.iter().any(|arg| arg == "--force") {
+                return Err(format!(
+                    "dumping with {label}: {}",
+                    String::from_utf8_lossy(&output.stderr)
+                ));
+            }
+            dumps.push((label, output.stdout, expect));
+        }
+        Ok(dumps)
+    }
+
+    /// The stock client first, then every way of loading; the snapshots must be the same.
+    fn compare(
+        &self,
+        case: &Case,
+        expect: &Expect,
+        path: &Path,
+        dump: &[u8],
+        first: bool,
+        failures: &mut Vec<String>,
+    ) -> Result<(), String> {
+        let scope = Scope {
+            history: case.history,
+        };
+        self.prepare(case)?;
+        self.connect()
+            .exec(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
+            .unwrap();
+        let charset = client_charset(dump);
+        let args: Vec<&str> = charset
+            .iter()
+            .map(String::as_str)
+            .chain([DATABASE])
+            .collect();
+        let stock = servers::client(self.server, &args, dump);
+        match (expect, &stock) {
+            (Expect::Fails(_), Ok(())) => {
+                return Err("the stock client was to fail, and did not".to_owned());
+            }
+            (Expect::Same | Expect::Warns(_), Err(error)) => {
+                return Err(format!("the stock client fails: {error}"));
+            }
+            _ => {}
+        }
+        let wanted = self.snapshot(scope)?;
+        let mut ways: Vec<Way> = variants(self.kind, first)
+            .into_iter()
+            .map(|(label, adjust)| (label.to_owned(), path.to_owned(), adjust))
+            .collect();
+        if first && case.sources {
+            ways.extend(packed(path));
+        }
+        for (label, source, adjust) in ways {
+            let label = label.as_str();
+            self.prepare(case)?;
+            if case.before().is_some() {
+                self.connect()
+                    .exec(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
+                    .unwrap();
+            }
+            if source.extension().is_some_and(|end| end == PIPE) {
+                feed(path.to_owned(), source.clone());
+            }
+            let mut options = LoadOptions::new(source, servers::target(self.server));
+            options.database = names_no_database(dump).then(|| DATABASE.to_owned());
+            options.durability = Some(Durability::Keep);
+            adjust(&mut options);
+            apply(&mut options, &case.load_args);
+            let settings = self.globals();
+            let result = self.load(&options);
+            if let Some(failure) = judge(expect, &result) {
+                failures.push(format!("{label}: {failure}"));
+                continue;
+            }
+            let changed = changed(&settings, &self.globals());
+            if !changed.is_empty() {
+                failures.push(format!(
+                    "{label}: settings are not as before: {}",
+                    changed.join(", ")
+                ));
+            }
+            if matches!(expect, Expect::Same | Expect::Warns(_)) {
+                self.connect()
+                    .exec(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
+                    .unwrap();
+                let found = differences(&wanted, &self.snapshot(scope)?);
+                if !found.is_empty() {
+                    let mut text =
+                        format!("{label}: {} differences (left: stock client)", found.len());
+                    for difference in found.iter().take(SHOWN) {
+                        let _ = write!(text, "\n  {difference}");
+                    }
+                    failures.push(text);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn connect(&self) -> Connection {
+        servers::connect(self.server)
+    }
+
+    fn prepare(&self, case: &Case) -> Result<(), String> {
+        servers::empty(self.server);
+        let Some(script) = case.before() else {
+            return Ok(());
+        };
+        self.connect()
+            .exec(format!("CREATE DATABASE {DATABASE}"))
+            .unwrap();
+        servers::client(self.server, &[DATABASE], &script)
+            .map_err(|error| format!("before.sql: {error}"))
+    }
+
+    fn snapshot(&self, scope: Scope) -> Result<Snapshot, String> {
+        Snapshot::take(&mut self.connect(), scope)
+            .map_err(|error| format!("taking a snapshot: {error}"))
+    }
+
+    fn load(&self, options: &LoadOptions) -> Result<LoadOutcome, String> {
+        let run = Run {
+            dir: RunDir::create(self.folder.path(), "load").unwrap(),
+            cancel: Cancel::new(),
+            events: Events::new(),
+            progress: Progress::new(),
+        };
+        // A load that hangs is a failure too, and must not hold up the others.
+        let (done, waiting) = std::sync::mpsc::channel::<()>();
+        let cancel = run.cancel.clone();
+        let watch = std::thread::spawn(move || {
+            if waiting.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                cancel.cancel(CancelReason::Failed("it takes too long".to_owned()));
+            }
+        });
+        let result = load(options, &run).map_err(|failure| chain(&failure.error));
+        drop(done);
+        watch.join().unwrap();
+        result
+    }
+
+    fn globals(&self) -> Vec<(String, String)> {
+        let result = self.connect().query("SHOW GLOBAL VARIABLES").unwrap();
+        (0..result.len())
+            .map(|row| {
+                (
+                    result.str(row, 0).unwrap_or_default().to_owned(),
+                    result.str(row, 1).unwrap_or_default().to_owned(),
+                )
+            })
+            .collect()
+    }
+}
+
+fn changed(before: &[(String, String)], after: &[(String, String)]) -> Vec<String> {
+    before
+        .iter()
+        .zip(after)
+        .filter(|(a, b)| a != b && !VOLATILE.iter().any(|name| a.0.starts_with(name)))
+        .map(|(a, b)| format!("{}: {} -> {}", a.0, a.1, b.1))
+        .collect()
+}
+
+/// What is wrong with how a load ended.
+fn judge(expect: &Expect, result: &Result<LoadOutcome, String>) -> Option<String> {
+    match (expect, result) {
+        (Expect::Same, Ok(outcome)) if outcome.proven => None,
+        (Expect::Same, Ok(outcome)) => Some(format!(
+            "not proven: {:?}, warnings {:?}, settings left {:?}",
+            outcome.proof, outcome.warnings, outcome.settings_left
+        )),
+        (Expect::Warns(words), Ok(outcome)) => {
+            let warnings = format!("{:?}", outcome.warnings);
+            let told = !outcome.proven && warnings.contains(words.as_str());
+            (!told || !outcome.proof.differences.is_empty()).then(|| {
+                format!(
+                    "it was to warn of {words:?}: proven {}, {warnings}, {:?}",
+                    outcome.proven, outcome.proof
+                )
+            })
+        }
+        (Expect::Same | Expect::Warns(_), Err(error)) => Some(format!("it fails: {error}")),
+        (Expect::Fails(words) | Expect::Refused(words), Err(error)) => (!error
+            .contains(words.as_str()))
+        .then(|| format!("the error does not say {words:?}: {error}")),
+        (_, Ok(_)) => Some("it was to fail, and did not".to_owned()),
+    }
+}
+
+/// What the stock client has to be told of a dump in a character set where a backslash may end a character: it finds the ends of strings
+/// by its own character set, whatever the dump says to the server.
+fn client_charset(dump: &[u8]) -> Option<String> {
+    let head = String::from_utf8_lossy(&dump[..dump.len().min(4096)]);
+    let (_, rest) = head.split_once(" SET NAMES ")?;
+    let name = rest.split_whitespace().next()?;
+    ["sjis", "cp932", "gbk", "big5"]
+        .contains(&name)
+        .then(|| format!("--default-character-set={name}"))
+}
+
+/// Whether a dump leaves it to its reader where it goes.
+fn names_no_database(dump: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(dump);
+    !text
+        .lines()
+        .any(|line| line.starts_with("USE ") || line.starts_with("CREATE DATABASE"))
+}
+
+/// What a way of loading is called, what is loaded, and how.
+type Way = (String, PathBuf, fn(&mut LoadOptions));
+
+/// A dump compressed in every way, and a pipe beside it.
+fn packed(path: &Path) -> Vec<Way> {
+    let mut ways: Vec<Way> = Vec::new();
+    for (program, end) in [
+        ("gzip", "gz"),
+        ("zstd", "zst"),
+        ("xz", "xz"),
+        ("bzip2", "bz2"),
+    ] {
+        let target = path.with_extension(format!("sql.{end}"));
+        let output = Command::new(program).arg("-c").arg(path).output().unwrap();
+        assert!(output.status.success(), "{program} failed");
+        fs::write(&target, output.stdout).unwrap();
+        ways.push((format!("{program}, small chunks"), target, small_chunks));
+    }
+    let pipe = path.with_extension(PIPE);
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success(), "mkfifo failed");
+    ways.push(("a pipe, small chunks".to_owned(), pipe, small_chunks));
+    ways
+}
+
+fn small_chunks(options: &mut LoadOptions) {
+    options.chunk_bytes = Some(4096);
+    options.threads = 4;
+    options.defer_min_bytes = 0;
+}
+
+/// Writes a file into a pipe, a little at a time. The thread waits for a reader, and is not waited for.
+fn feed(path: PathBuf, pipe: PathBuf) {
+    std::thread::spawn(move || {
+        let text = fs::read(path).unwrap();
+        let mut pipe = fs::OpenOptions::new().write(true).open(pipe).unwrap();
+        for part in text.chunks(999) {
+            // A reader that went away has failed, which is said elsewhere.
+            if pipe.write_all(part).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+type Variant = (&'static str, fn(&mut LoadOptions));
+
+/// The ways of loading: all of them for the first dump of a case, for the others, and for the second MariaDB, the two that differ most.
+fn variants(kind: ServerKind, first: bool) -> Vec<Variant> {
+    let all = first && kind != ServerKind::MariaDb118;
+    let default: Variant = ("default", |_| {});
+    let deferred: Variant = ("small chunks, deferred indexes, 4 threads", small_chunks);
+    let load_data: Variant = ("LOAD DATA, 3 rows per chunk, deferred indexes", |options| {
+        options.write_path = WritePath::LoadData;
+        options.chunk_rows = Some(3);
+        options.threads = 4;
+        options.defer_min_bytes = 0;
+    });
+    // A choice of everything is no choice.
+    let insert: Variant = (
+        "INSERT, 3 rows per chunk, inline indexes, --tables '*'",
+        |options| {
+            options.write_path = WritePath::Insert;
+            options.indexes = IndexMode::Inline;
+            options.chunk_rows = Some(3);
+            options.threads = 4;
+            options.tables = vec!["*".to_owned()];
+        },
+    );
+    match (all, kind.is_mariadb()) {
+        (true, true) => vec![default, deferred, load_data, insert],
+        // Without a choice MySQL takes LOAD DATA.
+        (true, false) => vec![default, load_data, insert],
+        (false, true) => vec![deferred, insert],
+        (false, false) => vec![deferred],
+    }
+}
+
+/// Options as the program spells them.
+fn apply(options: &mut LoadOptions, args: &[String]) {
+    let class = |word: &str| match word {
+        "accounts" => StatementClass::Accounts,
+        "replication" => StatementClass::Replication,
+        "global" => StatementClass::Global,
+        "gtid-purged" => StatementClass::GtidPurged,
+        "dynamic-sql" => StatementClass::DynamicSql,
+        "old-database" => StatementClass::OldDatabase,
+        other => panic!("no class {other}"),
+    };
+    let mut words = args.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        let mut value = || {
+            words
+                .next()
+                .unwrap_or_else(|| panic!("{word} needs a value"))
+        };
+        match word {
+            "--replace" => options.existing = ExistingPolicy::Replace,
+            "--append" => options.existing = ExistingPolicy::Append,
+            "--allow" => options.allow.push(class(value())),
+            "--skip" => options.skip.push(class(value())),
+            "--accept-missing-trailer" => options.accept_missing_trailer = true,
+            "--durability" if value() == "auto" => options.durability = None,
+            "--system-schema" => {
+                options.system_schema = if value() == "skip" {
+                    SystemSchemaMode::Skip
+                } else {
+                    SystemSchemaMode::Load
+                };
+            }
+            other => panic!("unknown option {other}"),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Sources of several files, made by the tools themselves from real servers: what a load of them leaves behind is what was dumped.
+
+mod as_it_stands;
+mod bench;
+mod by_hand;
+mod delimited;
+mod history;
+mod mydumper;
+mod mydumper_1x;
+mod mydumper_cases;
+mod mydumper_writer;
+mod shell;
+mod shell_dumps;
+mod shell_mariadb;
+mod tab;
+mod vendors;

@@ -1,0 +1,241 @@
+//! Dumps of other tools: what they do not say is never called the same.
+
+use std::fs;
+use std::path::Path;
+
+use refloat_sandbox::ServerKind;
+use refloat_testkit::servers;
+use refloat_verify::{Compared, VerifyError, VerifyOptions, VerifyOutcome};
+
+use crate::support::{Two, at, compare_with, fill, folder, two};
+
+/// The session of mysqldump.
+const HEAD: &str = "SET NAMES utf8mb4; SET time_zone='+00:00';\n";
+
+/// What a comparison of this dump with a server comes to that holds what the script has made.
+fn compared(
+    two: &Two,
+    script: &str,
+    dump: &str,
+    adjust: impl Fn(&mut VerifyOptions),
+) -> Result<VerifyOutcome, VerifyError> {
+    servers::empty(two.first);
+    fill(two.first, script);
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("dump.sql");
+    fs::write(&path, dump).unwrap();
+    compare_with(folder(&path), at(two.first), |options| {
+        options.database = Some("d".to_owned());
+        options.compared = Compared::Rows;
+        adjust(options);
+    })
+}
+
+/// Says of each table whether it was compared and is the same.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Same,
+    Different,
+    /// It is said why not.
+    Untold,
+}
+
+fn verdict(outcome: &VerifyOutcome) -> Verdict {
+    assert!(!outcome.same || outcome.rows_not_compared.is_empty());
+    if outcome.same {
+        Verdict::Same
+    } else if outcome.differs() {
+        Verdict::Different
+    } else {
+        Verdict::Untold
+    }
+}
+
+#[test]
+fn what_a_dump_does_beside_plain_rows_is_never_called_the_same() {
+    use Verdict::{Different, Same, Untold};
+    let one = "CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0);";
+    let cases: &[(&str, &str, Verdict)] = &[
+        (
+            one,
+            "CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0);",
+            Same,
+        ),
+        (
+            one,
+            "CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 1);",
+            Different,
+        ),
+        (one, "INSERT INTO t VALUES (1, 0);", Same),
+        (
+            one,
+            "INSERT INTO t VALUES (1, 0); INSERT INTO gone VALUES (1);",
+            Different,
+        ),
+        // Rows in a form that is not cut into rows, and what changes rows.
+        (
+            one,
+            "INSERT INTO t VALUES (1, 0); INSERT INTO t SET id = 2;",
+            Untold,
+        ),
+        (one, "INSERT INTO t SET x = 0, id = 1;", Same),
+        (one, "INSERT INTO t SET x = 1, id = 1;", Different),
+        (one, "INSERT INTO t SET x = 0 + 0, id = 1;", Untold),
+        (
+            one,
+            "INSERT INTO t VALUES (1, 0); INSERT INTO t SELECT 2, 2;",
+            Untold,
+        ),
+        (
+            one,
+            "INSERT INTO t VALUES (1, 0); UPDATE t SET x = 1;",
+            Untold,
+        ),
+        (one, "INSERT INTO t VALUES (1, 0); DELETE FROM t;", Untold),
+        (
+            one,
+            "INSERT INTO t VALUES (1, 0); RENAME TABLE t TO u;",
+            Untold,
+        ),
+        (one, "INSERT INTO t VALUES (1, 0); CALL p();", Untold),
+        (
+            one,
+            "INSERT INTO t VALUES (1, 0); ALTER TABLE t DROP COLUMN x;",
+            Untold,
+        ),
+        (
+            one,
+            "INSERT INTO t VALUES (1, 0); ALTER TABLE t ADD KEY x (x);",
+            Same,
+        ),
+        // Rows that are gone at the end.
+        (
+            one,
+            "INSERT INTO t VALUES (9, 9); TRUNCATE t; INSERT INTO t VALUES (1, 0);",
+            Same,
+        ),
+        (
+            one,
+            "CREATE TABLE t (a INT); INSERT INTO t VALUES (9); DROP TABLE t; \
+               CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0);",
+            Same,
+        ),
+        (
+            one,
+            "CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (2, 2); \
+               CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0);",
+            Different,
+        ),
+        (
+            one,
+            "CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0); DROP TEMPORARY TABLE t;",
+            Untold,
+        ),
+        // Columns that only one of the two has, or in another order.
+        (one, "INSERT INTO t (id, x, y) VALUES (1, 0, 5);", Untold),
+        (one, "INSERT INTO t (id) VALUES (1);", Untold),
+        (
+            one,
+            "CREATE TABLE t (x INT, id INT PRIMARY KEY); INSERT INTO t VALUES (0, 1);",
+            Same,
+        ),
+        (
+            one,
+            "CREATE TABLE t (x INT, id INT PRIMARY KEY); INSERT INTO t VALUES (1, 0);",
+            Different,
+        ),
+        // Text that the character set of the dump does not have.
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9)); INSERT INTO t VALUES (1, '日本');",
+            "SET NAMES latin1; INSERT INTO t VALUES (1, '??');",
+            Different,
+        ),
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9) CHARACTER SET latin1); INSERT INTO t VALUES (1, 'é');",
+            "INSERT INTO t VALUES (1, 'é');",
+            Same,
+        ),
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9)); INSERT INTO t VALUES (1, 'é'), (2, 'Ã©');",
+            "INSERT INTO t VALUES (1, 'é'); SET NAMES latin1; INSERT INTO t VALUES (2, 'é');",
+            Untold,
+        ),
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9)); INSERT INTO t VALUES (1, 'é');",
+            "SET NAMES @whatever; INSERT INTO t VALUES (1, 'é');",
+            Untold,
+        ),
+        // Times of two zones, and of an unknown one.
+        (
+            "SET time_zone='+00:00'; CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP NULL); \
+          INSERT INTO t VALUES (1, '2020-01-01 00:00:00'), (2, '2020-01-01 02:00:00');",
+            "INSERT INTO t VALUES (1, '2020-01-01 00:00:00'); SET time_zone='+02:00'; INSERT INTO t VALUES (2, '2020-01-01 02:00:00');",
+            Untold,
+        ),
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP NULL); INSERT INTO t VALUES (1, NULL);",
+            "SET time_zone='SYSTEM'; INSERT INTO t VALUES (1, NULL);",
+            Untold,
+        ),
+    ];
+    for kind in [ServerKind::MariaDb1011, ServerKind::MySql97] {
+        let two = two(kind);
+        for (script, dump, wanted) in cases {
+            let outcome = compared(&two, script, &format!("{HEAD}{dump}"), |_| {});
+            let outcome = outcome.unwrap_or_else(|error| panic!("{kind}: {dump}: {error}"));
+            assert_eq!(verdict(&outcome), *wanted, "{kind}: {dump}: {outcome:#?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_dump_is_refused() {
+    let two = two(ServerKind::MariaDb1011);
+    let one = "CREATE TABLE t (id INT)";
+    for (dump, words) in [
+        ("hello world;", "nothing was found in"),
+        ("SET NAMES utf8mb4;", "nothing was found in"),
+        ("CREATE TABLE mysql.user (a INT);", "nothing was found in"),
+        ("INSERT INTO t VALUES ('a", "inside of a"),
+    ] {
+        let error = compared(&two, one, dump, |_| {}).unwrap_err().to_string();
+        assert!(error.contains(words), "{dump}: {error}");
+    }
+    let cut = "-- MySQL dump 10.13\nINSERT INTO t VALUES (1);\n";
+    let error = compared(&two, one, cut, |_| {}).unwrap_err().to_string();
+    assert!(error.contains("is not whole"), "{error}");
+    let open = compared(
+        &two,
+        "CREATE TABLE t (id INT); INSERT INTO t VALUES (1)",
+        cut,
+        |options| {
+            options.accept_missing_trailer = true;
+        },
+    );
+    assert!(open.unwrap().same);
+}
+
+#[test]
+fn two_dumps_of_other_tools_are_compared() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = scratch.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let t = "CREATE DATABASE d; USE d; CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9)); INSERT INTO t VALUES (1, 'a'), (2, 'b');";
+    let first = file("first.sql", t);
+    let compare = |a: &Path, b: &Path| compare_with(folder(a), folder(b), |_| {}).unwrap();
+    let same = file(
+        "same.sql",
+        &t.replace("(1, 'a'), (2, 'b')", "(2, 'b'), (01, 'a')"),
+    );
+    let outcome = compare(&first, &same);
+    assert!(outcome.same && outcome.tables == 1, "{outcome:#?}");
+    let other = file("other.sql", &t.replace("'b'", "'c'"));
+    assert!(compare(&first, &other).differs());
+    let more = file("more.sql", &format!("{t} CREATE TABLE u (id INT);"));
+    assert!(compare(&first, &more).differs() && compare(&more, &first).differs());
+    let altered = file("altered.sql", &t.replace("VARCHAR(9)", "VARCHAR(8)"));
+    assert!(compare(&first, &altered).differs());
+}
